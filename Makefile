@@ -1,0 +1,69 @@
+# Everything a newcomer needs: make demo, make test. Each verb sets up what it uses.
+# PYTHON chooses the interpreter, as in `make test PYTHON=python3.13`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo reproduce test lint bench figures lock clean
+
+help:
+	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
+	@echo "make test       the environment, then everything that CI runs"
+	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
+	@echo "make lint       ruff and mypy alone"
+	@echo "make bench      speed, as ratios against NumPy in the same run"
+	@echo "make figures    the pictures of the README, anew"
+	@echo "make setup      the environment alone, in $(VENV)"
+	@echo "make lock       choose the newest dependencies and lock them with hashes"
+	@echo "make clean      remove what the others made"
+
+setup: $(READY)
+
+# Hashes are checked for each package; the project itself is then added without the network.
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Entice needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "Python's venv module is missing. On Debian and Ubuntu: apt install python3-venv. On Fedora it comes with python3."; exit 1; }
+	@echo "Setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/entice reproduce --replications 200 --out demo
+
+reproduce: $(READY)
+	$(BIN)/entice reproduce --out reproduction
+
+test: $(READY) lint
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/mypy --strict tests/naive.py bench
+
+bench: $(READY)
+	$(BIN)/python bench/against_numpy.py
+
+figures: $(READY)
+	$(BIN)/python docs/make_figures.py
+
+lock:
+	@$(PYTHON) -m venv --clear $(VENV)-lock
+	@$(VENV)-lock/bin/pip install --quiet uv
+	$(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
+	@rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) $(VENV)-lock demo reproduction .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,82 @@
+"""Entice: pay people to explore, and don't be fooled by their gratitude.
+
+Incentivized exploration under reward drift, after Liu, Wang, Shen, Liu and Chen (AAAI 2020).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from entice.engine import rng
+    from entice.errors import EnticeError, InputError, StudyError
+    from entice.live import Offer, Principal
+    from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
+    from entice.specs import Study
+    from entice.study.result import Result
+    from entice.study.run import run, simulate
+    from entice.study.trace import trace
+    from entice.world.arms import Bernoulli, Beta, Empirical, Gaussian
+    from entice.world.drift import CustomDrift, LinearDrift, NoDrift, SaturatingDrift
+
+# Names are looked up when first used, so that `entice --help` need not wait for the compiler.
+_HOMES = {
+    "rng": "entice.engine",
+    **dict.fromkeys(("EnticeError", "InputError", "StudyError"), "entice.errors"),
+    **dict.fromkeys(("Offer", "Principal"), "entice.live"),
+    **dict.fromkeys(
+        ("UCB", "CustomPolicy", "EpsilonGreedy", "Greedy", "ThompsonSampling"), "entice.policies"
+    ),
+    "Study": "entice.specs",
+    "Result": "entice.study.result",
+    **dict.fromkeys(("run", "simulate"), "entice.study.run"),
+    "trace": "entice.study.trace",
+    **dict.fromkeys(("Bernoulli", "Beta", "Empirical", "Gaussian"), "entice.world.arms"),
+    **dict.fromkeys(
+        ("CustomDrift", "LinearDrift", "NoDrift", "SaturatingDrift"), "entice.world.drift"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'entice' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    if name == "rng":
+        return importlib.import_module("entice.engine.rng")
+    return getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return [*_HOMES, "__version__"]
+
+
+__all__ = [
+    "UCB",
+    "Bernoulli",
+    "Beta",
+    "CustomDrift",
+    "CustomPolicy",
+    "Empirical",
+    "EnticeError",
+    "EpsilonGreedy",
+    "Gaussian",
+    "Greedy",
+    "InputError",
+    "LinearDrift",
+    "NoDrift",
+    "Offer",
+    "Principal",
+    "Result",
+    "SaturatingDrift",
+    "Study",
+    "StudyError",
+    "ThompsonSampling",
+    "rng",
+    "run",
+    "simulate",
+    "trace",
+]

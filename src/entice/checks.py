@@ -1,0 +1,67 @@
+"""The checks that specs make of what they are given, with one wording for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from entice.errors import InputError
+
+
+def set_number(spec: msgspec.Struct, field: str) -> float:
+    """Make a field a float, or say why it can't be one."""
+    value = a_number(field_name(spec, field), getattr(spec, field))
+    msgspec.structs.force_setattr(spec, field, value)
+    return value
+
+
+def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple[float, ...]:
+    """Make a field a tuple of floats, or say why it can't be one."""
+    name, given = field_name(spec, field), getattr(spec, field)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(name, "must be a list of numbers", given=given)
+    values = tuple(a_number(f"{name}[{i}]", v) for i, v in enumerate(given))
+    if len(values) < at_least:
+        raise InputError(name, f"must have at least {at_least} entries", given=given)
+    msgspec.structs.force_setattr(spec, field, values)
+    return values
+
+
+def set_whole(spec: msgspec.Struct, field: str, *, at_least: int) -> int:
+    """Make a field a whole number that is large enough, or say why it can't be one."""
+    name, given = field_name(spec, field), getattr(spec, field)
+    value = a_whole_number(name, given)
+    if value < at_least:
+        raise InputError(name, f"must be a whole number of at least {at_least}", given=given)
+    msgspec.structs.force_setattr(spec, field, value)
+    return value
+
+
+def a_number(name: str, given: Any) -> float:
+    """Return `given` as a float if it is a finite number."""
+    if isinstance(given, (bool, str)):
+        raise InputError(name, "must be a number", given=given)
+    try:
+        value = float(given)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(name, "must be a number", given=given) from None
+    if not math.isfinite(value):
+        raise InputError(name, "must be a finite number", given=given)
+    return value
+
+
+def a_whole_number(name: str, given: Any) -> int:
+    """Return `given` as an int if it is a whole number (10_000.0 and 1e4 are)."""
+    value = a_number(name, given)
+    if value != int(value):
+        raise InputError(name, "must be a whole number", given=given)
+    # The float was for checking only: a large int must not pass through it.
+    return int(given)
+
+
+def field_name(spec: msgspec.Struct, field: str) -> str:
+    """Name a field as an error message does."""
+    return f"{type(spec).__name__}: {field}"

@@ -1,0 +1,1 @@
+"""How a step becomes a fast study: random streams, the replication loop, compilation."""

@@ -1,0 +1,137 @@
+"""A fingerprint of what a function computes, so that compiled code can't go stale.
+
+Numba freezes everything that a function refers to when it compiles it, but its disk cache looks
+only at the file of the outermost function. So we hash what it would freeze: the bytecode and
+constants of the function and of all functions it calls, and the globals and closure cells they
+read. File names, line numbers and comments do not count.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+from entice.engine.jit import is_compiled
+
+_LIBRARIES = frozenset({"builtins", "math", "cmath", "operator", "typing", "numpy", "numba"})
+
+
+class NoFingerprint(Exception):
+    """A function refers to something whose content can't be told from outside."""
+
+
+def fingerprint(*things: Any) -> str:
+    """Hash functions and plain values by content, the same in every process.
+
+    >>> from entice.engine.fingerprint import fingerprint
+    >>> def double(x):
+    ...     return 2 * x
+    >>> before = fingerprint(double)
+    >>> def double(x):
+    ...     return 3 * x
+    >>> fingerprint(double) == before
+    False
+    """
+    walk = _Walk()
+    for thing in things:
+        walk.visit(thing)
+    return walk.digest.hexdigest()
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self._met: dict[int, int] = {}
+
+    def write(self, *words: object) -> None:
+        for word in words:
+            data = word if isinstance(word, bytes) else str(word).encode()
+            self.digest.update(len(data).to_bytes(8, "little") + data)
+
+    def visit(self, thing: Any) -> None:
+        if is_compiled(thing):
+            self.write("compiled", sorted(thing.targetoptions.items()))
+            self.visit(thing.py_func)
+        elif isinstance(thing, types.FunctionType):
+            # Functions may call each other in circles: the second meeting is written as a number.
+            if id(thing) in self._met:
+                self.write("met", self._met[id(thing)])
+            else:
+                self._met[id(thing)] = len(self._met)
+                self._function(thing)
+        elif isinstance(thing, np.ndarray):
+            self.write("array", thing.dtype.str, thing.shape, thing.tobytes())
+        elif isinstance(thing, (tuple, list)):
+            self.write(type(thing).__name__, len(thing))
+            for item in thing:
+                self.visit(item)
+        elif isinstance(thing, frozenset):
+            self.write("frozenset", sorted(map(repr, thing)))
+        elif thing is None or isinstance(
+            thing, (bool, int, float, complex, str, bytes, np.generic)
+        ):
+            self.write(type(thing).__name__, repr(thing))
+        elif thing is Ellipsis or _from_library(thing):
+            name = getattr(thing, "__qualname__", getattr(thing, "__name__", repr(thing)))
+            self.write("library", _home(thing), name)
+        elif isinstance(thing, type) and issubclass(thing, tuple) and hasattr(thing, "_fields"):
+            self.write("named tuple", thing.__name__, thing._fields)
+        else:
+            raise NoFingerprint(f"{thing!r} of type {type(thing).__name__}")
+
+    def _function(self, function: types.FunctionType) -> None:
+        self.write("function")
+        self._code(function.__code__)
+        self.visit(function.__defaults__)
+        for cell in function.__closure__ or ():
+            self.visit(cell.cell_contents)
+        names = sorted(_names(function.__code__))
+        for name in names:
+            if name in function.__globals__:
+                value = function.__globals__[name]
+                self.write("global", name)
+                if isinstance(value, types.ModuleType) and not _from_library(value):
+                    # A module of the user's: what may be read from it are the names used here.
+                    for attribute in names:
+                        if attribute in vars(value):
+                            self.write("attribute", attribute)
+                            self.visit(vars(value)[attribute])
+                else:
+                    self.visit(value)
+            elif hasattr(builtins, name):
+                self.write("builtin", name)
+
+    def _code(self, code: types.CodeType) -> None:
+        self.write("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars)
+        self.write(code.co_argcount, code.co_flags)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant)
+            else:
+                self.visit(constant)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _home(thing: Any) -> str:
+    if isinstance(thing, types.ModuleType):
+        return thing.__name__
+    if isinstance(thing, np.ufunc):
+        return "numpy"
+    return getattr(inspect.getmodule(thing), "__name__", "") or getattr(thing, "__module__", "")
+
+
+def _from_library(thing: Any) -> bool:
+    """Tell whether a thing is part of a library whose version stands in the cache key."""
+    return str(_home(thing)).split(".")[0].lstrip("_") in _LIBRARIES

@@ -1,0 +1,42 @@
+"""The one way in which Entice compiles a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.registry import CPUDispatcher
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
+# NumPy, with no branch per division. No `fastmath`: it would make results depend on the compiler.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def compiled(function: F) -> F:
+    """Compile a function of the step: inlined into its caller, and free of reference counts.
+
+    Both matter. The step passes its arrays through half a dozen small functions per round, and
+    Numba would count references to each array atomically at each call: measured on UCB,
+    ε-greedy and Thompson sampling at K = 9, that costs 48, 178 and 250 ns a round where the same
+    code without counts costs 39, 36 and 73. The arrays are owned by the Python caller, which
+    outlives the call, so nothing needs to be counted.
+    """
+    return cast(F, numba.njit(**_OPTIONS, forceinline=True, _nrt=False)(function))
+
+
+def compiled_apart(function: F) -> F:
+    """Compile a function that stays a call of its own: entry points, and rare paths."""
+    return cast(F, numba.njit(**_OPTIONS, _nrt=False)(function))
+
+
+def compiled_with_arrays(function: F) -> F:
+    """Compile a user's function that makes arrays of its own, which needs reference counts."""
+    return cast(F, numba.njit(**_OPTIONS)(function))
+
+
+def is_compiled(function: object) -> bool:
+    """Tell whether a function has passed through Numba already."""
+    return isinstance(function, CPUDispatcher)

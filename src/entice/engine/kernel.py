@@ -1,0 +1,146 @@
+"""The replication loop around the step: one cell of a study, many replications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled, compiled_apart
+from entice.engine.rng import POLICY, REWARD, Stream, start
+from entice.principal.ledger import Ledger, clear
+from entice.principal.step import NO_SUCH_ARM, offer, settle
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+METRICS = ("regret", "compensation", "compensated_pulls", "total_drift", "best_arm_error")
+"""What is measured in each replication at each checkpoint, in the order of the last axis."""
+
+DONE, STOPPED, BAD_ARM, NOT_FINITE = 0, 1, 2, 3
+"""How a run of the kernel may end."""
+
+
+class Truth(NamedTuple):
+    """What only the simulator knows of the arms."""
+
+    gaps: Floats
+    """Δ_i: how far each arm's true mean is below the best."""
+    best: int
+    """The best arm."""
+    best_mean: float
+    """Its true mean."""
+    error_unit: float
+    """What errors of its average are relative to: |best_mean|, or nan when that is 0."""
+
+
+def truth_of(means: Floats) -> Truth:
+    """Work out what the metrics need from the true means; of equal arms the first is the best."""
+    best = int(np.argmax(means))
+    mean = float(means[best])
+    return Truth(means[best] - means, best, mean, abs(mean) if mean != 0 else float("nan"))
+
+
+class Workspace(NamedTuple):
+    """Arrays that a replication fills and the next one reuses."""
+
+    ledger: Ledger
+    memory: Floats
+    policy_stream: Stream
+    reward_stream: Stream
+
+
+@compiled_apart
+def replicate(
+    select: Callable[..., int],
+    update: Callable[..., None],
+    drift: Callable[..., float],
+    sample: Callable[..., float],
+    observe: Callable[..., None],
+    policy_params: tuple[Any, ...],
+    drift_params: tuple[Any, ...],
+    arm_params: tuple[Any, ...],
+    truth: Truth,
+    each_arm_once: bool,
+    prior: float,
+    lowest: float,
+    highest: float,
+    seed: int,
+    first: int,
+    checkpoints: Counts,
+    workspace: Workspace,
+    stop: Counts,
+    trace: Floats,
+    metrics: Floats,
+    pulls: Counts,
+) -> tuple[int, int, int, int]:
+    """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
+
+    Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
+    """
+    ledger, memory, policy_stream, reward_stream = workspace
+    for row in range(metrics.shape[0]):
+        replication = first + row
+        start(policy_stream, seed, replication, POLICY)
+        start(reward_stream, seed, replication, REWARD)
+        clear(ledger, prior)
+        memory[:] = 0.0
+        compensation = 0.0
+        compensated = 0
+        total_drift = 0.0
+        t = 1
+        for c in range(checkpoints.shape[0]):
+            if stop[0] != 0:
+                return STOPPED, replication, t, 0
+            while t <= checkpoints[c]:
+                arm, greedy, payment = offer(
+                    select, t, ledger, memory, policy_params, policy_stream, each_arm_once
+                )
+                if greedy == NO_SUCH_ARM:
+                    return BAD_ARM, replication, t, arm
+                reward = sample(arm, arm_params, reward_stream)
+                bend = 0.0
+                if arm != greedy:
+                    bend = drift(payment, t, arm, drift_params)
+                    compensation += payment
+                    compensated += 1
+                    total_drift += bend
+                feedback = min(max(reward + bend, lowest), highest)
+                if not np.isfinite(feedback):
+                    return NOT_FINITE, replication, t, arm
+                settle(update, ledger, memory, policy_params, arm, payment, feedback)
+                observe(trace, t, arm, greedy, payment, bend, feedback)
+                t += 1
+            regret = 0.0
+            for i in range(truth.gaps.shape[0]):
+                regret += truth.gaps[i] * ledger.pulls[i]
+            metrics[row, c, 0] = regret
+            metrics[row, c, 1] = compensation
+            metrics[row, c, 2] = compensated
+            metrics[row, c, 3] = total_drift
+            error = abs(ledger.means[truth.best] - truth.best_mean)
+            metrics[row, c, 4] = error / truth.error_unit
+        for i in range(ledger.pulls.shape[0]):
+            pulls[row, i] = ledger.pulls[i]
+    return DONE, 0, 0, 0
+
+
+@compiled
+def unobserved(
+    trace: Floats, t: int, arm: int, greedy: int, payment: float, drift: float, feedback: float
+) -> None:
+    """Keep nothing of a round: the observer of a study."""
+
+
+@compiled
+def traced(
+    trace: Floats, t: int, arm: int, greedy: int, payment: float, drift: float, feedback: float
+) -> None:
+    """Write a round down: the observer of a trace of one replication."""
+    trace[t - 1, 0] = arm
+    trace[t - 1, 1] = greedy
+    trace[t - 1, 2] = payment
+    trace[t - 1, 3] = drift
+    trace[t - 1, 4] = feedback

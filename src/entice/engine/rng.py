@@ -1,0 +1,169 @@
+"""Random numbers: one stream for each (seed, replication, purpose).
+
+A stream is four 64-bit words, the state of xoshiro256++ (Blackman and Vigna 2021). Every function
+here changes the stream it is given and nothing else; there is no global generator. So a
+replication's numbers depend on its own coordinates alone, never on threads, blocks or machines,
+and all cells of a study share their reward noise (common random numbers): comparing two policies
+compares policies, not luck.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled, compiled_apart
+
+Stream = npt.NDArray[np.uint64]
+
+POLICY = 0
+"""Purpose: what the policy draws to choose an arm."""
+REWARD = 1
+"""Purpose: the true rewards."""
+PLAYER = 2
+"""Purpose: what players decide by chance."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_11, _17, _19, _23 = np.uint64(11), np.uint64(17), np.uint64(19), np.uint64(23)
+_27, _30, _31, _41 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(41)
+_45, _LAYER = np.uint64(45), np.uint64(255)
+
+
+def new_stream(seed: int, replication: int, purpose: int) -> Stream:
+    """Make the stream of one replication and purpose."""
+    stream = np.empty(4, dtype=np.uint64)
+    start(stream, seed, replication, purpose)
+    return stream
+
+
+@compiled
+def _mix(word: np.uint64) -> np.uint64:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection of 64-bit words."""
+    word = (word ^ (word >> _30)) * _MIX_1
+    word = (word ^ (word >> _27)) * _MIX_2
+    return word ^ (word >> _31)
+
+
+@compiled
+def start(stream: Stream, seed: int, replication: int, purpose: int) -> None:
+    """Put a stream at the beginning of its (seed, replication, purpose).
+
+    Each word is a bijection of one coordinate, chained with the words before it. Two streams of
+    one seed therefore never share their state: a different replication changes the second word,
+    a different purpose the third.
+    """
+    first = _mix(np.uint64(seed) + _GOLDEN)
+    second = _mix(first ^ _mix(np.uint64(replication) + _MIX_1))
+    third = _mix(second ^ _mix(np.uint64(purpose) + _MIX_2))
+    stream[0] = first
+    stream[1] = second
+    stream[2] = third
+    stream[3] = _mix(third + _GOLDEN)
+    for _ in range(8):  # all words of the state depend on all coordinates from here on
+        next_word(stream)
+
+
+@compiled
+def next_word(stream: Stream) -> np.uint64:
+    """Draw 64 random bits (xoshiro256++)."""
+    s0 = stream[0]
+    s1 = stream[1]
+    s2 = stream[2] ^ s0
+    s3 = stream[3]
+    total = s0 + s3
+    s3 ^= s1
+    stream[0] = s0 ^ s3
+    stream[1] = s1 ^ s2
+    stream[2] = s2 ^ (s1 << _17)
+    stream[3] = (s3 << _45) | (s3 >> _19)
+    return np.uint64(((total << _23) | (total >> _41)) + s0)
+
+
+@compiled
+def uniform(stream: Stream) -> float:
+    """Draw from the uniform distribution on [0, 1), a multiple of 2⁻⁵³."""
+    return float(np.int64(next_word(stream) >> _11)) * 2.0**-53
+
+
+@compiled
+def below(stream: Stream, count: int) -> int:
+    """Draw a whole number from 0 to count − 1, each equally likely.
+
+    >>> from entice.engine.rng import below, new_stream
+    >>> below(new_stream(seed=7, replication=0, purpose=0), 10) in range(10)
+    True
+    """
+    return min(int(uniform(stream) * count), count - 1)
+
+
+# The ziggurat (Marsaglia and Tsang 2000): the half bell curve under 256 layers of equal area.
+_TAIL = 3.6541528853610088  # where the lowest layer's rectangle ends, for 256 layers
+
+
+def _layers() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def density(x: float) -> float:
+        return math.exp(-0.5 * x * x)
+
+    area = _TAIL * density(_TAIL) + math.sqrt(math.pi / 2) * math.erfc(_TAIL / math.sqrt(2))
+    edges = [area / density(_TAIL), _TAIL]
+    while len(edges) < 256:
+        edges.append(math.sqrt(-2.0 * math.log(area / edges[-1] + density(edges[-1]))))
+    edges.append(0.0)
+    edge = np.array(edges)
+    return edge, edge[:256] * 2.0**-52, np.exp(-0.5 * edge * edge)
+
+
+_EDGE, _SCALE, _DENSITY = _layers()
+
+
+@compiled
+def normal(stream: Stream) -> float:
+    """Draw from the standard normal distribution, N(0, 1)."""
+    bits = next_word(stream)
+    # The low byte picks the layer; the top 53 bits, signed, place the point across it.
+    layer = int(bits & _LAYER)
+    x = float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
+    if abs(x) < _EDGE[layer + 1]:
+        return x
+    return _normal_at_the_edge(stream, layer, x)
+
+
+@compiled_apart
+def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
+    """Finish the 1.2 % of draws that fall outside the inner rectangle of their layer."""
+    while True:
+        if layer == 0:
+            while True:  # beyond the lowest rectangle: Marsaglia's exact tail
+                beyond = -math.log(1.0 - uniform(stream)) / _TAIL
+                if -2.0 * math.log(1.0 - uniform(stream)) > beyond * beyond:
+                    return math.copysign(_TAIL + beyond, x)
+        low, high = _DENSITY[layer], _DENSITY[layer + 1]
+        if low + uniform(stream) * (high - low) < math.exp(-0.5 * x * x):
+            return x
+        bits = next_word(stream)
+        layer = int(bits & _LAYER)
+        x = float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
+        if abs(x) < _EDGE[layer + 1]:
+            return x
+
+
+@compiled_apart
+def gamma(stream: Stream, shape: float) -> float:
+    """Draw from Gamma(shape, 1) by the squeeze of Marsaglia and Tsang (2000)."""
+    boost = 1.0
+    if shape < 1.0:  # G(a) = G(a + 1) · U^(1/a)
+        boost = (1.0 - uniform(stream)) ** (1.0 / shape)
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(stream)
+        v = (1.0 + c * x) ** 3
+        if v > 0.0:
+            u = 1.0 - uniform(stream)
+            if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
+                return boost * d * v

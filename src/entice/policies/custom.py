@@ -1,0 +1,58 @@
+"""A user's own policy, at the speed of the built-in ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from entice.checks import set_numbers, set_whole
+from entice.functions import custom_label, set_function
+from entice.policies.policy import PolicySpec, Rules, no_update
+
+
+class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
+    """Any function `select(t, pulls, means, memory, params, rng) -> arm`.
+
+    Parameters
+    ----------
+    select
+        A Python function in the subset that Numba compiles, or ``"module:name"`` of one. It sees
+        the round t = 1, 2, …, the counts and averages of all arms, the policy's own memory and
+        parameters, and a stream for `entice.rng.uniform`, `normal` and `below`.
+    update
+        Optional `update(memory, params, arm, payment, feedback)`, called at each rating.
+    params
+        Numbers handed to both.
+    memory, memory_per_arm
+        The policy remembers `memory + memory_per_arm * K` numbers, 0.0 before the first round.
+    name
+        The name in tables and figures; by default the function's name and its parameters.
+
+    >>> import entice
+    >>> def least_tried(t, pulls, means, memory, params, rng):
+    ...     return pulls.argmin()
+    >>> entice.CustomPolicy(least_tried).label
+    'least_tried'
+    """
+
+    select: Any
+    update: Any = None
+    params: tuple[float, ...] = ()
+    memory: int = 0
+    memory_per_arm: int = 0
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        set_function(self, "select", ("t", "pulls", "means", "memory", "params", "rng"))
+        if self.update is not None:
+            set_function(self, "update", ("memory", "params", "arm", "payment", "feedback"))
+        set_numbers(self, "params")
+        set_whole(self, "memory", at_least=0)
+        set_whole(self, "memory_per_arm", at_least=0)
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return self.name or custom_label(self.select, self.params)
+
+    def rules(self, arms: int) -> Rules:  # noqa: D102
+        size = self.memory + self.memory_per_arm * arms
+        return Rules(self.select, self.update or no_update, self.params, size)

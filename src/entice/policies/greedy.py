@@ -1,0 +1,32 @@
+"""The baseline: leave players to themselves."""
+
+from __future__ import annotations
+
+from entice.engine.jit import compiled
+from entice.engine.rng import Stream
+from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.principal.ledger import argmax
+
+
+class Greedy(PolicySpec, frozen=True, tag="greedy"):
+    """Select what the player would pick anyway: never a payment, and often the wrong arm for good.
+
+    >>> import entice
+    >>> entice.Greedy().label
+    'Greedy'
+    """
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "Greedy"
+
+    def rules(self, arms: int) -> Rules:  # noqa: D102
+        return Rules(select)
+
+
+@compiled
+def select(
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
+) -> int:
+    """Choose the best average."""
+    return argmax(means)

@@ -1,0 +1,1 @@
+"""What is decided, from what can be seen: counts and averages of feedback, never true means."""

@@ -1,0 +1,82 @@
+"""The ledger: what has been rated, how well, and which arm a myopic player would pick."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled
+
+
+class Ledger(NamedTuple):
+    """Everything that the principal and the players see."""
+
+    pulls: npt.NDArray[np.int64]
+    """n_i: the ratings that each arm has received."""
+    sums: npt.NDArray[np.float64]
+    """S_i: the sum of each arm's feedback, drift included."""
+    means: npt.NDArray[np.float64]
+    """m_i = S_i / n_i, or the prior while n_i = 0: what is displayed."""
+    greedy: npt.NDArray[np.int64]
+    """One element: argmax of `means`, ties to the lowest index, kept up to date by `record`."""
+
+
+def new_ledger(arms: int, prior: float) -> Ledger:
+    """Make a ledger without ratings, in which each arm displays the prior."""
+    ledger = Ledger(np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64))
+    clear(ledger, prior)
+    return ledger
+
+
+@compiled
+def clear(ledger: Ledger, prior: float) -> None:
+    """Forget all ratings."""
+    ledger.pulls[:] = 0
+    ledger.sums[:] = 0.0
+    ledger.means[:] = prior
+    ledger.greedy[0] = 0
+
+
+@compiled
+def record(ledger: Ledger, arm: int, feedback: float) -> None:
+    """Enter one rating (line 11 of Algorithm 1).
+
+    The greedy arm changes only if the rated arm overtakes it or is it and falls behind, so it
+    need not be searched for in most rounds.
+    """
+    ledger.pulls[arm] += 1
+    ledger.sums[arm] += feedback
+    mean = ledger.sums[arm] / ledger.pulls[arm]
+    ledger.means[arm] = mean
+    greedy = ledger.greedy[0]
+    if arm == greedy:
+        if not leads(ledger.means, greedy):
+            ledger.greedy[0] = argmax(ledger.means)
+    elif mean > ledger.means[greedy] or (mean == ledger.means[greedy] and arm < greedy):
+        ledger.greedy[0] = arm
+
+
+@compiled
+def argmax(values: npt.NDArray[np.float64]) -> int:
+    """The position of the highest value, ties to the lowest index."""
+    best = 0
+    for i in range(1, values.shape[0]):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
+@compiled
+def leads(values: npt.NDArray[np.float64], arm: int) -> bool:
+    """Tell whether `arm` is the argmax: the cheap question when the answer is mostly yes.
+
+    Its branches are predictable, so the processor goes on to the next round while the last
+    round's average is still being divided.
+    """
+    top = values[arm]
+    for i in range(values.shape[0]):
+        if values[i] >= top and i != arm and (values[i] > top or i < arm):
+            return False
+    return True

@@ -1,0 +1,17 @@
+"""What the principal offers so that a myopic player takes its arm."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled
+
+
+@compiled
+def gap(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
+    """The paper's payment (line 8 of Algorithm 1): what the player forgoes by its own lights.
+
+    The text prints the total C(T) with its sign flipped; the payment is never negative.
+    """
+    return float(displayed[greedy] - displayed[arm])

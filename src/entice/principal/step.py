@@ -1,0 +1,63 @@
+"""THE transition of Algorithm 1, in two halves: `offer` and, once the player has rated, `settle`.
+
+The simulator runs them in a compiled loop, a live principal one call at a time. Neither half can
+reach the true means, nor the reward and the drift apart: they are not among the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled
+from entice.engine.rng import Stream
+from entice.principal.ledger import Ledger, record
+from entice.principal.payment import gap
+
+NO_SUCH_ARM = -1
+"""Stands for the greedy arm in an offer whose arm does not exist: the policy is at fault."""
+
+
+@compiled
+def offer(
+    select: Callable[..., int],
+    t: int,
+    ledger: Ledger,
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    stream: Stream,
+    each_arm_once: bool,
+) -> tuple[int, int, float]:
+    """Decide round t: the principal's arm I, the player's own choice G, and the payment."""
+    arms = ledger.pulls.shape[0]
+    if each_arm_once and t <= arms:
+        return t - 1, t - 1, 0.0
+    # Line 2: the principal selects I.
+    arm = select(t, ledger.pulls, ledger.means, memory, params, stream)
+    if arm < 0 or arm >= arms:
+        return arm, NO_SUCH_ARM, 0.0
+    # Line 3: the player would choose G; when I ties for the best, G is I.
+    greedy = ledger.greedy[0]
+    payment = gap(ledger.means, greedy, arm)
+    # Lines 4 to 8: pay the gap, or nothing.
+    if payment > 0.0:
+        return arm, greedy, payment
+    return arm, arm, 0.0
+
+
+@compiled
+def settle(
+    update: Callable[..., None],
+    ledger: Ledger,
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    arm: int,
+    payment: float,
+    feedback: float,
+) -> None:
+    """Enter the player's feedback, which is all that anyone learns of the round (line 11)."""
+    record(ledger, arm, feedback)
+    update(memory, params, arm, payment, feedback)

@@ -1,0 +1,279 @@
+"""The spec of a study: everything that decides its numbers, in and out of TOML and JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import tomli_w
+
+from entice.checks import a_number, a_whole_number, set_number, set_whole
+from entice.engine.fingerprint import NoFingerprint, fingerprint
+from entice.engine.kernel import replicate
+from entice.errors import InputError, did_you_mean
+from entice.functions import reference
+from entice.policies import Policy
+from entice.world.arms import Arms
+from entice.world.drift import Drift, NoDrift
+
+ColdStart = Literal["each_arm_once", "prior"]
+
+_UNIONS: dict[str, Any] = {"arms": Arms, "policies": Policy, "drifts": Drift}
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Policies × drifts on one set of arms, so many rounds, so many times.
+
+    Parameters
+    ----------
+    arms
+        The arms' true rewards.
+    policies, drifts
+        Each policy meets each drift: a cell of the study.
+    horizon
+        T, the number of rounds.
+    replications
+        Independent runs of each cell.
+    seed
+        Of all random numbers; a study that is run without one draws it and records it.
+    checkpoints
+        The rounds after which metrics are written down: how many, evenly spaced, or a list.
+        The last round is always one.
+    cold_start
+        ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
+        arm displays `prior` and is paid for like any other.
+    prior
+        What an unrated arm displays, with ``cold_start="prior"``.
+    feedback_range
+        Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
+        in the paper's experiments.
+
+    >>> import entice
+    >>> study = entice.Study(
+    ...     arms=entice.Bernoulli([0.6, 0.4]), policies=[entice.UCB()], horizon=100,
+    ...     replications=10, seed=1)
+    >>> entice.Study.from_toml(study.to_toml()) == study
+    True
+    """
+
+    arms: Arms
+    policies: tuple[Policy, ...]
+    drifts: tuple[Drift, ...] = (NoDrift(),)
+    horizon: int
+    replications: int = 1000
+    seed: int | None = None
+    checkpoints: int | tuple[int, ...] = 200
+    cold_start: ColdStart = "each_arm_once"
+    prior: float = 0.0
+    feedback_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arms, get_args(Arms)):
+            rule = f"must be one of {_kinds('arms')}"
+            raise InputError("arms", rule, given=self.arms, todo="Say entice.Gaussian([0.9, 0.8]).")
+        self._set_each("policies")
+        self._set_each("drifts")
+        set_whole(self, "horizon", at_least=1)
+        set_whole(self, "replications", at_least=1)
+        if self.seed is not None and set_whole(self, "seed", at_least=0) >= 2**63:
+            raise InputError("Study: seed", "must be below 2**63", given=self.seed)
+        if self.cold_start not in get_args(ColdStart):
+            rule = 'must be "each_arm_once" or "prior"'
+            raise InputError("Study: cold_start", rule, given=self.cold_start)
+        set_number(self, "prior")
+        arms = len(self.arms.true_means())
+        if self.cold_start == "each_arm_once" and self.horizon < arms:
+            raise InputError(
+                "Study: horizon",
+                f"must be at least the number of arms, {arms}, when each is tried once first",
+                given=self.horizon,
+                todo='Take more rounds, or cold_start="prior".',
+            )
+        self._set_checkpoints()
+        self._set_feedback_range()
+
+    @classmethod
+    def from_toml(cls, text: str) -> Study:
+        """Read a study from TOML; what is unknown or misspelt is an error."""
+        try:
+            return cls._from_plain(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise InputError("the study", f"must be TOML ({error})") from error
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Study:
+        """Read a study from a TOML file; modules beside it may hold its custom functions."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                "the study file", f"can't be read ({error})", given=str(path)
+            ) from error
+        with _importable(path.resolve().parent):
+            return cls.from_toml(text)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Study:
+        """Read a study from JSON."""
+        return cls._from_plain(msgspec.json.decode(text))
+
+    def to_json(self) -> str:
+        """Write the study as JSON, custom functions as "module:name"."""
+        return msgspec.json.encode(self, enc_hook=reference).decode()
+
+    def to_toml(self) -> str:
+        """Write the study as TOML, custom functions as "module:name"."""
+        plain = msgspec.to_builtins(self, enc_hook=reference)
+        return tomli_w.dumps(_without_none(plain))
+
+    def key(self) -> str:
+        """Hash what decides the numbers of a study: the spec, and the code that it would run."""
+        code: list[Any] = [replicate, self.arms.sampler().sample]
+        for policy in self.policies:
+            rules = policy.rules(arms=2)
+            code += [rules.select, rules.update]
+        code += [drift.bend().function for drift in self.drifts]
+        try:
+            told = fingerprint(*code)
+        except NoFingerprint:  # nothing tells two versions apart, so no two may be taken as equal
+            told = secrets.token_hex()
+        return hashlib.sha256(f"{self.to_json()}\n{told}".encode()).hexdigest()
+
+    def with_seed(self) -> Study:
+        """Return the study with a seed: its own, or a fresh one."""
+        if self.seed is not None:
+            return self
+        return msgspec.structs.replace(self, seed=secrets.randbits(32))
+
+    def checkpoint_rounds(self) -> npt.NDArray[np.int64]:
+        """The rounds after which metrics are written down, the last one being T."""
+        if isinstance(self.checkpoints, tuple):
+            return np.array(sorted({*self.checkpoints, self.horizon}), dtype=np.int64)
+        count = min(self.checkpoints, self.horizon)
+        return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count
+
+    def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
+        """Go through policies × drifts: (policy index, drift index, policy, drift)."""
+        for p, policy in enumerate(self.policies):
+            for d, drift in enumerate(self.drifts):
+                yield p, d, policy, drift
+
+    @classmethod
+    def _from_plain(cls, plain: Any) -> Study:
+        if not isinstance(plain, dict):
+            raise InputError("the study", "must be a table of settings", given=plain)
+        _check_names(plain)
+        try:
+            return msgspec.convert(plain, cls)
+        except msgspec.ValidationError as error:
+            raise InputError("the study", f"does not fit: {error}") from error
+
+    def _set_each(self, field: str) -> None:
+        given = getattr(self, field)
+        members = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        union = get_args(_UNIONS[field])
+        if not members:
+            raise InputError(f"Study: {field}", "must have at least one entry", given=given)
+        for i, member in enumerate(members):
+            if not isinstance(member, union):
+                raise InputError(
+                    f"Study: {field}[{i}]", f"must be one of {_kinds(field)}", given=member
+                )
+        msgspec.structs.force_setattr(self, field, tuple(members))
+
+    def _set_checkpoints(self) -> None:
+        given: Any = self.checkpoints
+        if np.ndim(given) == 0:
+            set_whole(self, "checkpoints", at_least=1)
+            return
+        rounds = tuple(a_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
+        if not rounds or min(rounds) < 1 or max(rounds) > self.horizon:
+            rule = f"must be a number, or rounds from 1 to the horizon, {self.horizon}"
+            raise InputError("Study: checkpoints", rule, given=given)
+        msgspec.structs.force_setattr(self, "checkpoints", rounds)
+
+    def _set_feedback_range(self) -> None:
+        given: Any = self.feedback_range
+        if given is None:
+            return
+        if np.ndim(given) != 1 or len(given) != 2:
+            rule = "must be a pair (lowest, highest), or none"
+            raise InputError("Study: feedback_range", rule, given=given)
+        low, high = (a_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
+        if not low < high:
+            rule = "must have its lowest value below its highest"
+            raise InputError("Study: feedback_range", rule, given=given)
+        msgspec.structs.force_setattr(self, "feedback_range", (low, high))
+
+    @property
+    def feedback_limits(self) -> tuple[float, float]:
+        """The lowest and the highest feedback: infinite where nothing is projected."""
+        return self.feedback_range or (-math.inf, math.inf)
+
+
+def _check_names(plain: dict[str, Any]) -> None:
+    """Find misspelt names before msgspec does, and say what was meant."""
+    fields = {field.name for field in msgspec.structs.fields(Study)}
+    for name in plain:
+        if name not in fields:
+            raise InputError(
+                "the study", "has an unknown setting", given=name, todo=did_you_mean(name, fields)
+            )
+    for field in _UNIONS:
+        entries = plain.get(field, [])
+        for i, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+            where = field if field == "arms" else f"{field}[{i}]"
+            _check_entry(field, where, entry)
+
+
+def _check_entry(field: str, where: str, entry: Any) -> None:
+    kinds = {spec.__struct_config__.tag: spec for spec in get_args(_UNIONS[field])}
+    if not isinstance(entry, dict) or "kind" not in entry:
+        raise InputError(
+            where, "must be a table with a kind", given=entry, todo=did_you_mean("", kinds)
+        )
+    if entry["kind"] not in kinds:
+        raise InputError(
+            f"{where}: kind",
+            "is unknown",
+            given=entry["kind"],
+            todo=did_you_mean(str(entry["kind"]), kinds),
+        )
+    allowed = {f.name for f in msgspec.structs.fields(kinds[entry["kind"]])} | {"kind"}
+    for name in entry:
+        if name not in allowed:
+            raise InputError(
+                where, "has an unknown setting", given=name, todo=did_you_mean(name, allowed)
+            )
+
+
+def _kinds(field: str) -> str:
+    return ", ".join(spec.__name__ for spec in get_args(_UNIONS[field]))
+
+
+def _without_none(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {k: _without_none(v) for k, v in plain.items() if v is not None}
+    if isinstance(plain, (list, tuple)):
+        return [_without_none(v) for v in plain]
+    return plain
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

@@ -1,0 +1,1 @@
+"""Running a study: blocks, threads, progress, resumption, and the result."""

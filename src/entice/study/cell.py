@@ -1,0 +1,112 @@
+"""One cell of a study, policy × drift, ready to run any of its replications."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine import kernel
+from entice.engine.specialize import ready
+from entice.errors import StudyError
+from entice.policies import Policy
+from entice.principal.ledger import new_ledger
+from entice.specs import Study
+from entice.world.drift import Drift
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+_NO_TRACE = np.empty((0, 5))
+
+
+class Stopped(Exception):
+    """The run was told to stop before it was done."""
+
+
+class Cell:
+    """A policy and a drift bound to the compiled kernel of their combination.
+
+    Parameters
+    ----------
+    study
+        Everything but the policy and the drift. It must have a seed.
+    stop
+        One element; any thread that sets it to 1 makes all runs end soon, with `Stopped`.
+    traced
+        Write every round down, for a run of a single replication.
+    """
+
+    def __init__(
+        self, study: Study, policy: Policy, drift: Drift, stop: Counts, traced: bool = False
+    ) -> None:
+        means = study.arms.true_means()
+        self.arms = len(means)
+        self._study, self._policy, self._drift, self._stop = study, policy, drift, stop
+        self._rounds = study.checkpoint_rounds()
+        self._rules, self._bend = policy.rules(self.arms), drift.bend()
+        self._sampler = study.arms.sampler()
+        self._truth = kernel.truth_of(means)
+        observe = kernel.traced if traced else kernel.unobserved
+        rules, bend, sampler = self._rules, self._bend, self._sampler
+        parts = (rules.select, rules.update, bend.function, sampler.sample, observe)
+        metrics, pulls = self.room_for(0)
+        self._compiled = ready(
+            kernel.replicate, parts, self._arguments(0, _NO_TRACE, metrics, pulls)
+        )
+
+    def room_for(self, replications: int) -> tuple[Floats, Counts]:
+        """Make the arrays that so many replications fill: metrics, and pulls per arm."""
+        return (
+            np.empty((replications, len(self._rounds), len(kernel.METRICS))),
+            np.empty((replications, self.arms), dtype=np.int64),
+        )
+
+    def run(self, first: int, metrics: Floats, pulls: Counts, trace: Floats = _NO_TRACE) -> None:
+        """Run the replications first, first + 1, …, one for each row of the arrays."""
+        arguments = self._arguments(first, trace, metrics, pulls)
+        code, replication, t, arm = self._compiled(*arguments)
+        if code == kernel.STOPPED:
+            raise Stopped
+        where = f"in round {t} of replication {replication} (drift {self._drift.label})"
+        if code == kernel.BAD_ARM:
+            raise StudyError(
+                f"Policy {self._policy.label} selected arm {arm} {where}, "
+                f"but arms are numbered 0 to {self.arms - 1}."
+            )
+        if code == kernel.NOT_FINITE:
+            raise StudyError(
+                f"The feedback on arm {arm} is not a finite number {where}, "
+                f"policy {self._policy.label}. Payments that feed on the drift they cause can grow "
+                "without bound: take a feedback_range or a weaker drift."
+            )
+
+    def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
+        study = self._study
+        assert study.seed is not None
+        workspace = kernel.Workspace(
+            new_ledger(self.arms, study.prior),
+            np.zeros(self._rules.memory),
+            np.zeros(4, dtype=np.uint64),
+            np.zeros(4, dtype=np.uint64),
+        )
+        lowest, highest = study.feedback_limits
+        return (
+            self._rules.params,
+            self._bend.params,
+            self._sampler.params,
+            self._truth,
+            study.cold_start == "each_arm_once",
+            study.prior,
+            lowest,
+            highest,
+            study.seed,
+            first,
+            self._rounds,
+            workspace,
+            self._stop,
+            trace,
+            metrics,
+            pulls,
+        )

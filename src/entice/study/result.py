@@ -1,0 +1,140 @@
+"""What a study found."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from entice.engine.kernel import METRICS
+from entice.errors import InputError
+from entice.specs import Study
+from entice.study.summary import STATISTICS, statistics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FINAL, _CURVES = "final.parquet", "curves.parquet"
+
+
+class Result:
+    """The numbers of a study, with the spec and the seed that made them.
+
+    Attributes
+    ----------
+    study : Study
+        What was run, seed included.
+    final : polars.DataFrame
+        One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
+        `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
+        `best_arm_error` (relative) and `pulls` (an array, one entry for each arm).
+    curves : polars.DataFrame
+        One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
+    """
+
+    def __init__(self, study: Study, final: pl.DataFrame, curves: pl.DataFrame) -> None:
+        self.study = study
+        self.final = final
+        self.curves = curves
+
+    def __repr__(self) -> str:
+        cells = len(self.study.policies) * len(self.study.drifts)
+        return (
+            f"<Result: {cells} cells × {self.study.replications} replications × "
+            f"{self.study.horizon} rounds, seed {self.study.seed}>"
+        )
+
+    def summary(self) -> pl.DataFrame:
+        """Summarise the last round: a row for each cell and metric, with mean and quantiles.
+
+        >>> import entice
+        >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+        ...                          horizon=100, replications=5, seed=7)
+        >>> result.summary().columns[:4]
+        ['policy', 'drift', 'policy_index', 'drift_index']
+        """
+        rows = []
+        for p, d, policy, drift in self.study.cells():
+            cell = self.final.filter(policy_index=p, drift_index=d)
+            for metric in METRICS:
+                row: dict[str, Any] = {
+                    "policy": policy.label,
+                    "drift": drift.label,
+                    "policy_index": p,
+                    "drift_index": d,
+                    "metric": metric,
+                }
+                found = statistics(cell[metric].cast(pl.Float64).to_numpy())
+                rows.append(row | {name: float(found[name]) for name in STATISTICS})
+        return pl.DataFrame(rows)
+
+    def plot(self, metric: str = "regret") -> Figure:
+        """Draw a metric against t: the median of each policy with its bands, a panel per drift."""
+        from entice.plots import plot_curves
+
+        return plot_curves(self, metric)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `final.parquet` and `curves.parquet`, spec and seed inside, into a folder."""
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, frame in ((_FINAL, self.final), (_CURVES, self.curves)):
+                _write(folder / name, frame, self._metadata())
+        except OSError as error:
+            raise InputError(
+                "the folder", f"can't be written ({error})", given=str(folder)
+            ) from error
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """Read a result that `save` or `entice run` wrote."""
+        folder = Path(folder)
+        about = read_metadata(folder)
+        if about is None:
+            raise InputError(
+                "the folder", f"must hold a result ({_FINAL} and {_CURVES})", given=str(folder)
+            )
+        return cls(
+            Study.from_json(about["study"]),
+            final=pl.read_parquet(folder / _FINAL),
+            curves=pl.read_parquet(folder / _CURVES),
+        )
+
+    def _metadata(self) -> dict[str, str]:
+        about = {
+            "study": self.study.to_json(),
+            "key": self.study.key(),
+            "versions": {
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("entice", "numba", "numpy", "polars")},
+            },
+        }
+        return {"entice": json.dumps(about)}
+
+
+def read_metadata(folder: Path) -> dict[str, Any] | None:
+    """Read what a folder's result says of itself, or None if there is no whole result."""
+    try:
+        about = [pl.read_parquet_metadata(folder / name)["entice"] for name in (_FINAL, _CURVES)]
+    except (OSError, KeyError, pl.exceptions.PolarsError):
+        return None
+    return json.loads(about[0]) if about[0] == about[1] else None
+
+
+def _write(path: Path, frame: pl.DataFrame, metadata: dict[str, str]) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    os.close(handle)
+    try:
+        frame.write_parquet(name, metadata=metadata)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,215 @@
+"""Runs a study: blocks of replications over threads, each number independent of both."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from entice.checks import a_whole_number
+from entice.engine.kernel import METRICS
+from entice.errors import InputError
+from entice.policies import Policy
+from entice.specs import ColdStart, Study
+from entice.study.blocks import Block, BlockFolder, split
+from entice.study.cell import Cell, Stopped
+from entice.study.progress import Report, reporting
+from entice.study.result import Result
+from entice.study.summary import statistics
+from entice.world.arms import Arms
+from entice.world.drift import Drift, NoDrift
+
+
+def simulate(
+    *,
+    arms: Arms,
+    policies: Sequence[Policy],
+    horizon: int,
+    drifts: Sequence[Drift] = (NoDrift(),),
+    replications: int = 1000,
+    seed: int | None = None,
+    checkpoints: int | Sequence[int] = 200,
+    cold_start: ColdStart = "each_arm_once",
+    prior: float = 0.0,
+    feedback_range: tuple[float, float] | None = None,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+) -> Result:
+    """Run each policy against each drift, many times, and summarise.
+
+    Parameters
+    ----------
+    arms, policies, drifts, horizon, replications, checkpoints, cold_start, prior, feedback_range
+        See `Study`.
+    seed
+        Of all random numbers. When none is given, one is drawn, printed and recorded.
+    threads
+        How many to use, by default one for each core. The numbers do not depend on it.
+    progress
+        True for a bar, False for silence, a function `(done, total)` for one's own, None for a
+        bar if standard error is a terminal.
+
+    >>> import entice
+    >>> result = entice.simulate(
+    ...     arms=entice.Gaussian([0.9, 0.5, 0.1]), policies=[entice.UCB(), entice.Greedy()],
+    ...     drifts=[entice.LinearDrift(0.0), entice.LinearDrift(1.1)],
+    ...     horizon=1000, replications=20, seed=7)
+    >>> result.final.height
+    80
+    """
+    study = Study(
+        arms=arms,
+        policies=policies,  # type: ignore[arg-type] # made a tuple by the spec
+        drifts=drifts,  # type: ignore[arg-type]
+        horizon=horizon,
+        replications=replications,
+        seed=seed,
+        checkpoints=checkpoints,  # type: ignore[arg-type]
+        cold_start=cold_start,
+        prior=prior,
+        feedback_range=feedback_range,
+    )
+    return run(study, threads=threads, progress=progress)
+
+
+def run(
+    study: Study,
+    *,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+    title: str = "Simulating",
+    blocks: Path | None = None,
+    block_size: int | None = None,
+) -> Result:
+    """Run a study; with a folder for blocks, take over what was finished there before.
+
+    `block_size` is for tests and for those who measure: no number depends on it.
+    """
+    if threads is None:
+        threads = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        )
+    threads = a_whole_number("threads", threads)
+    if threads < 1:
+        raise InputError("threads", "must be at least 1", given=threads)
+    if study.seed is None:
+        study = study.with_seed()
+        print(
+            f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
+        )
+    with reporting(progress, title) as report:
+        return _Run(study, blocks, block_size, report).go(threads)
+
+
+class _Run:
+    def __init__(
+        self, study: Study, blocks: Path | None, block_size: int | None, report: Report
+    ) -> None:
+        self.study = study
+        self.report = report
+        self.folder = BlockFolder(blocks) if blocks is not None else None
+        self.stop = np.zeros(1, dtype=np.int64)
+        self.cells = list(study.cells())
+        self.compiled = [
+            Cell(study, policy, drift, self.stop) for _, _, policy, drift in self.cells
+        ]
+        self.blocks = split(
+            len(self.cells), study.replications, study.horizon, self.compiled[0].arms, block_size
+        )
+        self.missing = [0] * len(self.cells)  # blocks to go
+        for block in self.blocks:
+            self.missing[block.cell] += 1
+        self.room: dict[int, Any] = {}  # metrics and pulls of the cells under way
+        self.finals: dict[int, pl.DataFrame] = {}
+        self.curves: dict[int, pl.DataFrame] = {}
+        self.done = 0
+
+    def go(self, threads: int) -> Result:
+        total = len(self.cells) * self.study.replications
+        self.report(0, total)
+        waiting = iter(self.blocks)
+        running: set[Future[Block]] = set()
+        pool = ThreadPoolExecutor(threads)
+        try:
+            while True:
+                # A few blocks ahead keep the threads busy; all at once would hold all cells'
+                # curves in memory.
+                for block in waiting:
+                    running.add(pool.submit(self._run, block, self._room(block.cell)))
+                    if len(running) > 2 * threads:
+                        break
+                if not running:
+                    break
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    self._finish(future.result())
+                    self.report(self.done, total)
+        finally:
+            self.stop[0] = 1  # on errors and Ctrl-C: threads come back within a checkpoint
+            pool.shutdown(wait=True, cancel_futures=True)
+        order = range(len(self.cells))
+        return Result(
+            self.study,
+            final=pl.concat([self.finals[c] for c in order]),
+            curves=pl.concat([self.curves[c] for c in order]),
+        )
+
+    def _room(self, cell: int) -> Any:
+        if cell not in self.room:
+            self.room[cell] = self.compiled[cell].room_for(self.study.replications)
+        return self.room[cell]
+
+    def _run(self, block: Block, room: Any) -> Block:
+        rows = slice(block.first, block.first + block.replications)
+        metrics, pulls = room[0][rows], room[1][rows]
+        if self.folder is None:
+            self.compiled[block.cell].run(block.first, metrics, pulls)
+        elif not self.folder.load(block, metrics, pulls):
+            self.compiled[block.cell].run(block.first, metrics, pulls)
+            self.folder.save(block, metrics, pulls)
+        return block
+
+    def _finish(self, block: Block) -> None:
+        self.done += block.replications
+        self.missing[block.cell] -= 1
+        if self.missing[block.cell] == 0:
+            metrics, pulls = self.room.pop(block.cell)
+            self.finals[block.cell] = self._final(block.cell, metrics[:, -1, :], pulls)
+            self.curves[block.cell] = self._curves(block.cell, metrics)
+
+    def _names(self, cell: int) -> dict[str, pl.Expr]:
+        p, d, policy, drift = self.cells[cell]
+        return {
+            "policy": pl.lit(policy.label),
+            "drift": pl.lit(drift.label),
+            "policy_index": pl.lit(p, dtype=pl.Int64),
+            "drift_index": pl.lit(d, dtype=pl.Int64),
+        }
+
+    def _final(self, cell: int, metrics: Any, pulls: Any) -> pl.DataFrame:
+        columns: dict[str, Any] = {"replication": np.arange(len(metrics), dtype=np.int64)}
+        columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
+        columns["pulls"] = pl.Series(pulls, dtype=pl.Array(pl.Int64, pulls.shape[1]))
+        frame = pl.DataFrame(columns).with_columns(pl.col("compensated_pulls").cast(pl.Int64))
+        return frame.select(**self._names(cell), **{c: pl.col(c) for c in columns})
+
+    def _curves(self, cell: int, metrics: Any) -> pl.DataFrame:
+        rounds = self.study.checkpoint_rounds()
+        summary = statistics(metrics)
+        frame = pl.concat(
+            pl.DataFrame(
+                {"metric": [metric] * len(rounds), "t": rounds}
+                | {name: values[:, i].copy() for name, values in summary.items()}
+            )
+            for i, metric in enumerate(METRICS)
+        )
+        return frame.select(**self._names(cell), **{c: pl.col(c) for c in frame.columns})
+
+
+__all__ = ["Stopped", "run", "simulate"]

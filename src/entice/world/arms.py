@@ -1,0 +1,212 @@
+"""Arms: what each item is truly worth to those who try it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from entice.checks import a_number, set_numbers
+from entice.engine.jit import compiled
+from entice.engine.rng import Stream, gamma, normal, uniform
+from entice.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+class Sampler(NamedTuple):
+    """Arms as the engine runs them."""
+
+    sample: Callable[..., float]
+    """`sample(arm, params, rng) -> r`, a true reward."""
+    params: tuple[Floats, ...]
+
+
+class ArmsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all kinds of arms."""
+
+
+class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
+    """Rewards mean_i + std_i · N(0, 1): the paper's experiments have nine with std 1.
+
+    >>> import entice
+    >>> entice.Gaussian([0.9, 0.5]).true_means()
+    array([0.9, 0.5])
+    """
+
+    means: tuple[float, ...]
+    std: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        means = set_numbers(self, "means")
+        _at_least_two(self, "means", len(means))
+        if np.ndim(self.std) == 0:
+            std: tuple[float, ...] = (a_number("Gaussian: std", self.std),)
+            msgspec.structs.force_setattr(self, "std", std[0])
+        else:
+            std = set_numbers(self, "std")
+            if len(std) != len(means):
+                rule = f"must be one number or one for each of the {len(means)} arms"
+                raise InputError("Gaussian: std", rule, given=std)
+        if min(std) < 0:
+            raise InputError("Gaussian: std", "must not be negative", given=self.std)
+
+    def true_means(self) -> Floats:  # noqa: D102
+        return np.array(self.means)
+
+    def sampler(self) -> Sampler:  # noqa: D102
+        means = self.true_means()
+        return Sampler(_sample_gaussian, (means, np.broadcast_to(self.std, means.shape).copy()))
+
+
+@compiled
+def _sample_gaussian(arm: int, params: tuple[Floats, Floats], rng: Stream) -> float:
+    return float(params[0][arm] + params[1][arm] * normal(rng))
+
+
+class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
+    """Rewards 1 with probability mean_i, else 0: bought or not, liked or not.
+
+    >>> import entice
+    >>> entice.Bernoulli([0.9, 1.2])
+    Traceback (most recent call last):
+        ...
+    entice.errors.InputError: Bernoulli: means must lie between 0 and 1; got (0.9, 1.2).
+    """
+
+    means: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        means = set_numbers(self, "means")
+        _at_least_two(self, "means", len(means))
+        if min(means) < 0 or max(means) > 1:
+            raise InputError("Bernoulli: means", "must lie between 0 and 1", given=means)
+
+    def true_means(self) -> Floats:  # noqa: D102
+        return np.array(self.means)
+
+    def sampler(self) -> Sampler:  # noqa: D102
+        return Sampler(_sample_bernoulli, (self.true_means(),))
+
+
+@compiled
+def _sample_bernoulli(arm: int, params: tuple[Floats], rng: Stream) -> float:
+    return 1.0 if uniform(rng) < params[0][arm] else 0.0
+
+
+class Beta(ArmsSpec, frozen=True, tag="beta"):
+    """Rewards from Beta(a_i, b_i), on [0, 1] with mean a_i / (a_i + b_i).
+
+    >>> import entice
+    >>> entice.Beta(a=[3, 1], b=[1, 1]).true_means()
+    array([0.75, 0.5 ])
+    """
+
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        a, b = set_numbers(self, "a"), set_numbers(self, "b")
+        _at_least_two(self, "a", len(a))
+        if len(a) != len(b):
+            raise InputError("Beta: b", f"must have as many entries as a, {len(a)}", given=b)
+        for name, values in (("Beta: a", a), ("Beta: b", b)):
+            if min(values) <= 0:
+                raise InputError(name, "must be greater than 0", given=values)
+
+    def true_means(self) -> Floats:  # noqa: D102
+        a, b = np.array(self.a), np.array(self.b)
+        return np.asarray(a / (a + b))
+
+    def sampler(self) -> Sampler:  # noqa: D102
+        return Sampler(_sample_beta, (np.array(self.a), np.array(self.b)))
+
+
+@compiled
+def _sample_beta(arm: int, params: tuple[Floats, Floats], rng: Stream) -> float:
+    x = gamma(rng, params[0][arm])
+    y = gamma(rng, params[1][arm])
+    if x + y == 0.0:
+        # Both shapes so small that both draws underflow: nearly all mass is at 0 and 1.
+        return 1.0 if uniform(rng) * (params[0][arm] + params[1][arm]) < params[0][arm] else 0.0
+    return x / (x + y)
+
+
+class Empirical(ArmsSpec, frozen=True, tag="empirical"):
+    """Rewards from a grid of values, such as 1 to 5 stars, with given weights for each arm.
+
+    Parameters
+    ----------
+    values
+        The grid.
+    weights
+        For each arm, how often each value occurs: counts or probabilities.
+
+    >>> import entice
+    >>> entice.Empirical(values=[0, 1], weights=[[1, 3], [2, 2]]).true_means()
+    array([0.75, 0.5 ])
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        values = set_numbers(self, "values", at_least=1)
+        given: Any = self.weights
+        if isinstance(given, str) or np.ndim(given) != 2:
+            rule = "must be a list of lists of numbers, one list for each arm"
+            raise InputError("Empirical: weights", rule, given=given)
+        rows = []
+        for i, row in enumerate(given):
+            name = f"Empirical: weights[{i}]"
+            numbers = tuple(a_number(f"{name}[{j}]", w) for j, w in enumerate(row))
+            if len(numbers) != len(values):
+                raise InputError(name, f"must have {len(values)} entries", given=numbers)
+            if min(numbers) < 0 or sum(numbers) <= 0:
+                raise InputError(name, "must not be negative, nor all be 0", given=numbers)
+            rows.append(numbers)
+        _at_least_two(self, "weights", len(rows))
+        msgspec.structs.force_setattr(self, "weights", tuple(rows))
+
+    def true_means(self) -> Floats:  # noqa: D102
+        return np.asarray(self._probabilities() @ np.array(self.values))
+
+    def sampler(self) -> Sampler:  # noqa: D102
+        cumulative = np.cumsum(self._probabilities(), axis=1)
+        # Rounding may leave the last sum just below 1; a value without weight must stay impossible.
+        cumulative[cumulative >= cumulative[:, -1:]] = 1.0
+        return Sampler(_sample_empirical, (np.array(self.values), cumulative))
+
+    def _probabilities(self) -> Floats:
+        weights = np.array(self.weights)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+@compiled
+def _sample_empirical(arm: int, params: tuple[Floats, Floats], rng: Stream) -> float:
+    u = uniform(rng)
+    cumulative = params[1]
+    low, high = 0, params[0].shape[0] - 1
+    while low < high:  # the first value whose cumulative probability exceeds u
+        middle = (low + high) // 2
+        if u < cumulative[arm, middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return float(params[0][low])
+
+
+Arms = Gaussian | Bernoulli | Beta | Empirical
+
+
+def _at_least_two(spec: ArmsSpec, field: str, count: int) -> None:
+    if count < 2:
+        raise InputError(
+            f"{type(spec).__name__}: {field}",
+            "must describe at least 2 arms",
+            given=getattr(spec, field),
+            todo="With one arm there is nothing to explore.",
+        )

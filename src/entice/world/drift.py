@@ -1,0 +1,160 @@
+"""Drift: how a payment bends the feedback. b = f_t(x), unknown to the principal.
+
+Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0 and Lipschitz with constant l.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from entice.checks import set_number, set_numbers
+from entice.engine.jit import compiled
+from entice.errors import InputError
+from entice.functions import custom_label, plain_python, reference, set_function
+
+
+class Bend(NamedTuple):
+    """A drift as the engine runs it."""
+
+    function: Callable[..., float]
+    """`f(payment, t, arm, params) -> drift`, asked only in rounds with a payment."""
+    params: tuple[float, ...] = ()
+
+
+class DriftSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all drifts."""
+
+
+class NoDrift(DriftSpec, frozen=True, tag="none"):
+    """Players rate what they got, whatever they were paid.
+
+    >>> import entice
+    >>> entice.NoDrift().label
+    'NoDrift'
+    """
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "NoDrift"
+
+    def bend(self) -> Bend:  # noqa: D102
+        return Bend(_no_drift)
+
+
+@compiled
+def _no_drift(payment: float, t: int, arm: int, params: tuple[()]) -> float:
+    return 0.0
+
+
+class LinearDrift(DriftSpec, frozen=True, tag="linear"):
+    """b = l · x, the drift of the paper's experiments.
+
+    >>> import entice
+    >>> entice.LinearDrift(1.1).label
+    'LinearDrift(1.1)'
+    """
+
+    l: float  # noqa: E741 (the paper's name)
+
+    def __post_init__(self) -> None:
+        _not_negative(self, "l")
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"LinearDrift({self.l:g})"
+
+    def bend(self) -> Bend:  # noqa: D102
+        return Bend(_linear, (self.l,))
+
+
+@compiled
+def _linear(payment: float, t: int, arm: int, params: tuple[float]) -> float:
+    return params[0] * payment
+
+
+class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
+    """b = min(l · x, cap): gratitude that does not grow for ever.
+
+    >>> import entice
+    >>> entice.SaturatingDrift(l=1.1, cap=0.2).label
+    'SaturatingDrift(l=1.1, cap=0.2)'
+    """
+
+    l: float  # noqa: E741 (the paper's name)
+    cap: float
+
+    def __post_init__(self) -> None:
+        _not_negative(self, "l")
+        _not_negative(self, "cap")
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"SaturatingDrift(l={self.l:g}, cap={self.cap:g})"
+
+    def bend(self) -> Bend:  # noqa: D102
+        return Bend(_saturating, (self.l, self.cap))
+
+
+@compiled
+def _saturating(payment: float, t: int, arm: int, params: tuple[float, float]) -> float:
+    return min(params[0] * payment, params[1])
+
+
+class CustomDrift(DriftSpec, frozen=True, tag="custom"):
+    """Any function `f(payment, t, arm, params) -> drift`, compiled like the built-in ones.
+
+    Parameters
+    ----------
+    function
+        A Python function in the subset that Numba compiles, or ``"module:name"`` of one. It may
+        depend on the round t (a time-varying f_t) and on the arm. f(0) must be 0.
+    params
+        Numbers handed to the function, so that one function serves a whole family of drifts.
+    name
+        The name in tables and figures; by default the function's name and its parameters.
+
+    >>> import entice
+    >>> def fading(payment, t, arm, params):
+    ...     return params[0] * payment / t**0.5
+    >>> entice.CustomDrift(fading, params=[2]).label
+    'fading(2)'
+    """
+
+    function: Any
+    params: tuple[float, ...] = ()
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        set_function(self, "function", ("payment", "t", "arm", "params"))
+        set_numbers(self, "params")
+        at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
+        if at_zero != 0:
+            raise InputError(
+                f"CustomDrift: {reference(self.function)}",
+                "must return 0 for a payment of 0 (Assumption 1 of the paper)",
+                given=at_zero,
+                todo="A player who is not paid has no reason to rate otherwise.",
+            )
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return self.name or custom_label(self.function, self.params)
+
+    def bend(self) -> Bend:  # noqa: D102
+        return Bend(self.function, self.params)
+
+
+Drift = NoDrift | LinearDrift | SaturatingDrift | CustomDrift
+
+
+def _not_negative(spec: DriftSpec, field: str) -> None:
+    if set_number(spec, field) < 0:
+        raise InputError(
+            f"{type(spec).__name__}: {field}",
+            "must not be negative: a drift is non-decreasing (Assumption 1 of the paper)",
+            given=getattr(spec, field),
+            todo="For a payment that lowers ratings, write a CustomDrift.",
+        )
