@@ -20,7 +20,7 @@ from entice.study.summary import STATISTICS, statistics
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_FINAL, _CURVES = "final.parquet", "curves.parquet"
+FINAL, CURVES = "final.parquet", "curves.parquet"
 
 
 class Result:
@@ -85,7 +85,7 @@ class Result:
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, frame in ((_FINAL, self.final), (_CURVES, self.curves)):
+            for name, frame in ((FINAL, self.final), (CURVES, self.curves)):
                 _write(folder / name, frame, self._metadata())
         except OSError as error:
             raise InputError(
@@ -97,15 +97,15 @@ class Result:
     def load(cls, folder: str | Path) -> Result:
         """Read a result that `save` or `entice run` wrote."""
         folder = Path(folder)
-        about = read_metadata(folder)
-        if about is None:
+        about, also = read_metadata(folder / FINAL), read_metadata(folder / CURVES)
+        if about is None or about != also:
             raise InputError(
-                "the folder", f"must hold a result ({_FINAL} and {_CURVES})", given=str(folder)
+                "the folder", f"must hold a result ({FINAL} and {CURVES})", given=str(folder)
             )
         return cls(
             Study.from_json(about["study"]),
-            final=pl.read_parquet(folder / _FINAL),
-            curves=pl.read_parquet(folder / _CURVES),
+            final=pl.read_parquet(folder / FINAL),
+            curves=pl.read_parquet(folder / CURVES),
         )
 
     def _metadata(self) -> dict[str, str]:
@@ -120,13 +120,13 @@ class Result:
         return {"entice": json.dumps(about)}
 
 
-def read_metadata(folder: Path) -> dict[str, Any] | None:
-    """Read what a folder's result says of itself, or None if there is no whole result."""
+def read_metadata(path: Path) -> dict[str, Any] | None:
+    """Read what a file of a result says of itself: study, key, versions. None if it is not one."""
     try:
-        about = [pl.read_parquet_metadata(folder / name)["entice"] for name in (_FINAL, _CURVES)]
-    except (OSError, KeyError, pl.exceptions.PolarsError):
+        about: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)["entice"])
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
         return None
-    return json.loads(about[0]) if about[0] == about[1] else None
+    return about
 
 
 def _write(path: Path, frame: pl.DataFrame, metadata: dict[str, str]) -> None:

@@ -1,0 +1,117 @@
+"""The command line. Heavy imports wait inside the commands, so that --help is quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import entice
+from entice.errors import EnticeError
+
+app = typer.Typer(
+    name="entice",
+    help="Incentivized exploration under reward drift (Liu et al., AAAI 2020).\n\n"
+    "Pay people to explore, and don't be fooled by their gratitude.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Threads = Annotated[
+    int | None,
+    typer.Option(help="Threads to use; one for each core by default. Changes no number."),
+]
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(entice.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def reproduce(
+    replications: Annotated[int, typer.Option(help="Independent runs of each cell.")] = 1000,
+    seed: Annotated[
+        int | None, typer.Option(help="Of all random numbers; drawn and printed if not given.")
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            help="Rounds, instead of the 20,000 and 10,000 that the paper's numbers need."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and report.")] = Path(
+        "reproduction"
+    ),
+    threads: Threads = None,
+) -> None:
+    """Reproduce the paper: Tables 1 and 2, Figures 2 and 3, the greedy baseline.
+
+    Each policy runs twice: as the paper writes it, and in the set-up that explains the published
+    numbers. Every published value is set against the range of one run (5 % to 95 % of all runs).
+
+    Writes table1.csv, table2.csv, coverage.csv, greedy.csv, fig2 and fig3 (PNG, SVG) and
+    report.html, a page to read it all on.
+    """
+    from entice.paper.reproduce import reproduce as work
+    from entice.paper.terminal import show
+
+    console = Console()
+    reproduction = work(
+        replications=replications, seed=seed, horizon=horizon, out=out, threads=threads
+    )
+    show(reproduction, console)
+    console.print(f"\nReport: [bold]{escape(str(out / 'report.html'))}[/] (open it in a browser)")
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="A study as TOML; see the README for an example.")],
+    out: Annotated[Path, typer.Option(help="Folder for the result, and for going on later.")],
+    threads: Threads = None,
+) -> None:
+    """Run a study from a file and keep its result.
+
+    Interrupted by Ctrl-C or worse, the same command goes on where it was and ends with the same
+    numbers. A finished study is read, not run again.
+
+    Writes final.parquet (one row for each run) and curves.parquet (means and quantiles over time).
+    """
+    from entice.specs import Study
+    from entice.study.folder import run_in_folder
+    from entice.study.table import summary_table
+
+    spec = Study.from_file(study)
+    try:
+        result = run_in_folder(spec, out, threads=threads)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(
+            f"\nInterrupted. What was finished is kept in {escape(str(out))}: "
+            "run the same command to go on."
+        )
+        raise typer.Exit(130) from None
+    console = Console()
+    console.print(summary_table(result))
+    console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
+
+
+def main() -> NoReturn:
+    """Run the command line; what users can mend is told in a sentence, without a traceback."""
+    try:
+        app(standalone_mode=True)
+    except EnticeError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)

@@ -1,0 +1,1 @@
+"""The paper: its instance, its published numbers, and what they really ran."""

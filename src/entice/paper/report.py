@@ -1,0 +1,131 @@
+"""The reproduction as one self-contained page."""
+
+from __future__ import annotations
+
+import base64
+import html
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+import entice
+from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
+from entice.paper.terminal import SHORT
+
+if TYPE_CHECKING:
+    from entice.paper.reproduce import Reproduction
+
+
+def write_report(reproduction: Reproduction, out: Path) -> None:
+    """Write report.html from the figures in `out` and the numbers in hand."""
+    template = Template((files("entice.paper") / "report.html").read_text(encoding="utf-8"))
+    page = template.substitute(
+        _facts(reproduction),
+        coverage=_coverage(reproduction.coverage),
+        table1=_table(reproduction.table1),
+        table2=_table(reproduction.table2),
+        version=entice.__version__,
+        **{name: _image(out / f"{name}.svg") for name in ("fig2", "fig3", "explained", "lock_in")},
+    )
+    (out / "report.html").write_text(page, encoding="utf-8")
+
+
+def _facts(reproduction: Reproduction) -> dict[str, str]:
+    """The numbers in the running text, all of them measured in this run."""
+    rows = pl.concat([reproduction.table1, reproduction.table2])
+
+    def cell(policy: str, setup: str, l: float, metric: str = "regret") -> dict[str, Any]:  # noqa: E741
+        return rows.filter(policy=policy, setup=setup, l=l, metric=metric).row(0, named=True)
+
+    covered = {
+        (r["policy"], r["setup"]): f"{r['inside']} of {r['published']}"
+        for r in reproduction.coverage.iter_rows(named=True)
+    }
+    ts_0, ts_11 = (cell("thompson_sampling", "written", l) for l in (0.0, 1.1))  # noqa: E741
+    n_0, n_11 = (
+        cell("thompson_sampling", "written", l, "compensated_pulls")["mean"]
+        for l in (0.0, 1.1)  # noqa: E741
+    )
+    std_0 = cell("thompson_sampling", "published", 0.0)
+    eps = cell("epsilon_greedy", "written", 0.0)
+    greedy = reproduction.greedy.row(0, named=True)
+    numbers: dict[str, float] = {
+        "ts_0": ts_0["mean"], "ts_11": ts_11["mean"], "ts_horizon": ts_0["horizon"],
+        "ts_low": ts_0["q05"], "ts_published": ts_0["published"],
+        "std_median": std_0["q50"], "std_mean": std_0["mean"], "std_high": std_0["q95"],
+        "std_horizon": std_0["horizon"],
+        "eps_median": eps["q50"], "eps_mean": eps["mean"], "eps_high": eps["q95"],
+        "greedy_mean": greedy["mean"], "greedy_high": greedy["q95"],
+        "greedy_horizon": greedy["horizon"], "greedy_stuck": 0.3 * greedy["horizon"],
+        "ucb_written_horizon": cell("ucb", "written", 0.0)["horizon"],
+        "ucb_published_horizon": cell("ucb", "published", 0.0)["horizon"],
+        "replications": reproduction.replications,
+    }  # fmt: skip
+    return {
+        **{name: f"{value:,.0f}" for name, value in numbers.items()},
+        "seed": str(reproduction.seed),
+        "count_growth": f"{n_11 / n_0:.1f}",
+        "greedy_best": f"{100 * greedy['stuck_on_0.9']:.0f}",
+        "greedy_third": f"{100 * greedy['stuck_on_0.6']:.0f}",
+        **{f"covered_{p}_{s}": count for (p, s), count in covered.items()},
+    }
+
+
+def _coverage(coverage: pl.DataFrame) -> str:
+    words = {(s.policy, s.name): s.words for s in SETUPS}
+    lines = []
+    for row in coverage.iter_rows(named=True):
+        share = row["inside"] / row["published"]
+        what = f"{words[row['policy'], row['setup']]}, {row['horizon']:,} rounds"
+        lines.append(
+            f"<tr><th scope='row'>{NAMES[row['policy']]}</th><td>{row['setup']}</td>"
+            f"<td>{html.escape(what)}</td>"
+            f"<td class='meter'><span style='--share:{share:.3f}'></span></td>"
+            f"<td class='number'>{row['inside']} of {row['published']}</td></tr>"
+        )
+    return "\n".join(lines)
+
+
+def _table(rows: pl.DataFrame) -> str:
+    lines = []
+    for policy, name in NAMES.items():
+        for metric in rows["metric"].unique(maintain_order=True):
+            of_metric = rows.filter(policy=policy, metric=metric)
+            printed = of_metric.filter(setup="written").sort("l")["published"]
+            lines.append(
+                f"<tr class='printed'><th scope='row'>{name}: {SHORT[metric]}</th>"
+                + "".join(f"<td class='number'>{_number(v)}</td>" for v in printed)
+                + "</tr>"
+            )
+            for setup in ("written", "published"):
+                cells = of_metric.filter(setup=setup).sort("l").iter_rows(named=True)
+                lines.append(
+                    f"<tr><th scope='row' class='ours'>ours, as {setup}</th>"
+                    + "".join(map(_cell, cells))
+                    + "</tr>"
+                )
+    head = "".join(f"<th scope='col'>l = {l:g}</th>" for l in COEFFICIENTS)  # noqa: E741
+    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+
+
+def _cell(row: dict[str, Any]) -> str:
+    kind = "inside" if row["inside"] else "outside"
+    title = (
+        f"mean {_number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
+        f"{_number(row['published'])} is {kind} the range of one run"
+    )
+    return (
+        f"<td class='number {kind}' title='{title}'>{_number(row['q50'])}"
+        f"<small>{_number(row['q05'])} – {_number(row['q95'])}</small></td>"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _image(path: Path) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,168 @@
+"""Tables 1 and 2, Figures 2 and 3 and the greedy baseline, with honest uncertainty."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from entice.errors import InputError
+from entice.paper import figures
+from entice.paper.report import write_report
+from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
+from entice.specs import Study
+from entice.study.folder import ensure_writable
+from entice.study.progress import reporting
+from entice.study.result import Result
+from entice.study.run import run
+from entice.study.summary import statistics
+
+TABLES = {
+    "table1": ("regret", "compensation"),
+    "table2": ("compensated_pulls", "best_arm_error_percent"),
+}
+COUNTED = ("regret", "compensation", "compensated_pulls")
+"""The metrics of the coverage: 7 values of l × 3 = 21 published values for each policy.
+
+The error of the best arm's average is left out: it is so small and so spread out under any set-up
+that it tells none from another.
+"""
+_COLUMNS = (
+    "policy", "l", "metric", "setup", "horizon", "mean", "stderr", "q05", "q50", "q95",
+    "published", "inside",
+)  # fmt: skip
+
+
+class Reproduction(NamedTuple):
+    """Everything that `entice reproduce` finds."""
+
+    table1: pl.DataFrame
+    table2: pl.DataFrame
+    coverage: pl.DataFrame
+    greedy: pl.DataFrame
+    """Regret of the baseline: statistics, and the share of runs that end on each arm."""
+    results: list[tuple[list[Setup], Result]]
+    baseline: Result
+    seed: int
+    replications: int
+
+
+def reproduce(
+    *,
+    replications: int = 1000,
+    seed: int | None = None,
+    horizon: int | None = None,
+    out: Path,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Run all set-ups and write tables, figures and the report into a folder."""
+    if horizon is not None and horizon < len(MEANS):
+        raise InputError(
+            "horizon", f"must be at least {len(MEANS)}, the number of arms", given=horizon
+        )
+    seed = secrets.randbits(32) if seed is None else seed
+    planned = studies(replications, seed, horizon)
+    baseline = greedy_study(replications, seed, horizon)
+    ensure_writable(out)
+    *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
+    results = [(setups, result) for (setups, _), result in zip(planned, ran, strict=True)]
+    tables = {name: _table(results, metrics) for name, metrics in TABLES.items()}
+    reproduction = Reproduction(
+        **tables,
+        coverage=_coverage(pl.concat(tables.values())),
+        greedy=_greedy(greedy),
+        results=results,
+        baseline=greedy,
+        seed=seed,
+        replications=replications,
+    )
+    _write(reproduction, out)
+    return reproduction
+
+
+def _run_all(studies: list[Study], threads: int | None, progress: bool | None) -> list[Result]:
+    """Run studies one after the other under a single progress bar."""
+    sizes = [len(s.policies) * len(s.drifts) * s.replications for s in studies]
+    results = []
+    with reporting(progress, "Reproducing the paper") as report:
+        for i, study in enumerate(studies):
+            before = sum(sizes[:i])
+
+            def part(done: int, total: int, before: int = before) -> None:
+                report(before + done, sum(sizes))
+
+            results.append(run(study, threads=threads, progress=part))
+    return results
+
+
+def _table(results: list[tuple[list[Setup], Result]], metrics: tuple[str, ...]) -> pl.DataFrame:
+    printed = {(p, m, l): v for p, m, l, v in published().iter_rows()}  # noqa: E741
+    rows = []
+    for setups, result in results:
+        for p, setup in enumerate(setups):
+            for d, l in enumerate(COEFFICIENTS):  # noqa: E741
+                cell = result.final.filter(policy_index=p, drift_index=d)
+                for metric in metrics:
+                    found = {k: float(v) for k, v in statistics(_values(cell, metric)).items()}
+                    value = printed[setup.policy, metric, l]
+                    rows.append(
+                        {
+                            "policy": setup.policy,
+                            "l": l,
+                            "metric": metric,
+                            "setup": setup.name,
+                            "horizon": result.study.horizon,
+                            **found,
+                            "published": value,
+                            "inside": found["q05"] <= value <= found["q95"],
+                        }
+                    )
+    return pl.DataFrame(rows).select(_COLUMNS)
+
+
+def _values(cell: pl.DataFrame, metric: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    if metric == "best_arm_error_percent":
+        return 100.0 * cell["best_arm_error"].to_numpy()
+    return cell[metric].cast(pl.Float64).to_numpy()
+
+
+def _coverage(rows: pl.DataFrame) -> pl.DataFrame:
+    return (
+        rows.filter(pl.col("metric").is_in(COUNTED))
+        .group_by("policy", "setup", "horizon", maintain_order=True)
+        .agg(inside=pl.col("inside").sum().cast(pl.Int64), published=pl.len().cast(pl.Int64))
+    )
+
+
+def _greedy(result: Result) -> pl.DataFrame:
+    found = {k: float(v) for k, v in statistics(result.final["regret"].to_numpy()).items()}
+    favourite = result.final["pulls"].to_numpy().argmax(axis=1)
+    shares = np.bincount(favourite, minlength=len(MEANS)) / len(favourite)
+    row = {"horizon": result.study.horizon, **found}
+    row |= {f"stuck_on_{mean:g}": float(share) for mean, share in zip(MEANS, shares, strict=True)}
+    return pl.DataFrame([row])
+
+
+def _write(reproduction: Reproduction, out: Path) -> None:
+    for name in ("table1", "table2", "coverage", "greedy"):
+        getattr(reproduction, name).write_csv(out / f"{name}.csv")
+    written = next(result for setups, result in reproduction.results if setups[0].name == "written")
+    drawn: dict[str, Callable[[], figures.Figure]] = {
+        "fig2": lambda: figures.over_time(written, COEFFICIENTS.index(0.0)),
+        "fig3": lambda: figures.over_time(written, COEFFICIENTS.index(1.1)),
+        "explained": lambda: figures.explained(
+            pl.concat([reproduction.table1, reproduction.table2]), COUNTED
+        ),
+        "lock_in": lambda: figures.lock_in(reproduction.results),
+    }
+    with figures.house_style():
+        for name, draw in drawn.items():
+            figure = draw()
+            figure.savefig(out / f"{name}.png")
+            figure.savefig(out / f"{name}.svg", metadata={"Date": None})
+    write_report(reproduction, out)
