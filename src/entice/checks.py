@@ -62,6 +62,14 @@ def a_whole_number(name: str, given: Any) -> int:
     return int(given)
 
 
+def a_seed(name: str, given: Any) -> int:
+    """Return `given` as a seed: a whole number that fits TOML's integers."""
+    value = a_whole_number(name, given)
+    if not 0 <= value < 2**63:
+        raise InputError(name, "must be from 0 to 2**63 - 1", given=given)
+    return value
+
+
 def field_name(spec: msgspec.Struct, field: str) -> str:
     """Name a field as an error message does."""
     return f"{type(spec).__name__}: {field}"

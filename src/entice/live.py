@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.checks import a_number, a_whole_number
+from entice.checks import a_number, a_seed, a_whole_number
 from entice.engine.rng import POLICY, new_stream
 from entice.engine.specialize import specialize
 from entice.errors import EnticeError, InputError, StudyError
@@ -72,9 +72,7 @@ class Principal:
         if cold_start not in ("each_arm_once", "prior"):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Principal: cold_start", rule, given=cold_start)
-        self.seed = (
-            secrets.randbits(32) if seed is None else a_whole_number("Principal: seed", seed)
-        )
+        self.seed = secrets.randbits(32) if seed is None else a_seed("Principal: seed", seed)
         self._each_arm_once = cold_start == "each_arm_once"
         self._policy = policy
         self._rules = policy.rules(self.arms)

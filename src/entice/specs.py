@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from entice.checks import a_number, a_whole_number, set_number, set_whole
+from entice.checks import a_number, a_seed, a_whole_number, set_number, set_whole
 from entice.engine.fingerprint import NoFingerprint, fingerprint
 from entice.engine.kernel import replicate
 from entice.errors import InputError, did_you_mean
@@ -85,8 +85,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         self._set_each("drifts")
         set_whole(self, "horizon", at_least=1)
         set_whole(self, "replications", at_least=1)
-        if self.seed is not None and set_whole(self, "seed", at_least=0) >= 2**63:
-            raise InputError("Study: seed", "must be below 2**63", given=self.seed)
+        if self.seed is not None:
+            msgspec.structs.force_setattr(self, "seed", a_seed("Study: seed", self.seed))
         if self.cold_start not in get_args(ColdStart):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Study: cold_start", rule, given=self.cold_start)

@@ -66,12 +66,32 @@ def _facts(reproduction: Reproduction) -> dict[str, str]:
     }  # fmt: skip
     return {
         **{name: f"{value:,.0f}" for name, value in numbers.items()},
-        "seed": str(reproduction.seed),
+        "command": _command(reproduction),
+        "notice": _notice(reproduction),
         "count_growth": f"{n_11 / n_0:.1f}",
         "greedy_best": f"{100 * greedy['stuck_on_0.9']:.0f}",
         "greedy_third": f"{100 * greedy['stuck_on_0.6']:.0f}",
         **{f"covered_{p}_{s}": count for (p, s), count in covered.items()},
     }
+
+
+def _command(reproduction: Reproduction) -> str:
+    command = (
+        f"entice reproduce --replications {reproduction.replications} --seed {reproduction.seed}"
+    )
+    if reproduction.horizon is not None:
+        command += f" --horizon {reproduction.horizon}"
+    return command
+
+
+def _notice(reproduction: Reproduction) -> str:
+    if reproduction.horizon is None:
+        return ""
+    return (
+        f"<p class='notice'>All runs on this page have {reproduction.horizon:,} rounds, as asked. "
+        "The published numbers come from longer ones: the comparison shows how the page works, "
+        "not how the paper ran.</p>"
+    )
 
 
 def _coverage(coverage: pl.DataFrame) -> str:
@@ -97,7 +117,7 @@ def _table(rows: pl.DataFrame) -> str:
             printed = of_metric.filter(setup="written").sort("l")["published"]
             lines.append(
                 f"<tr class='printed'><th scope='row'>{name}: {SHORT[metric]}</th>"
-                + "".join(f"<td class='number'>{_number(v)}</td>" for v in printed)
+                + "".join(f"<td class='number'>{v:,g}</td>" for v in printed)
                 + "</tr>"
             )
             for setup in ("written", "published"):
@@ -115,11 +135,11 @@ def _cell(row: dict[str, Any]) -> str:
     kind = "inside" if row["inside"] else "outside"
     title = (
         f"mean {_number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
-        f"{_number(row['published'])} is {kind} the range of one run"
+        f"{row['published']:,g} is {kind} the range of one run"
     )
     return (
         f"<td class='number {kind}' title='{title}'>{_number(row['q50'])}"
-        f"<small>{_number(row['q05'])} – {_number(row['q95'])}</small></td>"
+        f"<small>{_number(row['q05'])}–{_number(row['q95'])}</small></td>"
     )
 
 

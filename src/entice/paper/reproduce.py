@@ -49,6 +49,8 @@ class Reproduction(NamedTuple):
     baseline: Result
     seed: int
     replications: int
+    horizon: int | None
+    """Asked for instead of the paper's, if it was."""
 
 
 def reproduce(
@@ -80,6 +82,7 @@ def reproduce(
         baseline=greedy,
         seed=seed,
         replications=replications,
+        horizon=horizon,
     )
     _write(reproduction, out)
     return reproduction

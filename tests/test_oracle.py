@@ -1,0 +1,179 @@
+"""The kernel against the plain-Python oracle: every round, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import entice
+from entice.engine.rng import POLICY, REWARD, new_stream, normal, uniform
+
+
+class Pair(NamedTuple):
+    """The same thing, in the package and in plain Python."""
+
+    ours: Any
+    plain: Any
+
+
+def _growing(payment: float, t: int, arm: int, params: tuple[float, ...]) -> float:
+    return params[0] * payment * (1.0 + arm) * t / (t + 100.0)
+
+
+POLICIES = {
+    "ucb": Pair(entice.UCB(), naive.UCB()),
+    "epsilon_greedy": Pair(entice.EpsilonGreedy(c=2), naive.EpsilonGreedy(2.0)),
+    "thompson_variance": Pair(entice.ThompsonSampling(), naive.Thompson("variance")),
+    "thompson_std": Pair(entice.ThompsonSampling(scale="std"), naive.Thompson("std")),
+    "greedy": Pair(entice.Greedy(), naive.Greedy()),
+}
+DRIFTS: dict[str, Callable[[float], Pair]] = {
+    "none": lambda l: Pair(entice.NoDrift(), lambda x, t, arm: 0.0),
+    "linear": lambda l: Pair(entice.LinearDrift(l), lambda x, t, arm: l * x),
+    "saturating": lambda l: Pair(
+        entice.SaturatingDrift(l, cap=0.3), lambda x, t, arm: min(l * x, 0.3)
+    ),
+    "time-varying": lambda l: Pair(
+        entice.CustomDrift(_growing, params=[l]),
+        lambda x, t, arm: l * x * (1.0 + arm) * t / (t + 100.0),
+    ),
+}
+
+
+def assert_same_rounds(
+    arms: Any,
+    reward: Callable[[int, Any], float],
+    policy: Pair,
+    drift: Pair,
+    *,
+    seed: int,
+    horizon: int,
+    prior: float | None,
+    feedback_range: tuple[float, float] | None,
+    replication: int = 3,
+) -> None:
+    """Play the same draws through both and compare all rounds and all metrics."""
+    means = arms.true_means()
+    settings: dict[str, Any] = {
+        "arms": arms,
+        "policies": [policy.ours],
+        "drifts": [drift.ours],
+        "horizon": horizon,
+        "seed": seed,
+        "cold_start": "each_arm_once" if prior is None else "prior",
+        "prior": prior or 0.0,
+        "feedback_range": feedback_range,
+    }
+    ours = entice.trace(**settings, replication=replication)
+    policy_stream = new_stream(seed, replication, POLICY)
+    reward_stream = new_stream(seed, replication, REWARD)
+    plain = naive.play(
+        policy=policy.plain,
+        arms=len(means),
+        horizon=horizon,
+        reward=lambda arm: reward(arm, reward_stream),
+        drift=drift.plain,
+        uniform=lambda: uniform(policy_stream),
+        normal=lambda: normal(policy_stream),
+        prior=prior,
+        feedback_range=feedback_range,
+    )
+    theirs = [(r.t, r.arm, r.greedy, r.payment, r.drift, r.feedback) for r in plain]
+    assert ours.rows() == theirs
+
+    final = entice.simulate(**settings, replications=replication + 1, progress=False).final
+    row = final.row(replication, named=True)
+    assert row["compensation"] == naive.compensation(plain)
+    assert row["compensated_pulls"] == naive.compensated_pulls(plain)
+    assert row["total_drift"] == naive.total_drift(plain)
+    assert row["regret"] == pytest.approx(naive.regret(plain, list(means)), rel=1e-12, abs=1e-12)
+    assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(means))]
+    if means.max() != 0:
+        assert row["best_arm_error"] == naive.best_arm_error(plain, list(means), prior)
+
+
+@pytest.mark.parametrize("drift", DRIFTS)
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data: Any) -> None:
+    means = data.draw(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12), "means")
+    std = data.draw(st.sampled_from([0.0, 0.1, 1.0]), "std")
+    assert_same_rounds(
+        entice.Gaussian(means, std=std),
+        lambda arm, stream: float(means[arm]) + std * normal(stream),
+        POLICIES[policy],
+        DRIFTS[drift](data.draw(st.floats(0, 3), "l")),
+        seed=data.draw(st.integers(0, 2**63 - 1), "seed"),
+        horizon=data.draw(st.integers(len(means), 120), "horizon"),
+        prior=data.draw(st.sampled_from([None, 0.0, 0.5, -2.0]), "prior"),
+        feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
+    # Rewards of 0 and 1 make averages tie again and again, also for the best.
+    means = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=6), "means")
+    assert_same_rounds(
+        entice.Bernoulli(means),
+        lambda arm, stream: 1.0 if uniform(stream) < means[arm] else 0.0,
+        POLICIES[policy],
+        DRIFTS["linear"](data.draw(st.sampled_from([0.0, 1.0]), "l")),
+        seed=data.draw(st.integers(0, 2**32), "seed"),
+        horizon=data.draw(st.integers(len(means), 100), "horizon"),
+        prior=data.draw(st.sampled_from([None, 0.0, 1.0]), "prior"),
+        feedback_range=(0.0, 1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arms", "pick"),
+    [
+        (entice.Empirical(values=[1, 2, 5], weights=[[1, 1, 2], [4, 0, 0], [0, 2, 2]]), True),
+        (entice.Beta(a=[2, 1, 0.5], b=[1, 1, 2]), False),
+    ],
+    ids=["empirical", "beta"],
+)
+def test_other_arms_go_through_the_same_step(arms: Any, pick: bool) -> None:
+    sampler = arms.sampler()
+
+    def reward(arm: int, stream: Any) -> float:
+        if pick:  # invert the distribution function by hand
+            weights = np.array(arms.weights[arm]) / np.sum(arms.weights[arm])
+            u, passed = uniform(stream), 0.0
+            for value, weight in zip(arms.values, weights, strict=True):
+                passed += weight
+                if u < passed:
+                    return float(value)
+        return float(sampler.sample(arm, sampler.params, stream))
+
+    for policy in POLICIES.values():
+        assert_same_rounds(
+            arms, reward, policy, DRIFTS["linear"](1.1),
+            seed=11, horizon=100, prior=None, feedback_range=None,
+        )  # fmt: skip
+
+
+def test_a_long_run_stays_equal() -> None:
+    """Errors that need many rounds to show: counts in the hundreds, leaders that change."""
+    means = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    for policy in POLICIES.values():
+        assert_same_rounds(
+            entice.Gaussian(means),
+            lambda arm, stream: means[arm] + normal(stream),
+            policy,
+            DRIFTS["linear"](1.1),
+            seed=5,
+            horizon=1500,
+            prior=0.0,
+            feedback_range=None,
+        )
