@@ -45,7 +45,7 @@ def check_drift(
     >>> check_drift(entice.CustomDrift(lambda x, t, arm, params: x * x), lipschitz=1.0)
     Traceback (most recent call last):
         ...
-    entice.testing.CheckFailed: <lambda> has slope 3.99 > 1 between payments 1.99 and 2 (t = 1, arm 0)
+    entice.testing.CheckFailed: <lambda> has slope 3.99 > 1 at payments 1.99 to 2 (t = 1, arm 0)
     """
     bend = drift.bend()
     function = _checked(bend.function)
@@ -62,14 +62,12 @@ def check_drift(
             slopes = np.diff(values) / np.diff(payments)
             steepest, falling = int(np.argmax(slopes)), int(np.argmin(slopes))
             if slopes[falling] < -1e-9:
-                between = f"{payments[falling]:g} and {payments[falling + 1]:g}"
-                raise CheckFailed(f"{drift.label} decreases between payments {between} {where}")
+                between = f"{payments[falling]:g} to {payments[falling + 1]:g}"
+                raise CheckFailed(f"{drift.label} decreases at payments {between} {where}")
             if lipschitz is not None and slopes[steepest] > lipschitz * (1 + 1e-9):
-                between = f"{payments[steepest]:g} and {payments[steepest + 1]:g}"
+                between = f"{payments[steepest]:g} to {payments[steepest + 1]:g}"
                 slope = f"{slopes[steepest]:.3g} > {lipschitz:g}"
-                raise CheckFailed(
-                    f"{drift.label} has slope {slope} between payments {between} {where}"
-                )
+                raise CheckFailed(f"{drift.label} has slope {slope} at payments {between} {where}")
 
 
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:

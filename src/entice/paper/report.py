@@ -37,17 +37,16 @@ def _facts(reproduction: Reproduction) -> dict[str, str]:
     """The numbers in the running text, all of them measured in this run."""
     rows = pl.concat([reproduction.table1, reproduction.table2])
 
-    def cell(policy: str, setup: str, l: float, metric: str = "regret") -> dict[str, Any]:  # noqa: E741
+    def cell(policy: str, setup: str, l: float, metric: str = "regret") -> dict[str, Any]:
         return rows.filter(policy=policy, setup=setup, l=l, metric=metric).row(0, named=True)
 
     covered = {
         (r["policy"], r["setup"]): f"{r['inside']} of {r['published']}"
         for r in reproduction.coverage.iter_rows(named=True)
     }
-    ts_0, ts_11 = (cell("thompson_sampling", "written", l) for l in (0.0, 1.1))  # noqa: E741
+    ts_0, ts_11 = (cell("thompson_sampling", "written", l) for l in (0.0, 1.1))
     n_0, n_11 = (
-        cell("thompson_sampling", "written", l, "compensated_pulls")["mean"]
-        for l in (0.0, 1.1)  # noqa: E741
+        cell("thompson_sampling", "written", l, "compensated_pulls")["mean"] for l in (0.0, 1.1)
     )
     std_0 = cell("thompson_sampling", "published", 0.0)
     eps = cell("epsilon_greedy", "written", 0.0)
@@ -127,7 +126,7 @@ def _table(rows: pl.DataFrame) -> str:
                     + "".join(map(_cell, cells))
                     + "</tr>"
                 )
-    head = "".join(f"<th scope='col'>l = {l:g}</th>" for l in COEFFICIENTS)  # noqa: E741
+    head = "".join(f"<th scope='col'>l = {l:g}</th>" for l in COEFFICIENTS)
     return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
 
 

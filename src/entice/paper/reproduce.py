@@ -104,11 +104,11 @@ def _run_all(studies: list[Study], threads: int | None, progress: bool | None) -
 
 
 def _table(results: list[tuple[list[Setup], Result]], metrics: tuple[str, ...]) -> pl.DataFrame:
-    printed = {(p, m, l): v for p, m, l, v in published().iter_rows()}  # noqa: E741
+    printed = {(p, m, l): v for p, m, l, v in published().iter_rows()}
     rows = []
     for setups, result in results:
         for p, setup in enumerate(setups):
-            for d, l in enumerate(COEFFICIENTS):  # noqa: E741
+            for d, l in enumerate(COEFFICIENTS):
                 cell = result.final.filter(policy_index=p, drift_index=d)
                 for metric in metrics:
                     found = {k: float(v) for k, v in statistics(_values(cell, metric)).items()}

@@ -65,7 +65,7 @@ def studies(
             Study(
                 arms=Gaussian(MEANS),
                 policies=tuple(setup.spec for setup in setups),
-                drifts=tuple(LinearDrift(l) for l in COEFFICIENTS),  # noqa: E741
+                drifts=tuple(LinearDrift(l) for l in COEFFICIENTS),
                 horizon=horizon or rounds,
                 replications=replications,
                 seed=seed,

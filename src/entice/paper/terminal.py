@@ -48,7 +48,7 @@ def _table(number: int, rows: pl.DataFrame) -> Table:
         title=f"Table {number}", title_justify="left", title_style="bold", box=SIMPLE_HEAD
     )
     table.add_column("", no_wrap=True)
-    for l in COEFFICIENTS:  # noqa: E741
+    for l in COEFFICIENTS:
         table.add_column(f"l={l:g}", justify="right", no_wrap=True)
     for policy, name in NAMES.items():
         for metric in rows["metric"].unique(maintain_order=True):

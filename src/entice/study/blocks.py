@@ -48,8 +48,10 @@ class BlockFolder:
     def load(self, block: Block, metrics: Floats, pulls: Counts) -> bool:
         """Fill the arrays from a finished block, if there is one that fits."""
         try:
-            with np.load(self._path(block), allow_pickle=False) as data:
-                if data["metrics"].shape != metrics.shape or data["pulls"].shape != pulls.shape:
+            with self._path(block).open("rb") as file:
+                data = np.load(file, allow_pickle=False)
+                found = tuple(data["block"]), data["metrics"].shape, data["pulls"].shape
+                if found != (tuple(block), metrics.shape, pulls.shape):
                     return False
                 metrics[...], pulls[...] = data["metrics"], data["pulls"]
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
@@ -62,7 +64,7 @@ class BlockFolder:
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=".writing-")
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez(file, metrics=metrics, pulls=pulls)
+                np.savez(file, block=np.array(block), metrics=metrics, pulls=pulls)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self._path(block))

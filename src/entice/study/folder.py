@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from entice.errors import EnticeError, InputError
+from entice.errors import EnticeError, InputError, StudyError
 from entice.specs import Study
 from entice.study.blocks import BlockFolder
 from entice.study.progress import Report
@@ -40,7 +40,13 @@ def run_in_folder(
     if any(other != blocks for other in folder.glob("blocks-*")):
         raise _belongs_elsewhere(folder)
     _record(study, folder)
-    result = run(study, threads=threads, progress=progress, blocks=blocks)
+    try:
+        result = run(study, threads=threads, progress=progress, blocks=blocks)
+    except OSError as error:
+        raise StudyError(
+            f"The folder {folder} can't be written any more ({error.strerror}). What was finished "
+            "is kept there: mend that, and run the same again to go on."
+        ) from error
     result.save(folder)
     BlockFolder(blocks).remove()
     return result

@@ -57,7 +57,7 @@ class LinearDrift(DriftSpec, frozen=True, tag="linear"):
     'LinearDrift(1.1)'
     """
 
-    l: float  # noqa: E741 (the paper's name)
+    l: float
 
     def __post_init__(self) -> None:
         _not_negative(self, "l")
@@ -83,7 +83,7 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
     'SaturatingDrift(l=1.1, cap=0.2)'
     """
 
-    l: float  # noqa: E741 (the paper's name)
+    l: float
     cap: float
 
     def __post_init__(self) -> None:

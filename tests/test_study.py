@@ -1,0 +1,287 @@
+"""What must hold of every study, whatever its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import entice
+from entice.engine.kernel import METRICS
+
+MEANS = np.array([0.9, 0.6, 0.3])
+POLICIES = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
+DRIFTS = [entice.NoDrift(), entice.LinearDrift(1.1)]
+
+
+def simulate(**changes: Any) -> entice.Result:
+    settings: dict[str, Any] = {
+        "arms": entice.Gaussian(MEANS),
+        "policies": POLICIES,
+        "drifts": DRIFTS,
+        "horizon": 500,
+        "replications": 40,
+        "seed": 7,
+        "checkpoints": 10,
+        "progress": False,
+    }
+    return entice.simulate(**settings | changes)
+
+
+@pytest.fixture(scope="module")
+def result() -> entice.Result:
+    return simulate()
+
+
+def test_final_has_the_promised_columns_and_rows(result: entice.Result) -> None:
+    assert result.final.columns == [
+        "policy", "drift", "policy_index", "drift_index", "replication", "regret", "compensation",
+        "compensated_pulls", "total_drift", "best_arm_error", "pulls",
+    ]  # fmt: skip
+    assert result.final.height == len(POLICIES) * len(DRIFTS) * 40
+    assert result.final["policy"].unique(maintain_order=True).to_list() == [
+        "UCB", "EpsilonGreedy(c=5)", "ThompsonSampling", "Greedy",
+    ]  # fmt: skip
+    assert result.final["drift"].unique(maintain_order=True).to_list() == [
+        "NoDrift",
+        "LinearDrift(1.1)",
+    ]
+
+
+def test_pulls_sum_to_the_horizon_and_regret_is_gaps_times_pulls(result: entice.Result) -> None:
+    pulls = result.final["pulls"].to_numpy()
+    assert (pulls.sum(axis=1) == 500).all()
+    np.testing.assert_allclose(result.final["regret"], pulls @ (0.9 - MEANS), rtol=1e-12)
+
+
+def test_linear_drift_is_l_times_the_compensation(result: entice.Result) -> None:
+    drifted = result.final.filter(drift_index=1)
+    np.testing.assert_allclose(drifted["total_drift"], 1.1 * drifted["compensation"], rtol=1e-9)
+    assert (result.final.filter(drift_index=0)["total_drift"] == 0).all()
+
+
+def test_greedy_never_pays_and_others_do(result: entice.Result) -> None:
+    paid = result.final.group_by("policy_index").agg(
+        pl.col("compensation", "compensated_pulls").sum()
+    )
+    for index, compensation, pulls in paid.iter_rows():
+        assert (compensation > 0) == (pulls > 0) == (index != 3)
+
+
+def test_payments_are_never_negative_and_paid_rounds_are_those_off_the_greedy_arm() -> None:
+    rounds = entice.trace(
+        arms=entice.Gaussian(MEANS), policies=[entice.ThompsonSampling()],
+        drifts=[entice.LinearDrift(1.1)], horizon=2000, seed=3,
+    )  # fmt: skip
+    paid = rounds["arm"] != rounds["greedy_arm"]
+    assert (rounds["payment"] >= 0).all()
+    assert ((rounds["payment"] > 0) == paid).all()
+    assert ((rounds["drift"] > 0) == paid).all()
+    assert 0 < paid.sum() < 2000
+
+
+def test_feedback_stays_in_its_range() -> None:
+    rounds = entice.trace(
+        arms=entice.Gaussian(MEANS), policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)],
+        horizon=300, seed=3, feedback_range=(0, 1),
+    )  # fmt: skip
+    assert rounds["feedback"].min() == 0.0
+    assert rounds["feedback"].max() == 1.0
+
+
+def test_curves_end_where_final_is_and_never_fall(result: entice.Result) -> None:
+    assert result.curves["t"].unique().sort().to_list() == list(range(50, 501, 50))
+    last = result.curves.filter(t=500).drop("t")
+    assert_frame_equal(last, result.summary(), check_column_order=False)
+    for metric in ("regret", "compensation", "compensated_pulls", "total_drift"):
+        for (_, _), curve in result.curves.filter(metric=metric).group_by(
+            "policy_index", "drift_index", maintain_order=True
+        ):
+            assert curve["q50"].is_sorted()
+
+
+def test_summary_counts_as_numpy_does(result: entice.Result) -> None:
+    regret = result.final.filter(policy_index=0, drift_index=1)["regret"].to_numpy()
+    row = result.summary().row(
+        by_predicate=(pl.col("policy_index") == 0)
+        & (pl.col("drift_index") == 1)
+        & (pl.col("metric") == "regret"),
+        named=True,
+    )
+    assert row["mean"] == pytest.approx(regret.mean())
+    assert row["stderr"] == pytest.approx(regret.std(ddof=1) / np.sqrt(40))
+    assert row["q05"] == pytest.approx(np.quantile(regret, 0.05))
+    assert row["q95"] == pytest.approx(np.quantile(regret, 0.95))
+
+
+def test_the_error_of_one_run_alone_is_unknown() -> None:
+    summary = simulate(replications=1, policies=[entice.UCB()]).summary()
+    assert summary["stderr"].is_nan().all()
+    assert summary["mean"].is_finite().all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("block_size", [1, 7, 40, 1000])
+def test_threads_and_blocks_change_no_number(
+    result: entice.Result, threads: int, block_size: int
+) -> None:
+    again = entice.run(result.study, threads=threads, block_size=block_size, progress=False)
+    assert_frame_equal(again.final, result.final, check_exact=True)
+    assert_frame_equal(again.curves, result.curves, check_exact=True)
+
+
+def test_a_cell_does_not_depend_on_its_company(result: entice.Result) -> None:
+    alone = simulate(policies=[entice.ThompsonSampling()], drifts=[entice.LinearDrift(1.1)])
+    among = result.final.filter(policy_index=2, drift_index=1)
+    assert_frame_equal(
+        alone.final.drop("policy_index", "drift_index"), among.drop("policy_index", "drift_index")
+    )
+
+
+def test_fewer_replications_are_the_first_ones_of_more(result: entice.Result) -> None:
+    fewer = simulate(replications=10)
+    assert_frame_equal(fewer.final, result.final.filter(pl.col("replication") < 10))
+
+
+def test_another_seed_gives_other_numbers(result: entice.Result) -> None:
+    assert simulate(seed=8).final["regret"].to_list() != result.final["regret"].to_list()
+
+
+def test_without_a_seed_one_is_drawn_printed_and_recorded(capsys: Any) -> None:
+    drawn = simulate(seed=None, policies=[entice.UCB()])
+    assert f"seed {drawn.study.seed}" in capsys.readouterr().err
+    assert simulate(seed=drawn.study.seed, policies=[entice.UCB()]).final.equals(drawn.final)
+
+
+def test_saved_results_load_as_they_were(result: entice.Result, tmp_path: Path) -> None:
+    loaded = entice.Result.load(result.save(tmp_path / "new" / "folder"))
+    assert_frame_equal(loaded.final, result.final, check_exact=True)
+    assert_frame_equal(loaded.curves, result.curves, check_exact=True)
+    assert loaded.study == result.study
+    assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [
+        "curves.parquet",
+        "final.parquet",
+    ]
+
+
+def test_a_folder_without_a_result_is_told(tmp_path: Path) -> None:
+    with pytest.raises(entice.InputError, match="must hold a result"):
+        entice.Result.load(tmp_path)
+
+
+def test_a_result_that_can_t_be_saved_is_told(result: entice.Result, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(entice.InputError, match="can't be written"):
+        result.save(tmp_path / "file" / "below")
+
+
+def test_progress_is_reported_to_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    simulate(progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 320)
+    assert seen[-1] == (320, 320)
+    assert seen == sorted(seen)
+
+
+def test_a_bar_is_drawn_when_asked_for(capsys: Any) -> None:
+    simulate(progress=True, policies=[entice.UCB()])
+    assert "Simulating" in capsys.readouterr().err
+
+
+def test_a_policy_that_names_no_arm_stops_the_study_with_round_and_arm() -> None:
+    def late_fault(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        return -1 if t == 333 else 0
+
+    with pytest.raises(
+        entice.StudyError,
+        match=r"late_fault selected arm -1 in round 333 of replication \d+ .*numbered 0 to 2",
+    ):
+        simulate(policies=[entice.CustomPolicy(late_fault)])
+
+
+def test_payments_that_grow_without_bound_stop_the_study() -> None:
+    # ε-greedy without projection explodes when a paid arm overshoots the best one's average.
+    with pytest.raises(entice.StudyError, match=r"not a finite number in round .*feedback_range"):
+        simulate(policies=[entice.EpsilonGreedy(c=100)], drifts=[entice.LinearDrift(1e6)])
+
+
+def test_an_error_in_one_cell_stops_the_others_soon() -> None:
+    def at_once(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        return 99
+
+    seen: list[int] = []
+    with pytest.raises(entice.StudyError):
+        simulate(
+            policies=[entice.CustomPolicy(at_once), *POLICIES],
+            horizon=200_000,
+            replications=400,
+            progress=lambda done, total: seen.append(done),
+        )
+    assert max(seen) < 400
+
+
+def test_a_best_mean_of_zero_has_no_relative_error() -> None:
+    result = simulate(arms=entice.Gaussian([0.0, -0.5]), policies=[entice.UCB()])
+    assert result.final["best_arm_error"].is_nan().all()
+    assert result.final["regret"].is_finite().all()
+
+
+def test_cold_start_by_prior_pays_for_unrated_arms() -> None:
+    def second(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        return 1 if pulls[0] > 0 else 0
+
+    rounds = entice.trace(
+        arms=entice.Gaussian([5.0, 1.0], std=0.0), policies=[entice.CustomPolicy(second)],
+        horizon=2, seed=1, cold_start="prior", prior=0.5,
+    )  # fmt: skip
+    assert rounds.rows() == [(1, 0, 0, 0.0, 0.0, 5.0), (2, 1, 0, 4.5, 0.0, 1.0)]
+
+
+def test_a_trace_is_the_replication_of_the_study(result: entice.Result) -> None:
+    rounds = entice.trace(
+        arms=entice.Gaussian(MEANS), policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)],
+        horizon=500, seed=7, replication=13,
+    )  # fmt: skip
+    row = result.final.filter(policy_index=0, drift_index=1, replication=13).row(0, named=True)
+    assert rounds["payment"].sum() == pytest.approx(row["compensation"], rel=1e-12)
+    assert [rounds["arm"].eq(i).sum() for i in range(3)] == list(row["pulls"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policies": POLICIES}, "one policy and one drift; got '4 cells'"),
+        ({"policies": [entice.UCB()], "seed": None}, "seed must be given"),
+    ],
+)
+def test_a_trace_is_of_one_run(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(entice.InputError, match=message):
+        entice.trace(**{"arms": entice.Gaussian(MEANS), "horizon": 10, "seed": 1} | changes)
+
+
+def test_plots_have_a_panel_for_each_drift_and_a_line_for_each_policy(
+    result: entice.Result, tmp_path: Path
+) -> None:
+    for metric in METRICS:
+        figure = result.plot(metric)
+        panels = [ax for ax in figure.axes if ax.get_visible()]
+        assert [ax.get_title(loc="left") for ax in panels] == ["NoDrift", "LinearDrift(1.1)"]
+        for ax in panels:
+            assert [line.get_label() for line in ax.lines] == [p.label for p in POLICIES]
+            curve = result.curves.filter(policy_index=0, drift_index=0, metric=metric)["q50"]
+            assert len(ax.lines[0].get_xdata()) == len(curve)
+    figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_an_unknown_metric_is_told(result: entice.Result) -> None:
+    with pytest.raises(entice.InputError, match="did you mean 'regret'"):
+        result.plot("regrets")
+
+
+def test_a_result_says_what_it_is(result: entice.Result) -> None:
+    assert repr(result) == "<Result: 8 cells × 40 replications × 500 rounds, seed 7>"
