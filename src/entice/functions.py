@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -64,7 +64,7 @@ def _find(name: str, given: str) -> Any:
     return found
 
 
-def custom_label(function: Callable[..., Any], params: tuple[float, ...]) -> str:
+def custom_label(function: Callable[..., Any], params: Sequence[float]) -> str:
     """Name a user's function and its parameters, as in `fading(2)`."""
     name = plain_python(function).__name__
     return f"{name}({', '.join(f'{p:g}' for p in params)})" if params else name

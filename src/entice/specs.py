@@ -67,12 +67,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
 
     arms: Arms
-    policies: tuple[Policy, ...]
-    drifts: tuple[Drift, ...] = (NoDrift(),)
+    policies: Sequence[Policy]
+    drifts: Sequence[Drift] = (NoDrift(),)
     horizon: int
     replications: int = 1000
     seed: int | None = None
-    checkpoints: int | tuple[int, ...] = 200
+    checkpoints: int | Sequence[int] = 200
     cold_start: ColdStart = "each_arm_once"
     prior: float = 0.0
     feedback_range: tuple[float, float] | None = None
@@ -158,7 +158,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def checkpoint_rounds(self) -> npt.NDArray[np.int64]:
         """The rounds after which metrics are written down, the last one being T."""
-        if isinstance(self.checkpoints, tuple):
+        if not isinstance(self.checkpoints, int):
             return np.array(sorted({*self.checkpoints, self.horizon}), dtype=np.int64)
         count = min(self.checkpoints, self.horizon)
         return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count

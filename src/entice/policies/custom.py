@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from entice.checks import set_numbers, set_whole
@@ -36,7 +37,7 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
 
     select: Any
     update: Any = None
-    params: tuple[float, ...] = ()
+    params: Sequence[float] = ()
     memory: int = 0
     memory_per_arm: int = 0
     name: str | None = None
@@ -55,4 +56,4 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
         size = self.memory + self.memory_per_arm * arms
-        return Rules(self.select, self.update or no_update, self.params, size)
+        return Rules(self.select, self.update or no_update, tuple(self.params), size)

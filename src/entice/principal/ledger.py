@@ -21,11 +21,15 @@ class Ledger(NamedTuple):
     """m_i = S_i / n_i, or the prior while n_i = 0: what is displayed."""
     greedy: npt.NDArray[np.int64]
     """One element: argmax of `means`, ties to the lowest index, kept up to date by `record`."""
+    rival: npt.NDArray[np.float64]
+    """One element: no arm but the greedy one has a mean above it."""
 
 
 def new_ledger(arms: int, prior: float) -> Ledger:
     """Make a ledger without ratings, in which each arm displays the prior."""
-    ledger = Ledger(np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64))
+    ledger = Ledger(
+        np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64), np.empty(1)
+    )
     clear(ledger, prior)
     return ledger
 
@@ -37,14 +41,15 @@ def clear(ledger: Ledger, prior: float) -> None:
     ledger.sums[:] = 0.0
     ledger.means[:] = prior
     ledger.greedy[0] = 0
+    ledger.rival[0] = prior
 
 
 @compiled
 def record(ledger: Ledger, arm: int, feedback: float) -> None:
     """Enter one rating (line 11 of Algorithm 1).
 
-    The greedy arm changes only if the rated arm overtakes it or is it and falls behind, so it
-    need not be searched for in most rounds.
+    The greedy arm changes only if the rated arm overtakes it, or if it is that arm and falls
+    behind. `rival` tells most rounds apart from these at once, without a search.
     """
     ledger.pulls[arm] += 1
     ledger.sums[arm] += feedback
@@ -52,10 +57,25 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
     ledger.means[arm] = mean
     greedy = ledger.greedy[0]
     if arm == greedy:
-        if not leads(ledger.means, greedy):
-            ledger.greedy[0] = argmax(ledger.means)
-    elif mean > ledger.means[greedy] or (mean == ledger.means[greedy] and arm < greedy):
-        ledger.greedy[0] = arm
+        if mean <= ledger.rival[0]:
+            find_greedy(ledger)
+    elif mean >= ledger.rival[0]:
+        if mean > ledger.means[greedy] or (mean == ledger.means[greedy] and arm < greedy):
+            find_greedy(ledger)
+        else:
+            ledger.rival[0] = mean
+
+
+@compiled
+def find_greedy(ledger: Ledger) -> None:
+    """Search all averages for the greedy arm and for the best of the others."""
+    greedy = argmax(ledger.means)
+    rival = -np.inf
+    for i in range(ledger.means.shape[0]):
+        if i != greedy:
+            rival = max(rival, ledger.means[i])
+    ledger.greedy[0] = greedy
+    ledger.rival[0] = rival
 
 
 @compiled

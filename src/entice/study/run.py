@@ -65,12 +65,12 @@ def simulate(
     """
     study = Study(
         arms=arms,
-        policies=policies,  # type: ignore[arg-type] # made a tuple by the spec
-        drifts=drifts,  # type: ignore[arg-type]
+        policies=policies,
+        drifts=drifts,
         horizon=horizon,
         replications=replications,
         seed=seed,
-        checkpoints=checkpoints,  # type: ignore[arg-type]
+        checkpoints=checkpoints,
         cold_start=cold_start,
         prior=prior,
         feedback_range=feedback_range,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,8 +37,8 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
     array([0.9, 0.5])
     """
 
-    means: tuple[float, ...]
-    std: float | tuple[float, ...] = 1.0
+    means: Sequence[float]
+    std: float | Sequence[float] = 1.0
 
     def __post_init__(self) -> None:
         means = set_numbers(self, "means")
@@ -77,7 +77,7 @@ class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
     entice.errors.InputError: Bernoulli: means must lie between 0 and 1; got (0.9, 1.2).
     """
 
-    means: tuple[float, ...]
+    means: Sequence[float]
 
     def __post_init__(self) -> None:
         means = set_numbers(self, "means")
@@ -105,8 +105,8 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
     array([0.75, 0.5 ])
     """
 
-    a: tuple[float, ...]
-    b: tuple[float, ...]
+    a: Sequence[float]
+    b: Sequence[float]
 
     def __post_init__(self) -> None:
         a, b = set_numbers(self, "a"), set_numbers(self, "b")
@@ -150,8 +150,8 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
     array([0.75, 0.5 ])
     """
 
-    values: tuple[float, ...]
-    weights: tuple[tuple[float, ...], ...]
+    values: Sequence[float]
+    weights: Sequence[Sequence[float]]
 
     def __post_init__(self) -> None:
         values = set_numbers(self, "values", at_least=1)

@@ -5,7 +5,7 @@ Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0 and Lipschitz w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,7 +124,7 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
     """
 
     function: Any
-    params: tuple[float, ...] = ()
+    params: Sequence[float] = ()
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         return self.name or custom_label(self.function, self.params)
 
     def bend(self) -> Bend:  # noqa: D102
-        return Bend(self.function, self.params)
+        return Bend(self.function, tuple(self.params))
 
 
 Drift = NoDrift | LinearDrift | SaturatingDrift | CustomDrift

@@ -107,7 +107,7 @@ def _epsilon_greedy(means: Floats, c: float, rng: np.random.Generator) -> Select
 def simulate(
     policy: Policy,
     means: npt.NDArray[Any],
-    l: float,  # noqa: E741, RUF100 (the paper's name)
+    l: float,
     horizon: int,
     replications: int,
     seed: int,
