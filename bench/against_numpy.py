@@ -84,8 +84,8 @@ def nanoseconds(work: Callable[[], Any], replications: int, repeats: int) -> flo
 
 def entice_time(policy: Policy, drift: Drift) -> float:
     study = entice.Study(
-        arms=entice.Gaussian(MEANS.tolist()), policies=[policy], drifts=[drift], horizon=HORIZON, seed=7,
-        checkpoints=1,
+        arms=entice.Gaussian(MEANS.tolist()), policies=[policy], drifts=[drift],
+        horizon=HORIZON, seed=7, checkpoints=1,
     )  # fmt: skip
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64))
     room = cell.room_for(200)

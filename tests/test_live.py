@@ -78,7 +78,7 @@ def test_a_policy_that_names_no_arm_is_reported() -> None:
         return 9
 
     principal = entice.Principal(entice.CustomPolicy(ninth), arms=3, seed=1, cold_start="prior")
-    with pytest.raises(entice.StudyError, match="ninth selected arm 9 in round 1.* 0 to 2"):
+    with pytest.raises(entice.StudyError, match=r"ninth selected arm 9 in round 1.* 0 to 2"):
         principal.offer()
 
 

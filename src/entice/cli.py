@@ -19,6 +19,7 @@ app = typer.Typer(
     "Pay people to explore, and don't be fooled by their gratitude.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -76,7 +77,7 @@ def reproduce(
 
 @app.command()
 def run(
-    study: Annotated[Path, typer.Argument(help="A study as TOML; see the README for an example.")],
+    study: Annotated[Path, typer.Argument(help="A study as TOML.")],
     out: Annotated[Path, typer.Option(help="Folder for the result, and for going on later.")],
     threads: Threads = None,
 ) -> None:
@@ -85,7 +86,17 @@ def run(
     Interrupted by Ctrl-C or worse, the same command goes on where it was and ends with the same
     numbers. A finished study is read, not run again.
 
-    Writes final.parquet (one row for each run) and curves.parquet (means and quantiles over time).
+    Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time)
+    and study.toml (what was run, with its seed). A study looks like this:
+
+    ```toml
+    horizon = 20000
+    replications = 1000
+    seed = 7
+    arms = { kind = "gaussian", means = [0.9, 0.8, 0.7] }
+    policies = [{ kind = "ucb" }, { kind = "epsilon_greedy", c = 5 }]
+    drifts = [{ kind = "linear", l = 1.1 }]
+    ```
     """
     from entice.specs import Study
     from entice.study.folder import run_in_folder

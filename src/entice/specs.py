@@ -117,8 +117,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
             raise InputError(
-                "the study file", f"can't be read ({error})", given=str(path)
+                "the study file", f"can't be read ({reason})", given=str(path)
             ) from error
         with _importable(path.resolve().parent):
             return cls.from_toml(text)

@@ -15,7 +15,7 @@ from entice.paper import figures
 from entice.paper.report import write_report
 from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
 from entice.specs import Study
-from entice.study.folder import ensure_writable
+from entice.study.folder import output_folder
 from entice.study.progress import reporting
 from entice.study.result import Result
 from entice.study.run import run
@@ -70,8 +70,8 @@ def reproduce(
     seed = secrets.randbits(32) if seed is None else seed
     planned = studies(replications, seed, horizon)
     baseline = greedy_study(replications, seed, horizon)
-    ensure_writable(out)
-    *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
+    with output_folder(out):
+        *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
     results = [(setups, result) for (setups, _), result in zip(planned, ran, strict=True)]
     tables = {name: _table(results, metrics) for name, metrics in TABLES.items()}
     reproduction = Reproduction(

@@ -32,6 +32,11 @@ def show(reproduction: Reproduction, console: Console) -> None:
         "ten give values around the published one (it lies between their 5 % and 95 % quantiles). "
         "[red]Red[/]: they do not."
     )
+    if reproduction.horizon is not None:
+        console.print(
+            f"[yellow]All runs have {reproduction.horizon:,} rounds, as asked; the published "
+            "numbers come from longer ones.[/]"
+        )
     for number, rows in enumerate((reproduction.table1, reproduction.table2), start=1):
         console.print(_table(number, rows))
     console.print(_coverage(reproduction.coverage))
@@ -45,7 +50,11 @@ def show(reproduction: Reproduction, console: Console) -> None:
 
 def _table(number: int, rows: pl.DataFrame) -> Table:
     table = Table(
-        title=f"Table {number}", title_justify="left", title_style="bold", box=SIMPLE_HEAD
+        title=f"Table {number}",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=0,
     )
     table.add_column("", no_wrap=True)
     for l in COEFFICIENTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from entice.specs import Study
 from entice.study.blocks import BlockFolder
 from entice.study.progress import Report
 from entice.study.result import CURVES, FINAL, Result, read_metadata
-from entice.study.run import run
+from entice.study.run import run, thread_count
 
 _RECORD = "study.toml"
 
@@ -32,28 +33,34 @@ def run_in_folder(
     in the end `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
     same numbers as one that was never interrupted. A finished one is read, not run.
     """
-    folder = Path(folder)
+    folder, threads = Path(folder), thread_count(threads)
     study = _with_recorded_seed(study, folder)
     if _is_finished(study, folder):
         return Result.load(folder)
     blocks = folder / f"blocks-{study.key()[:16]}"
     if any(other != blocks for other in folder.glob("blocks-*")):
         raise _belongs_elsewhere(folder)
-    _record(study, folder)
-    try:
-        result = run(study, threads=threads, progress=progress, blocks=blocks)
-    except OSError as error:
-        raise StudyError(
-            f"The folder {folder} can't be written any more ({error.strerror}). What was finished "
-            "is kept there: mend that, and run the same again to go on."
-        ) from error
-    result.save(folder)
+    with output_folder(folder):
+        _record(study, folder)
+        try:
+            result = run(study, threads=threads, progress=progress, blocks=blocks)
+        except OSError as error:
+            raise StudyError(
+                f"The folder {folder} can't be written any more ({error.strerror}). What was "
+                "finished is kept there: mend that, and run the same again to go on."
+            ) from error
+        result.save(folder)
     BlockFolder(blocks).remove()
     return result
 
 
-def ensure_writable(folder: Path) -> None:
-    """Make a folder, or say that it can't be written to, before any work is done for it."""
+@contextlib.contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, or say that it can't be written, before any work is done for it.
+
+    Work that ends early leaves no empty folder behind.
+    """
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -65,6 +72,13 @@ def ensure_writable(folder: Path) -> None:
             given=str(folder),
             todo="Choose another with --out.",
         ) from error
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # not empty: it keeps what was finished
+                folder.rmdir()
+        raise
 
 
 def _with_recorded_seed(study: Study, folder: Path) -> Study:
@@ -99,7 +113,6 @@ def _belongs_elsewhere(folder: Path) -> InputError:
 
 
 def _record(study: Study, folder: Path) -> None:
-    ensure_writable(folder)
     beside = folder / f".{_RECORD}.{os.getpid()}"
     beside.write_text(study.to_toml(), encoding="utf-8")
     beside.replace(folder / _RECORD)

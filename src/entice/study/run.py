@@ -91,13 +91,7 @@ def run(
 
     `block_size` is for tests and for those who measure: no number depends on it.
     """
-    if threads is None:
-        threads = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        )
-    threads = a_whole_number("threads", threads)
-    if threads < 1:
-        raise InputError("threads", "must be at least 1", given=threads)
+    threads = thread_count(threads)
     if study.seed is None:
         study = study.with_seed()
         print(
@@ -105,6 +99,17 @@ def run(
         )
     with reporting(progress, title) as report:
         return _Run(study, blocks, block_size, report).go(threads)
+
+
+def thread_count(threads: int | None) -> int:
+    """Check a number of threads; none stands for one on each core that this process may use."""
+    if threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if a_whole_number("threads", threads) < 1:
+        raise InputError("threads", "must be at least 1", given=threads)
+    return threads
 
 
 class _Run:

@@ -1,0 +1,84 @@
+"""Every example in the docs runs: docstrings, and the README's Python, TOML and shell blocks."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import entice
+
+ROOT = Path(__file__).parents[1]
+MODULES = ["entice", *(m.name for m in pkgutil.walk_packages(entice.__path__, "entice."))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name: str) -> None:
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL * 0)
+    # Compiled functions hide their docstrings from the finder: hand it the Python behind them.
+    found = finder.find(module) + [
+        test
+        for value in vars(module).values()
+        if getattr(value, "py_func", None) is not None and value.__module__ == name
+        for test in finder.find(value.py_func, f"{name}.{value.__name__}", globs={})
+    ]
+    for test in found:
+        runner.run(test)
+    assert runner.failures == 0
+
+
+def test_there_are_docstring_examples() -> None:
+    text = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
+    assert text.count(">>> import entice") >= 15
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
+    """Run a document's blocks in order, in an empty folder, as a reader would.
+
+    A block that opens with a comment naming a file is written to that file. `make` lines are
+    checked for their target only: they would run these tests again.
+    """
+    blocks = BLOCK.findall((ROOT / document).read_text())
+    assert blocks
+    scripts = str(Path(sys.executable).parent)
+    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    for kind, text in blocks:
+        named = re.match(r"# (\S+\.(?:py|toml))\n", text)
+        if named:
+            (tmp_path / named[1]).write_text(text)
+        elif kind == "python":
+            done = subprocess.run(
+                [sys.executable, "-W", "error", "-c", text], cwd=tmp_path, env=environment,
+                capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{text}\n{done.stderr}"
+        elif kind == "bash":
+            for line in text.splitlines():
+                command = line.split("#")[0].split()
+                where = tmp_path
+                if command[0] == "make":
+                    command, where = ["make", "--dry-run", *command[1:]], ROOT
+                done = subprocess.run(
+                    command, cwd=where, env=environment, capture_output=True, text=True, timeout=300
+                )
+                assert done.returncode == 0, f"{line}\n{done.stderr}"
+        else:
+            assert kind == "", f"a block of kind {kind!r} is not executed"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text()):
+            assert (ROOT / target).exists(), f"{document} links to {target}"
