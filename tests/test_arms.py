@@ -17,7 +17,7 @@ from scipy import stats
 
 import entice
 from entice.engine.jit import compiled_apart
-from entice.engine.rng import REWARD, Stream, new_stream
+from entice.rng import REWARD, Stream, new_stream
 
 SEED = 20_200_207
 DRAWS = 200_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import entice
-from entice.engine.rng import REWARD, new_stream
+from entice.rng import REWARD, new_stream
 
 MEANS = [0.9, 0.7, 0.5, 0.3]
 POLICIES = [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import entice
-from entice.engine.rng import POLICY, REWARD, new_stream, normal, uniform
+from entice.rng import POLICY, REWARD, new_stream, normal, uniform
 
 
 class Pair(NamedTuple):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from entice.engine import rng
+from entice import rng
 from entice.engine.jit import compiled_apart
-from entice.engine.rng import Stream
+from entice.rng import Stream
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]

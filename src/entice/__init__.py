@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from entice.engine import rng
+    from entice import rng, testing
     from entice.errors import EnticeError, InputError, StudyError
     from entice.live import Offer, Principal
     from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from entice.world.drift import CustomDrift, LinearDrift, NoDrift, SaturatingDrift
 
 # Names are looked up when first used, so that `entice --help` need not wait for the compiler.
+_MODULES = ("rng", "testing")
 _HOMES = {
-    "rng": "entice.engine",
     **dict.fromkeys(("EnticeError", "InputError", "StudyError"), "entice.errors"),
     **dict.fromkeys(("Offer", "Principal"), "entice.live"),
     **dict.fromkeys(
@@ -42,16 +42,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"entice.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'entice' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
-    if name == "rng":
-        return importlib.import_module("entice.engine.rng")
-    return getattr(home, name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*_HOMES, "__version__"]
+    return [*_HOMES, *_MODULES, "__version__"]
 
 
 __all__ = [
@@ -78,5 +77,6 @@ __all__ = [
     "rng",
     "run",
     "simulate",
+    "testing",
     "trace",
 ]

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from entice.checks import a_number, a_seed, a_whole_number
-from entice.engine.rng import POLICY, new_stream
 from entice.engine.specialize import specialize
 from entice.errors import EnticeError, InputError, StudyError
 from entice.policies import Policy
 from entice.principal import step
 from entice.principal.ledger import Ledger, new_ledger
+from entice.rng import POLICY, new_stream
 from entice.specs import ColdStart
 
 

@@ -12,10 +12,10 @@ import numba
 import numpy as np
 
 from entice.checks import a_whole_number
-from entice.engine.rng import POLICY, new_stream
 from entice.errors import EnticeError
 from entice.functions import plain_python
 from entice.policies import Policy
+from entice.rng import POLICY, new_stream
 from entice.world.drift import Drift
 
 

@@ -37,15 +37,26 @@ def fingerprint(*things: Any) -> str:
     >>> fingerprint(double) == before
     False
     """
+    return _walk(*things).digest.hexdigest()
+
+
+def compiled_within(*things: Any) -> list[Any]:
+    """List the compiled functions that a fingerprint of these things covers."""
+    return _walk(*things).compiled
+
+
+def _walk(*things: Any) -> _Walk:
     walk = _Walk()
     for thing in things:
         walk.visit(thing)
-    return walk.digest.hexdigest()
+    return walk
 
 
 class _Walk:
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
+        self.compiled: list[Any] = []
+        """The compiled functions met on the way."""
         self._met: dict[int, int] = {}
 
     def write(self, *words: object) -> None:
@@ -55,6 +66,9 @@ class _Walk:
 
     def visit(self, thing: Any) -> None:
         if is_compiled(thing):
+            if thing._cache.cache_path is not None:
+                raise NoFingerprint(f"{thing}, whose own disk cache may hold an older version")
+            self.compiled.append(thing)
             self.write("compiled", sorted(thing.targetoptions.items()))
             self.visit(thing.py_func)
         elif isinstance(thing, types.FunctionType):
@@ -65,9 +79,9 @@ class _Walk:
                 self._met[id(thing)] = len(self._met)
                 self._function(thing)
         elif isinstance(thing, np.ndarray):
-            self.write("array", thing.dtype.str, thing.shape, thing.tobytes())
+            self.write("array", thing.dtype.descr, thing.shape, thing.tobytes())
         elif isinstance(thing, (tuple, list)):
-            self.write(type(thing).__name__, len(thing))
+            self.write(type(thing).__name__, getattr(thing, "_fields", ()), len(thing))
             for item in thing:
                 self.visit(item)
         elif isinstance(thing, frozenset):
@@ -89,26 +103,40 @@ class _Walk:
         self._code(function.__code__)
         self.visit(function.__defaults__)
         for cell in function.__closure__ or ():
-            self.visit(cell.cell_contents)
+            try:
+                self.visit(cell.cell_contents)
+            except ValueError:  # nothing has been put into it yet
+                raise NoFingerprint(f"{function} with an empty closure") from None
         names = sorted(_names(function.__code__))
         for name in names:
             if name in function.__globals__:
                 value = function.__globals__[name]
                 self.write("global", name)
                 if isinstance(value, types.ModuleType) and not _from_library(value):
-                    # A module of the user's: what may be read from it are the names used here.
-                    for attribute in names:
-                        if attribute in vars(value):
-                            self.write("attribute", attribute)
-                            self.visit(vars(value)[attribute])
+                    self._module(value, names)
                 else:
                     self.visit(value)
             elif hasattr(builtins, name):
                 self.write("builtin", name)
 
+    def _module(self, module: types.ModuleType, names: list[str]) -> None:
+        """Visit what a function may read from a module of the user's: the names that it uses."""
+        self.write("module", module.__name__)
+        if id(module) in self._met:
+            return
+        self._met[id(module)] = len(self._met)
+        for name in names:
+            value = getattr(module, name, None)
+            if value is not None:
+                self.write("attribute", name)
+                if isinstance(value, types.ModuleType) and not _from_library(value):
+                    self._module(value, names)
+                else:
+                    self.visit(value)
+
     def _code(self, code: types.CodeType) -> None:
         self.write("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars)
-        self.write(code.co_argcount, code.co_flags)
+        self.write(code.co_argcount, code.co_flags, code.co_exceptiontable)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant)

@@ -34,7 +34,7 @@ def compiled_apart(function: F) -> F:
 
 def compiled_with_arrays(function: F) -> F:
     """Compile a user's function that makes arrays of its own, which needs reference counts."""
-    return cast(F, numba.njit(**_OPTIONS)(function))
+    return cast(F, numba.njit(**_OPTIONS, _nrt=True)(function))
 
 
 def is_compiled(function: object) -> bool:

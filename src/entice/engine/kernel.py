@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled, compiled_apart
-from entice.engine.rng import POLICY, REWARD, Stream, start
 from entice.principal.ledger import Ledger, clear
 from entice.principal.step import NO_SUCH_ARM, offer, settle
+from entice.rng import POLICY, REWARD, Stream, start
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from entice.checks import set_number
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream, below, uniform
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules
 from entice.principal.ledger import argmax, leads
+from entice.rng import Stream, below, uniform
 
 
 class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):

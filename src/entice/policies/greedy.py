@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules
 from entice.principal.ledger import argmax
+from entice.rng import Stream
 
 
 class Greedy(PolicySpec, frozen=True, tag="greedy"):

@@ -6,9 +6,9 @@ import math
 from typing import Literal
 
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream, normal
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
+from entice.rng import Stream, normal
 
 Scale = Literal["variance", "std"]
 

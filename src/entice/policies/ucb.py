@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
+from entice.rng import Stream
 
 
 class UCB(PolicySpec, frozen=True, tag="ucb"):

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream
 from entice.principal.ledger import Ledger, record
 from entice.principal.payment import gap
+from entice.rng import Stream
 
 NO_SUCH_ARM = -1
 """Stands for the greedy arm in an offer whose arm does not exist: the policy is at fault."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from entice.checks import a_number, set_numbers
 from entice.engine.jit import compiled
-from entice.engine.rng import Stream, gamma, normal, uniform
 from entice.errors import InputError
+from entice.rng import Stream, beta, normal, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,8 +118,8 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
                 raise InputError(name, "must be greater than 0", given=values)
 
     def true_means(self) -> Floats:  # noqa: D102
-        a, b = np.array(self.a), np.array(self.b)
-        return np.asarray(a / (a + b))
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / (1.0 + np.array(self.b) / np.array(self.a)))
 
     def sampler(self) -> Sampler:  # noqa: D102
         return Sampler(_sample_beta, (np.array(self.a), np.array(self.b)))
@@ -127,12 +127,7 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
 
 @compiled
 def _sample_beta(arm: int, params: tuple[Floats, Floats], rng: Stream) -> float:
-    x = gamma(rng, params[0][arm])
-    y = gamma(rng, params[1][arm])
-    if x + y == 0.0:
-        # Both shapes so small that both draws underflow: nearly all mass is at 0 and 1.
-        return 1.0 if uniform(rng) * (params[0][arm] + params[1][arm]) < params[0][arm] else 0.0
-    return x / (x + y)
+    return beta(rng, params[0][arm], params[1][arm])
 
 
 class Empirical(ArmsSpec, frozen=True, tag="empirical"):
@@ -182,6 +177,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
 
     def _probabilities(self) -> Floats:
         weights = np.array(self.weights)
+        weights = weights / weights.max(axis=1, keepdims=True)  # so that the sum can't overflow
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 

@@ -93,7 +93,7 @@ def uniform(stream: Stream) -> float:
 def below(stream: Stream, count: int) -> int:
     """Draw a whole number from 0 to count − 1, each equally likely.
 
-    >>> from entice.engine.rng import below, new_stream
+    >>> from entice.rng import below, new_stream
     >>> below(new_stream(seed=7, replication=0, purpose=0), 10) in range(10)
     True
     """
@@ -152,11 +152,14 @@ def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
 
 
 @compiled_apart
-def gamma(stream: Stream, shape: float) -> float:
-    """Draw from Gamma(shape, 1) by the squeeze of Marsaglia and Tsang (2000)."""
-    boost = 1.0
-    if shape < 1.0:  # G(a) = G(a + 1) · U^(1/a)
-        boost = (1.0 - uniform(stream)) ** (1.0 / shape)
+def log_gamma(stream: Stream, shape: float) -> float:
+    """Draw the logarithm of a Gamma(shape, 1) variable, which may itself be too small for a float.
+
+    The squeeze of Marsaglia and Tsang (2000); below shape 1 through G(a) = G(a + 1) · U^(1/a).
+    """
+    boost = 0.0
+    if shape < 1.0:
+        boost = math.log(1.0 - uniform(stream)) / shape
         shape += 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -166,4 +169,16 @@ def gamma(stream: Stream, shape: float) -> float:
         if v > 0.0:
             u = 1.0 - uniform(stream)
             if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
-                return boost * d * v
+                return boost + math.log(d * v)
+
+
+@compiled
+def gamma(stream: Stream, shape: float) -> float:
+    """Draw from the gamma distribution of the given shape, with scale 1."""
+    return math.exp(log_gamma(stream, shape))
+
+
+@compiled
+def beta(stream: Stream, a: float, b: float) -> float:
+    """Draw from the beta distribution: G(a) / (G(a) + G(b)), by logarithms."""
+    return 1.0 / (1.0 + math.exp(log_gamma(stream, b) - log_gamma(stream, a)))
