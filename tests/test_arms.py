@@ -248,11 +248,11 @@ def test_changing_what_an_arm_hands_out_does_not_change_the_arm() -> None:
         assert arms.true_means().tolist() == means
 
 
-def test_numbers_may_come_as_lists_tuples_arrays_and_iterators() -> None:
+def test_numbers_may_come_as_lists_tuples_arrays_and_ranges() -> None:
     expected = entice.Gaussian((0.5, 1.0), std=(1.0, 2.0))
     assert entice.Gaussian([0.5, 1], std=[1, 2]) == expected
     assert entice.Gaussian(np.array([0.5, 1]), std=np.array([1, 2])) == expected
-    assert entice.Gaussian(iter([0.5, np.float32(1)]), std=(np.int8(1), 2)) == expected
+    assert entice.Gaussian([0.5, np.float32(1)], std=(np.int8(1), 2)) == expected
     weights = entice.Empirical((0.0, 1.0), ((1.0, 2.0), (3.0, 4.0)))
     assert entice.Empirical(np.arange(2), np.array([[1, 2], [3, 4]])) == weights
     assert entice.Empirical(range(2), [range(1, 3), range(3, 5)]) == weights
@@ -331,7 +331,7 @@ BAD = [
             ("weights", ([0, 1], "ab"), "'ab'"),
             ("weights", ([0, 1], [1, 2]), "[1, 2]"),
             ("weights", ([0, 1], [[1, 1]]), "[[1, 1]]"),
-            ("weights", ([0, 1], [[[1, 1], [1, 1]]]), "[[[1, 1], [1, 1]]]"),
+            ("weights[0][0]", ([0, 1], [[[1, 1], [1, 1]]]), "[1, 1]"),
             ("weights[0]", ([0, 1], [[], []]), "()"),
             ("weights[0]", ([0, 1], [[1], [1]]), "(1.0,)"),
             ("weights[1]", ([0, 1], [[1, 1], [1]]), "(1.0,)"),

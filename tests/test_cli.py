@@ -30,7 +30,7 @@ GAUSSIAN = '[arms]\nkind = "gaussian"\nmeans = [0.1, 0.9]\n'
 UCB = '[[policies]]\nkind = "ucb"\n'
 STUDY = SETTINGS + GAUSSIAN + UCB
 NO_SEED = STUDY.replace("seed = 1\n", "")
-WRITTEN = {"study.toml", "final.parquet", "curves.parquet"}
+WRITTEN = {"as_run.toml", "final.parquet", "curves.parquet"}
 
 MODULE = """\
 def seventh(t, pulls, means, memory, params, rng):
@@ -109,7 +109,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*arguments: object, **options: object) -> NoReturn:
         pytest.fail("the study was run")
 
-    monkeypatch.setattr(folder, "run", work)
+    monkeypatch.setattr(folder.Run, "go", work)
 
 
 def contents(place: Path) -> dict[str, tuple[bytes, int]]:
@@ -132,7 +132,7 @@ HELP = {
     "": ("reproduce", "run", "--version", "reward drift"),
     "run": (
         "--out", "--threads", "TOML", "same command", "not run again",
-        "final.parquet", "curves.parquet", "study.toml",
+        "final.parquet", "curves.parquet", "as_run.toml",
     ),
     "reproduce": (
         "--replications", "--seed", "--horizon", "--out", "--threads",
@@ -213,7 +213,7 @@ def test_run_writes_the_result_and_the_study_and_nothing_else(at: Path) -> None:
     assert {p.name for p in out.iterdir()} == WRITTEN
     assert pl.read_parquet(out / "final.parquet")["replication"].to_list() == [0, 1, 2]
     assert pl.read_parquet(out / "curves.parquet")["t"].unique().sort().to_list() == [10, 20]
-    assert Study.from_file(out / "study.toml") == Study.from_file(at / "small.toml")
+    assert Study.from_file(out / "as_run.toml") == Study.from_file(at / "small.toml")
     assert Result.load(out).study == Study.from_file(at / "small.toml")
 
 
@@ -231,7 +231,7 @@ def test_run_prints_a_table_of_cells_and_the_seed(run_entice: Entice) -> None:
 def test_the_result_is_as_readable_as_the_study_beside_it(run_entice: Entice, at: Path) -> None:
     run_entice("run", "small.toml", "--out", "out")
     modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (at / "out").iterdir()}
-    assert modes == dict.fromkeys(WRITTEN, modes["study.toml"])
+    assert modes == dict.fromkeys(WRITTEN, modes["as_run.toml"])
 
 
 def test_the_script_runs_a_study_like_the_library(at: Path) -> None:
@@ -288,7 +288,7 @@ def test_another_study_does_not_get_into_the_folder_of_a_finished_one(
     (at / "other.toml").write_text(STUDY.replace("seed = 1", "seed = 2"))
     request.getfixturevalue("no_work")
     ran = run_entice("run", "other.toml", "--out", "out")
-    assert_told(ran, "output folder", "'out'", "study.toml", "Choose another with --out")
+    assert_told(ran, "output folder", "'out'", "as_run.toml", "Choose another with --out")
     assert contents(at / "out") == before
 
 
@@ -322,7 +322,7 @@ def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(run_entice: Entice
     (at / "no_seed.toml").write_text(NO_SEED)
     first = run_entice("run", "no_seed.toml", "--out", "out")
     assert first.code == 0
-    seed = tomllib.loads((at / "out" / "study.toml").read_text())["seed"]
+    seed = tomllib.loads((at / "out" / "as_run.toml").read_text())["seed"]
     assert f"Seed {seed}." in first.out
     before = contents(at / "out")
     assert run_entice("run", "no_seed.toml", "--out", "out") == first
@@ -338,10 +338,10 @@ def test_a_run_without_seed_goes_on_with_the_seed_it_had(
         def interrupt(*arguments: object, **options: object) -> NoReturn:
             raise KeyboardInterrupt
 
-        during.setattr(folder, "run", interrupt)
+        during.setattr(folder.Run, "go", interrupt)
         run_entice("run", "no_seed.toml", "--out", "out")
-    assert [p.name for p in (at / "out").iterdir()] == ["study.toml"]
-    seed = tomllib.loads((at / "out" / "study.toml").read_text())["seed"]
+    assert [p.name for p in (at / "out").iterdir()] == ["as_run.toml"]
+    seed = tomllib.loads((at / "out" / "as_run.toml").read_text())["seed"]
     ran = run_entice("run", "no_seed.toml", "--out", "out")
     assert f"Seed {seed}." in ran.out
     assert Result.load(at / "out").study.seed == seed
@@ -360,7 +360,7 @@ def test_an_interruption_says_how_to_go_on(
     def interrupt(*arguments: object, **options: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(folder, "run", interrupt)
+    monkeypatch.setattr(folder.Run, "go", interrupt)
     ran = run_entice("run", "small.toml", "--out", "out")
     assert ran.code == 130
     assert ran.out == ""

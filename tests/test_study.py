@@ -168,6 +168,16 @@ def test_saved_results_load_as_they_were(result: entice.Result, tmp_path: Path) 
     ]
 
 
+def test_a_result_can_be_read_where_its_functions_are_not(tmp_path: Path) -> None:
+    nameless = entice.CustomDrift(lambda payment, t, arm, params: params[0] * payment, params=[2])
+    result = simulate(policies=[entice.UCB()], drifts=[nameless])
+    loaded = entice.Result.load(result.save(tmp_path))
+    assert_frame_equal(loaded.summary(), result.summary())
+    assert loaded.study.drifts[0].label == "<lambda>(2)"
+    with pytest.raises(entice.EnticeError, match="was not found when this study was read"):
+        entice.run(loaded.study, progress=False)
+
+
 def test_a_folder_without_a_result_is_told(tmp_path: Path) -> None:
     with pytest.raises(entice.InputError, match="must hold a result"):
         entice.Result.load(tmp_path)
@@ -279,7 +289,7 @@ def test_plots_have_a_panel_for_each_drift_and_a_line_for_each_policy(
 
 
 def test_an_unknown_metric_is_told(result: entice.Result) -> None:
-    with pytest.raises(entice.InputError, match="did you mean 'regret'"):
+    with pytest.raises(entice.InputError, match="Did you mean 'regret'"):
         result.plot("regrets")
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from entice.errors import InputError
+
+MOST = 10**12
+"""No count that a study is given may be larger: sums and products of two such still fit."""
 
 
 def set_number(spec: msgspec.Struct, field: str) -> float:
@@ -21,28 +25,37 @@ def set_number(spec: msgspec.Struct, field: str) -> float:
 def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple[float, ...]:
     """Make a field a tuple of floats, or say why it can't be one."""
     name, given = field_name(spec, field), getattr(spec, field)
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if not is_list(given):
         raise InputError(name, "must be a list of numbers", given=given)
     values = tuple(a_number(f"{name}[{i}]", v) for i, v in enumerate(given))
     if len(values) < at_least:
-        raise InputError(name, f"must have at least {at_least} entries", given=given)
+        raise InputError(name, f"must have at least {at_least} numbers", given=given)
     msgspec.structs.force_setattr(spec, field, values)
     return values
 
 
-def set_whole(spec: msgspec.Struct, field: str, *, at_least: int) -> int:
-    """Make a field a whole number that is large enough, or say why it can't be one."""
+def is_list(given: object) -> bool:
+    """Tell whether something is a row of values: a list, a tuple, a range, an array."""
+    if isinstance(given, np.ndarray):
+        return given.ndim > 0
+    return isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray))
+
+
+def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int = MOST) -> int:
+    """Make a field a whole number in a range, or say why it can't be one."""
     name, given = field_name(spec, field), getattr(spec, field)
     value = a_whole_number(name, given)
     if value < at_least:
         raise InputError(name, f"must be a whole number of at least {at_least}", given=given)
+    if value > at_most:
+        raise InputError(name, f"must be at most {at_most:,}", given=given)
     msgspec.structs.force_setattr(spec, field, value)
     return value
 
 
 def a_number(name: str, given: Any) -> float:
     """Return `given` as a float if it is a finite number."""
-    if isinstance(given, (bool, str)):
+    if isinstance(given, (bool, np.bool_, str, bytes)):
         raise InputError(name, "must be a number", given=given)
     try:
         value = float(given)
@@ -68,6 +81,13 @@ def a_seed(name: str, given: Any) -> int:
     if not 0 <= value < 2**63:
         raise InputError(name, "must be from 0 to 2**63 - 1", given=given)
     return value
+
+
+def set_name(spec: msgspec.Struct, field: str) -> None:
+    """Check that a field is text, or none."""
+    given = getattr(spec, field)
+    if given is not None and not isinstance(given, str):
+        raise InputError(field_name(spec, field), "must be text", given=given)
 
 
 def field_name(spec: msgspec.Struct, field: str) -> str:

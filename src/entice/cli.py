@@ -30,13 +30,22 @@ Threads = Annotated[
 ]
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         print(entice.__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -61,8 +70,8 @@ def reproduce(
     Each policy runs twice: as the paper writes it, and in the set-up that explains the published
     numbers. Every published value is set against the range of one run (5 % to 95 % of all runs).
 
-    Writes table1.csv, table2.csv, coverage.csv, greedy.csv, fig2 and fig3 (PNG, SVG) and
-    report.html, a page to read it all on.
+    Writes table1.csv, table2.csv, coverage.csv and greedy.csv; the figures fig2, fig3, explained
+    and lock_in as PNG and SVG; and report.html, a page to read it all on.
     """
     from entice.paper.reproduce import reproduce as work
     from entice.paper.terminal import show
@@ -87,7 +96,7 @@ def run(
     numbers. A finished study is read, not run again.
 
     Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time)
-    and study.toml (what was run, with its seed). A study looks like this:
+    and as_run.toml (what was run, with its seed). A study looks like this:
 
     ```toml
     horizon = 20000
@@ -121,7 +130,9 @@ def main() -> NoReturn:
     try:
         app(standalone_mode=True)
     except EnticeError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(
+            f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -39,8 +39,8 @@ class StudyError(EnticeError, RuntimeError):
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """Say which names are allowed, and name the nearest one first when there is one."""
     names = sorted(allowed)
-    close = difflib.get_close_matches(given, names, n=1)
-    guess = f"did you mean {close[0]!r}? " if close else ""
+    close = difflib.get_close_matches(given.lower(), names, n=1)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
     return f"{guess}Allowed: {', '.join(names)}."
 
 

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from entice.checks import field_name
 from entice.engine.jit import is_compiled
-from entice.errors import InputError
+from entice.errors import InputError, StudyError
+
+_beside: ContextVar[Path | None] = ContextVar("beside", default=None)
+_standing_in: ContextVar[bool] = ContextVar("standing_in", default=False)
 
 
 def set_function(spec: msgspec.Struct, field: str, arguments: tuple[str, ...]) -> None:
     """Make a field a function of the given arguments: a Python function or "module:name"."""
     name, given = field_name(spec, field), getattr(spec, field)
-    signature = f"{field}({', '.join(arguments)})"
-    function = _find(name, given) if isinstance(given, str) else given
+    signature = f"({', '.join(arguments)})"
+    if isinstance(given, str) and _standing_in.get():
+        try:
+            function = _find(name, given)
+        except InputError:
+            msgspec.structs.force_setattr(spec, field, _stand_in(given))
+            return
+    else:
+        function = _find(name, given) if isinstance(given, str) else given
     if not (inspect.isfunction(function) or is_compiled(function)):
         raise InputError(
-            name, f'must be a Python function {signature}, or "module:name" of one', given=given
+            name, f'must be a Python function of {signature}, or "module:name" of one', given=given
         )
     plain = plain_python(function)
-    if len(inspect.signature(plain).parameters) != len(arguments):
+    taken = inspect.signature(plain).parameters.values()
+    if len(taken) != len(arguments) or any(p.kind is p.KEYWORD_ONLY for p in taken):
         raise InputError(
             name,
-            f"must take the {len(arguments)} arguments of {signature}",
+            f"must take the {len(arguments)} arguments of {field}{signature}",
             given=f"{plain.__name__}{inspect.signature(plain)}",
         )
     msgspec.structs.force_setattr(spec, field, function)
@@ -46,22 +61,76 @@ def reference(function: Callable[..., Any]) -> str:
 
 def _find(name: str, given: str) -> Any:
     module_name, _, path = given.partition(":")
-    if not module_name or not path:
+    if not module_name or module_name.startswith(".") or not path:
         raise InputError(name, 'must read "module:name"', given=given)
+    _forget_namesake(module_name)
     try:
         found: Any = importlib.import_module(module_name)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except ImportError as error:
+    except Exception as error:  # whatever the user's module may raise
         raise InputError(
             name,
-            f"names a module that can't be imported ({error})",
+            f"names a module that can't be imported ({type(error).__name__}: {error})",
             given=given,
             todo="Put its file beside the study's, or on the Python path.",
         ) from error
-    except AttributeError:
-        raise InputError(name, f"names nothing in {module_name!r}", given=given) from None
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise InputError(name, f"names nothing in {module_name!r}", given=given)
+        found = getattr(found, part)
     return found
+
+
+def _forget_namesake(module_name: str) -> None:
+    """Forget a module of this name that was loaded from elsewhere, beside another study."""
+    folder, module = _beside.get(), sys.modules.get(module_name)
+    if folder is not None and module is not None:
+        here = folder / f"{module_name}.py"
+        if here.is_file() and getattr(module, "__file__", None) != str(here):
+            del sys.modules[module_name]
+            importlib.invalidate_caches()
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Let "module:name" name modules in a folder, such as a study's."""
+    token = _beside.set(folder)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        _beside.reset(token)
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Let functions that can't be found be stood in for, so that a result can be read anywhere."""
+    token = _standing_in.set(True)
+    try:
+        yield
+    finally:
+        _standing_in.reset(token)
+
+
+def _stand_in(given: str) -> Callable[..., Any]:
+    def missing(*values: Any) -> None:
+        """Stand in for a function that was not found."""
+
+    missing.__name__ = given.rpartition(":")[2].rpartition(".")[2]
+    missing.__module__, _, missing.__qualname__ = given.partition(":")
+    missing.__dict__["is_stand_in"] = True
+    return missing
+
+
+def is_stand_in(function: Callable[..., Any]) -> bool:
+    """Tell whether a function stands in for one that was not found."""
+    return getattr(function, "is_stand_in", False)
+
+
+def ensure_found(function: Callable[..., Any]) -> None:
+    """Refuse to run a function that only stands in for another."""
+    if is_stand_in(function):
+        raise StudyError(f"{reference(function)} was not found when this study was read.")
 
 
 def custom_label(function: Callable[..., Any], params: Sequence[float]) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from entice.checks import a_number, a_seed, a_whole_number, set_number, set_whole
+from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number, set_whole
 from entice.engine.fingerprint import NoFingerprint, fingerprint
 from entice.engine.kernel import replicate
 from entice.errors import InputError, did_you_mean
-from entice.functions import reference
+from entice.functions import importable, reference
 from entice.policies import Policy
 from entice.world.arms import Arms
 from entice.world.drift import Drift, NoDrift
@@ -115,19 +113,23 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Read a study from a TOML file; modules beside it may hold its custom functions."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise InputError(
                 "the study file", f"can't be read ({reason})", given=str(path)
             ) from error
-        with _importable(path.resolve().parent):
+        with importable(path.resolve().parent):
             return cls.from_toml(text)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Study:
         """Read a study from JSON."""
-        return cls._from_plain(msgspec.json.decode(text))
+        try:
+            plain = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InputError("the study", f"must be JSON ({error})") from error
+        return cls._from_plain(plain)
 
     def to_json(self) -> str:
         """Write the study as JSON, custom functions as "module:name"."""
@@ -172,17 +174,24 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Study:
+        """Build a study through the same constructors, and so the same checks, as Python does."""
         if not isinstance(plain, dict):
             raise InputError("the study", "must be a table of settings", given=plain)
-        _check_names(plain)
-        try:
-            return msgspec.convert(plain, cls)
-        except msgspec.ValidationError as error:
-            raise InputError("the study", f"does not fit: {error}") from error
+        settings = dict(plain)
+        for field in _UNIONS:
+            if field == "arms" and field in plain:
+                settings[field] = _entry(field, field, plain[field])
+            elif field in plain:
+                entries = plain[field] if isinstance(plain[field], list) else [plain[field]]
+                settings[field] = [
+                    _entry(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
+                ]
+        study: Study = _build(cls, "the study", settings)
+        return study
 
     def _set_each(self, field: str) -> None:
         given = getattr(self, field)
-        members = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        members = given if is_list(given) else [given]
         union = get_args(_UNIONS[field])
         if not members:
             raise InputError(f"Study: {field}", "must have at least one entry", given=given)
@@ -195,8 +204,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def _set_checkpoints(self) -> None:
         given: Any = self.checkpoints
-        if np.ndim(given) == 0:
-            set_whole(self, "checkpoints", at_least=1)
+        if not is_list(given):
+            set_whole(self, "checkpoints", at_least=1, at_most=1_000_000)
             return
         rounds = tuple(a_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
         if not rounds or min(rounds) < 1 or max(rounds) > self.horizon:
@@ -208,7 +217,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         given: Any = self.feedback_range
         if given is None:
             return
-        if np.ndim(given) != 1 or len(given) != 2:
+        if not is_list(given) or len(given) != 2:
             rule = "must be a pair (lowest, highest), or none"
             raise InputError("Study: feedback_range", rule, given=given)
         low, high = (a_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
@@ -223,40 +232,31 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.feedback_range or (-math.inf, math.inf)
 
 
-def _check_names(plain: dict[str, Any]) -> None:
-    """Find misspelt names before msgspec does, and say what was meant."""
-    fields = {field.name for field in msgspec.structs.fields(Study)}
-    for name in plain:
-        if name not in fields:
-            raise InputError(
-                "the study", "has an unknown setting", given=name, todo=did_you_mean(name, fields)
-            )
-    for field in _UNIONS:
-        entries = plain.get(field, [])
-        for i, entry in enumerate(entries if isinstance(entries, list) else [entries]):
-            where = field if field == "arms" else f"{field}[{i}]"
-            _check_entry(field, where, entry)
-
-
-def _check_entry(field: str, where: str, entry: Any) -> None:
+def _entry(field: str, where: str, entry: Any) -> Any:
+    """Build the arms, a policy or a drift from a table that names its kind."""
     kinds = {spec.__struct_config__.tag: spec for spec in get_args(_UNIONS[field])}
     if not isinstance(entry, dict) or "kind" not in entry:
-        raise InputError(
-            where, "must be a table with a kind", given=entry, todo=did_you_mean("", kinds)
-        )
-    if entry["kind"] not in kinds:
-        raise InputError(
-            f"{where}: kind",
-            "is unknown",
-            given=entry["kind"],
-            todo=did_you_mean(str(entry["kind"]), kinds),
-        )
-    allowed = {f.name for f in msgspec.structs.fields(kinds[entry["kind"]])} | {"kind"}
-    for name in entry:
-        if name not in allowed:
-            raise InputError(
-                where, "has an unknown setting", given=name, todo=did_you_mean(name, allowed)
-            )
+        todo = did_you_mean("", kinds)
+        raise InputError(where, "must be a table with a kind", given=entry, todo=todo)
+    kind = entry["kind"]
+    if not isinstance(kind, str) or kind not in kinds:
+        todo = did_you_mean(str(kind), kinds)
+        raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
+    settings = {name: value for name, value in entry.items() if name != "kind"}
+    return _build(kinds[kind], where, settings)
+
+
+def _build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
+    """Call a spec's constructor, after a look at the names of its settings."""
+    fields = {field.name: field for field in msgspec.structs.fields(spec)}
+    for name in settings:
+        if name not in fields:
+            todo = did_you_mean(name, fields)
+            raise InputError(where, "has an unknown setting", given=name, todo=todo)
+    for name, field in fields.items():
+        if field.required and name not in settings:
+            raise InputError(where, f"must have the setting {name!r}", given=settings)
+    return spec(**settings)
 
 
 def _kinds(field: str) -> str:
@@ -269,12 +269,3 @@ def _without_none(plain: Any) -> Any:
     if isinstance(plain, (list, tuple)):
         return [_without_none(v) for v in plain]
     return plain
-
-
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))

@@ -1,18 +1,19 @@
 """Checks for users' own policies and drifts: what is wrong with them, before a study runs.
 
-Functions are compiled with array bounds checked, which a study leaves out for speed: an index out
-of range is an error here, and would be a wrong number there.
+Functions are compiled with their array bounds checked, which a study leaves out for speed: an
+index out of range is an error here, and would be a wrong number there. Compiled helpers that they
+call are not checked in that way.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numba
 import numpy as np
 
-from entice.checks import a_whole_number
-from entice.errors import EnticeError
+from entice.checks import a_number, a_seed, a_whole_number
+from entice.errors import EnticeError, InputError
 from entice.functions import plain_python
 from entice.policies import Policy
 from entice.rng import POLICY, new_stream
@@ -47,13 +48,24 @@ def check_drift(
         ...
     entice.testing.CheckFailed: <lambda> has slope 3.99 > 1 at payments 1.99 to 2 (t = 1, arm 0)
     """
+    if not isinstance(drift, get_args(Drift)):
+        raise InputError("check_drift: drift", "must be a drift", given=drift)
+    arms = _at_least_one("check_drift: arms", arms)
+    if a_number("check_drift: largest_payment", largest_payment) <= 0:
+        raise InputError("check_drift: largest_payment", "must be above 0", given=largest_payment)
+    if lipschitz is not None and a_number("check_drift: lipschitz", lipschitz) < 0:
+        raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
     bend = drift.bend()
     function = _checked(bend.function)
     payments = np.linspace(0.0, largest_payment, 201)
     for t in (1, 2, 10, 1_000, 1_000_000):
         for arm in range(arms):
-            values = np.array([function(float(x), t, arm, bend.params) for x in payments])
             where = f"(t = {t}, arm {arm})"
+            told = f"{drift.label} {where}"
+            found = [_call(told, function, float(x), t, arm, bend.params) for x in payments]
+            if not all(isinstance(value, (int, float)) for value in found):
+                raise CheckFailed(f"{drift.label} must return a number, not {found[-1]!r} {where}")
+            values = np.array(found)
             if not np.isfinite(values).all():
                 at = payments[~np.isfinite(values)][0]
                 raise CheckFailed(f"{drift.label} is not a finite number at payment {at:g} {where}")
@@ -84,7 +96,11 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
         ...
     entice.testing.CheckFailed: <lambda> selected arm 5 in round 5, of arms 0 to 4
     """
-    arms = a_whole_number("check_policy: arms", arms)
+    if not isinstance(policy, get_args(Policy)):
+        raise InputError("check_policy: policy", "must be a policy", given=policy)
+    arms = _at_least_one("check_policy: arms", arms)
+    rounds = _at_least_one("check_policy: rounds", rounds)
+    seed = a_seed("check_policy: seed", seed)
     if _play(policy, arms, rounds, seed) != _play(policy, arms, rounds, seed):
         raise CheckFailed(f"{policy.label} chose other arms when played again with the same draws")
 
@@ -98,11 +114,11 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
     chosen = []
     for t in range(1, rounds + 1):
         before = pulls.copy(), means.copy()
-        try:
-            arm = select(t, pulls, means, memory, rules.params, stream)
-        except IndexError as error:
-            raise CheckFailed(f"{policy.label}: select in round {t}: {error}") from error
-        if not (isinstance(arm, (int, np.integer)) and 0 <= arm < arms):
+        told = f"{policy.label}: select in round {t}"
+        arm = _call(told, select, t, pulls, means, memory, rules.params, stream)
+        if isinstance(arm, bool) or not isinstance(arm, int):
+            raise CheckFailed(f"{told} must return a whole number, not {arm!r}")
+        if not 0 <= arm < arms:
             raise CheckFailed(
                 f"{policy.label} selected arm {arm} in round {t}, of arms 0 to {arms - 1}"
             )
@@ -113,12 +129,25 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
         pulls[arm] += 1
         sums[arm] += feedback
         means[arm] = sums[arm] / pulls[arm]
-        try:
-            update(memory, rules.params, arm, payment, feedback)
-        except IndexError as error:
-            raise CheckFailed(f"{policy.label}: update in round {t}: {error}") from error
+        told = f"{policy.label}: update in round {t}"
+        _call(told, update, memory, rules.params, arm, payment, feedback)
         chosen.append(int(arm))
     return chosen
+
+
+def _call(told: str, function: Any, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:  # whatever a user's function, or its compilation, may raise
+        reason = " / ".join(line.strip() for line in str(error).splitlines()[:6] if line.strip())
+        raise CheckFailed(f"{told} raised {type(error).__name__}: {reason}") from error
+
+
+def _at_least_one(name: str, given: Any) -> int:
+    value = a_whole_number(name, given)
+    if value < 1:
+        raise InputError(name, "must be at least 1", given=given)
+    return value
 
 
 def _checked(function: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from entice.checks import set_numbers, set_whole
+from entice.checks import set_name, set_numbers, set_whole
 from entice.functions import custom_label, set_function
 from entice.policies.policy import PolicySpec, Rules, no_update
 
@@ -47,6 +47,7 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         if self.update is not None:
             set_function(self, "update", ("memory", "params", "arm", "payment", "feedback"))
         set_numbers(self, "params")
+        set_name(self, "name")
         set_whole(self, "memory", at_least=0)
         set_whole(self, "memory_per_arm", at_least=0)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from entice.study.whole_file import whole_file
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -61,16 +61,8 @@ class BlockFolder:
     def save(self, block: Block, metrics: Floats, pulls: Counts) -> None:
         """Write a finished block, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".writing-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, block=np.array(block), metrics=metrics, pulls=pulls)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self._path(block))
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with whole_file(self._path(block)) as path, path.open("wb") as file:
+            np.savez(file, block=np.array(block), metrics=metrics, pulls=pulls)
 
     def remove(self) -> None:
         """Forget all blocks: the result holds everything."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from entice.engine import kernel
 from entice.engine.specialize import ready
 from entice.errors import StudyError
+from entice.functions import ensure_found
 from entice.policies import Policy
 from entice.principal.ledger import new_ledger
 from entice.specs import Study
@@ -51,6 +52,8 @@ class Cell:
         observe = kernel.traced if traced else kernel.unobserved
         rules, bend, sampler = self._rules, self._bend, self._sampler
         parts = (rules.select, rules.update, bend.function, sampler.sample, observe)
+        for part in parts:
+            ensure_found(part)
         metrics, pulls = self.room_for(0)
         self._compiled = ready(
             kernel.replicate, parts, self._arguments(0, _NO_TRACE, metrics, pulls)
@@ -66,7 +69,13 @@ class Cell:
     def run(self, first: int, metrics: Floats, pulls: Counts, trace: Floats = _NO_TRACE) -> None:
         """Run the replications first, first + 1, …, one for each row of the arrays."""
         arguments = self._arguments(first, trace, metrics, pulls)
-        code, replication, t, arm = self._compiled(*arguments)
+        try:
+            code, replication, t, arm = self._compiled(*arguments)
+        except Exception as error:  # whatever a user's function may raise
+            raise StudyError(
+                f"Policy {self._policy.label} or drift {self._drift.label} raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
         if code == kernel.STOPPED:
             raise Stopped
         where = f"in round {t} of replication {replication} (drift {self._drift.label})"

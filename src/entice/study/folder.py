@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,11 @@ from entice.specs import Study
 from entice.study.blocks import BlockFolder
 from entice.study.progress import Report
 from entice.study.result import CURVES, FINAL, Result, read_metadata
-from entice.study.run import run, thread_count
+from entice.study.run import Run, thread_count
+from entice.study.whole_file import whole_file
 
-_RECORD = "study.toml"
+RECORD = "as_run.toml"
+_HEAD = "# The study whose result lies beside this file, as `entice run` ran it.\n"
 
 
 def run_in_folder(
@@ -29,7 +30,7 @@ def run_in_folder(
 ) -> Result:
     """Run a study, keep its result in a folder, and go on there after any interruption.
 
-    While it runs, the folder holds `study.toml` (the spec, with its seed) and finished blocks;
+    While it runs, the folder holds `as_run.toml` (the spec, with its seed) and finished blocks;
     in the end `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
     same numbers as one that was never interrupted. A finished one is read, not run.
     """
@@ -41,9 +42,10 @@ def run_in_folder(
     if any(other != blocks for other in folder.glob("blocks-*")):
         raise _belongs_elsewhere(folder)
     with output_folder(folder):
+        ready = Run(study, blocks)  # compiles: what can't be is told before anything is written
         _record(study, folder)
         try:
-            result = run(study, threads=threads, progress=progress, blocks=blocks)
+            result = ready.go(threads, progress)
         except OSError as error:
             raise StudyError(
                 f"The folder {folder} can't be written any more ({error.strerror}). What was "
@@ -85,7 +87,7 @@ def _with_recorded_seed(study: Study, folder: Path) -> Study:
     """Take the seed of an earlier run of the same study, so that it can go on."""
     if study.seed is None:
         with contextlib.suppress(EnticeError):
-            recorded = Study.from_file(folder / _RECORD)
+            recorded = Study.from_file(folder / RECORD)
             if msgspec.structs.replace(recorded, seed=None) == study:
                 return recorded
     return study.with_seed()
@@ -106,13 +108,12 @@ def _belongs_elsewhere(folder: Path) -> InputError:
     return InputError(
         "the output folder",
         "must be empty, or hold this very study, made by the same code. "
-        f"{folder / _RECORD} says what was run there",
+        f"{folder / RECORD} says what was run there",
         given=str(folder),
         todo="Choose another with --out, or remove this one.",
     )
 
 
 def _record(study: Study, folder: Path) -> None:
-    beside = folder / f".{_RECORD}.{os.getpid()}"
-    beside.write_text(study.to_toml(), encoding="utf-8")
-    beside.replace(folder / _RECORD)
+    with whole_file(folder / RECORD) as path:
+        path.write_text(_HEAD + study.to_toml(), encoding="utf-8")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +12,10 @@ import polars as pl
 
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
+from entice.functions import stand_ins
 from entice.specs import Study
 from entice.study.summary import STATISTICS, statistics
+from entice.study.whole_file import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,8 @@ class Result:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, frame in ((FINAL, self.final), (CURVES, self.curves)):
-                _write(folder / name, frame, self._metadata())
+                with whole_file(folder / name) as path:
+                    frame.write_parquet(path, metadata=self._metadata())
         except OSError as error:
             raise InputError(
                 "the folder", f"can't be written ({error})", given=str(folder)
@@ -95,15 +96,21 @@ class Result:
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:
-        """Read a result that `save` or `entice run` wrote."""
+        """Read a result that `save` or `entice run` wrote.
+
+        Where a custom function of the study is not to be found here, another stands in for it, with
+        its name: the result can be looked at, but the study can't be run again.
+        """
         folder = Path(folder)
         about, also = read_metadata(folder / FINAL), read_metadata(folder / CURVES)
         if about is None or about != also:
             raise InputError(
                 "the folder", f"must hold a result ({FINAL} and {CURVES})", given=str(folder)
             )
+        with stand_ins():
+            study = Study.from_json(about["study"])
         return cls(
-            Study.from_json(about["study"]),
+            study,
             final=pl.read_parquet(folder / FINAL),
             curves=pl.read_parquet(folder / CURVES),
         )
@@ -127,14 +134,3 @@ def read_metadata(path: Path) -> dict[str, Any] | None:
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
         return None
     return about
-
-
-def _write(path: Path, frame: pl.DataFrame, metadata: dict[str, str]) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    os.close(handle)
-    try:
-        frame.write_parquet(name, metadata=metadata)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -18,7 +18,7 @@ from entice.errors import InputError
 from entice.policies import Policy
 from entice.specs import ColdStart, Study
 from entice.study.blocks import Block, BlockFolder, split
-from entice.study.cell import Cell, Stopped
+from entice.study.cell import Cell
 from entice.study.progress import Report, reporting
 from entice.study.result import Result
 from entice.study.summary import statistics
@@ -97,8 +97,7 @@ def run(
         print(
             f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
         )
-    with reporting(progress, title) as report:
-        return _Run(study, blocks, block_size, report).go(threads)
+    return Run(study, blocks, block_size).go(threads, progress, title)
 
 
 def thread_count(threads: int | None) -> int:
@@ -109,15 +108,16 @@ def thread_count(threads: int | None) -> int:
         return os.cpu_count() or 1
     if a_whole_number("threads", threads) < 1:
         raise InputError("threads", "must be at least 1", given=threads)
-    return threads
+    return int(threads)
 
 
-class _Run:
+class Run:
+    """A study with a seed, compiled and ready to go."""
+
     def __init__(
-        self, study: Study, blocks: Path | None, block_size: int | None, report: Report
+        self, study: Study, blocks: Path | None = None, block_size: int | None = None
     ) -> None:
         self.study = study
-        self.report = report
         self.folder = BlockFolder(blocks) if blocks is not None else None
         self.stop = np.zeros(1, dtype=np.int64)
         self.cells = list(study.cells())
@@ -135,9 +135,22 @@ class _Run:
         self.curves: dict[int, pl.DataFrame] = {}
         self.done = 0
 
-    def go(self, threads: int) -> Result:
+    def go(
+        self, threads: int, progress: bool | Report | None = None, title: str = "Simulating"
+    ) -> Result:
+        """Run all blocks and put the result together."""
+        with reporting(progress, title) as report:
+            self._run_blocks(threads, report)
+        order = range(len(self.cells))
+        return Result(
+            self.study,
+            final=pl.concat([self.finals[c] for c in order]),
+            curves=pl.concat([self.curves[c] for c in order]),
+        )
+
+    def _run_blocks(self, threads: int, report: Report) -> None:
         total = len(self.cells) * self.study.replications
-        self.report(0, total)
+        report(0, total)
         waiting = iter(self.blocks)
         running: set[Future[Block]] = set()
         pool = ThreadPoolExecutor(threads)
@@ -154,16 +167,10 @@ class _Run:
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future.result())
-                    self.report(self.done, total)
+                    report(self.done, total)
         finally:
             self.stop[0] = 1  # on errors and Ctrl-C: threads come back within a checkpoint
             pool.shutdown(wait=True, cancel_futures=True)
-        order = range(len(self.cells))
-        return Result(
-            self.study,
-            final=pl.concat([self.finals[c] for c in order]),
-            curves=pl.concat([self.curves[c] for c in order]),
-        )
 
     def _room(self, cell: int) -> Any:
         if cell not in self.room:
@@ -215,6 +222,3 @@ class _Run:
             for i, metric in enumerate(METRICS)
         )
         return frame.select(**self._names(cell), **{c: pl.col(c) for c in frame.columns})
-
-
-__all__ = ["Stopped", "run", "simulate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+from rich.markup import escape
 from rich.table import Table
 
 from entice.study.result import Result
@@ -29,7 +30,7 @@ def summary_table(result: Result) -> Table:
         figures = [
             figures_of(cell.row(by_predicate=pl.col("metric") == m, named=True)) for m in _SHOWN
         ]
-        table.add_row(policy.label, drift.label, *figures)
+        table.add_row(escape(policy.label), escape(drift.label), *figures)
     return table
 
 

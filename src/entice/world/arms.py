@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from entice.checks import a_number, set_numbers
+from entice.checks import a_number, is_list, set_numbers
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.rng import Stream, beta, normal, uniform
@@ -43,7 +43,7 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
     def __post_init__(self) -> None:
         means = set_numbers(self, "means")
         _at_least_two(self, "means", len(means))
-        if np.ndim(self.std) == 0:
+        if not is_list(self.std):
             std: tuple[float, ...] = (a_number("Gaussian: std", self.std),)
             msgspec.structs.force_setattr(self, "std", std[0])
         else:
@@ -151,7 +151,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
     def __post_init__(self) -> None:
         values = set_numbers(self, "values", at_least=1)
         given: Any = self.weights
-        if isinstance(given, str) or np.ndim(given) != 2:
+        if not is_list(given) or not all(map(is_list, given)):
             rule = "must be a list of lists of numbers, one list for each arm"
             raise InputError("Empirical: weights", rule, given=given)
         rows = []

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
-from entice.checks import set_number, set_numbers
+from entice.checks import set_name, set_number, set_numbers
 from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.functions import custom_label, plain_python, reference, set_function
+from entice.functions import custom_label, is_stand_in, plain_python, reference, set_function
 
 
 class Bend(NamedTuple):
@@ -130,8 +131,14 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
     def __post_init__(self) -> None:
         set_function(self, "function", ("payment", "t", "arm", "params"))
         set_numbers(self, "params")
-        at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
-        if at_zero != 0:
+        set_name(self, "name")
+        if is_stand_in(self.function):
+            return
+        try:
+            at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
+        except Exception as error:  # whatever the user's function may raise
+            at_zero = error
+        if not isinstance(at_zero, (int, float, np.number)) or at_zero != 0:
             raise InputError(
                 f"CustomDrift: {reference(self.function)}",
                 "must return 0 for a payment of 0 (Assumption 1 of the paper)",
