@@ -35,7 +35,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/entice reproduce --replications 200 --out demo
+	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
 
 reproduce: $(READY)
 	$(BIN)/entice reproduce --out reproduction

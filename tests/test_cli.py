@@ -276,7 +276,8 @@ def test_a_finished_study_is_read_and_not_run_again(
     before = contents(at / "out")
     request.getfixturevalue("no_work")
     again = run_entice("run", "small.toml", "--out", "out")
-    assert again == first
+    assert again.out == first.out
+    assert "nothing was run" in again.err
     assert contents(at / "out") == before
 
 
@@ -288,7 +289,7 @@ def test_another_study_does_not_get_into_the_folder_of_a_finished_one(
     (at / "other.toml").write_text(STUDY.replace("seed = 1", "seed = 2"))
     request.getfixturevalue("no_work")
     ran = run_entice("run", "other.toml", "--out", "out")
-    assert_told(ran, "output folder", "'out'", "as_run.toml", "Choose another with --out")
+    assert_told(ran, "output folder out", "seed is 1 there and 2 here", "Choose another with --out")
     assert contents(at / "out") == before
 
 
@@ -325,7 +326,7 @@ def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(run_entice: Entice
     seed = tomllib.loads((at / "out" / "as_run.toml").read_text())["seed"]
     assert f"Seed {seed}." in first.out
     before = contents(at / "out")
-    assert run_entice("run", "no_seed.toml", "--out", "out") == first
+    assert run_entice("run", "no_seed.toml", "--out", "out").out == first.out
     assert contents(at / "out") == before
 
 
@@ -449,7 +450,7 @@ def test_a_policy_that_cannot_be_compiled_is_named_before_anything_is_written(
 ) -> None:
     (at / "wrong.toml").write_text(policy_of("of_nothing"))
     ran = run_entice("run", "wrong.toml", "--out", "out")
-    assert_told(ran, "cli_functions:of_nothing", "Numba", "check_policy")
+    assert_told(ran, "of_nothing: select", "Unknown attribute 'nothing'", 'File "cli_functions.py"')
     assert not (at / "out").exists()
 
 

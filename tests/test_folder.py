@@ -161,6 +161,20 @@ def test_another_study_s_folder_is_refused_and_left_alone(tmp_path: Path) -> Non
     assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
+def test_a_mended_function_starts_an_unfinished_study_anew(tmp_path: Path, capsys: Any) -> None:
+    """The same spec by other code: what was finished is of no use, and must not be in the way."""
+    text = LONG.replace("20000", "300").replace("6000", "20").replace('"ucb"', '"greedy"')
+    study = entice.Study.from_toml(text)
+    run_in_folder(study, tmp_path, progress=False)
+    expected = entice.Result.load(tmp_path)
+    for name in ("final.parquet", "curves.parquet"):
+        (tmp_path / name).unlink()
+    (tmp_path / "blocks-0123456789abcdef").mkdir()
+    again = run_in_folder(study, tmp_path, progress=False)
+    assert "starting anew" in capsys.readouterr().err
+    assert_same(again, expected)
+
+
 def test_unfinished_blocks_of_another_study_are_refused(tmp_path: Path) -> None:
     (tmp_path / "blocks-0123456789abcdef").mkdir()
     with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):

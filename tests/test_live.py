@@ -22,13 +22,14 @@ POLICIES = [
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.label)
 def test_live_loop_equals_the_kernel_bit_for_bit(policy: entice.Study, cold_start: str) -> None:
     horizon, l = 400, 1.1
+    prior = 0.25 if cold_start == "prior" else 0.0
     arms = entice.Gaussian(MEANS)
     simulated = entice.trace(
         arms=arms, policies=[policy], drifts=[entice.LinearDrift(l)],
-        horizon=horizon, seed=42, cold_start=cold_start, prior=0.25,
+        horizon=horizon, seed=42, cold_start=cold_start, prior=prior,
     )  # fmt: skip
 
-    principal = entice.Principal(policy, arms=4, seed=42, cold_start=cold_start, prior=0.25)
+    principal = entice.Principal(policy, arms=4, seed=42, cold_start=cold_start, prior=prior)
     sampler, stream = arms.sampler(), new_stream(42, 0, REWARD)
     live = []
     for _ in range(horizon):
@@ -46,7 +47,7 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: entice.Study, cold_star
             total += rating
         assert principal.ledger.pulls[arm] == len(ratings)
         assert principal.ledger.sums[arm] == total
-        assert principal.ledger.means[arm] == (total / len(ratings) if ratings else 0.25)
+        assert principal.ledger.means[arm] == (total / len(ratings) if ratings else prior)
 
 
 def test_asking_again_before_a_rating_repeats_the_offer() -> None:

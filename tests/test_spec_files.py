@@ -227,8 +227,7 @@ def any_study(draw: st.DrawFn) -> Study:
         replications=draw(st.integers(1, 10**6)),
         seed=draw(st.none() | st.integers(0, 2**63 - 1)),
         checkpoints=draw(st.integers(1, 10**6) | rounds),
-        cold_start=draw(st.sampled_from(["each_arm_once", "prior"])),
-        prior=draw(NUMBERS),
+        **draw(st.just({}) | NUMBERS.map(lambda prior: {"cold_start": "prior", "prior": prior})),
         feedback_range=draw(st.none() | pairs),
     )
 
@@ -267,7 +266,7 @@ def test_equal_studies_have_equal_keys_however_they_were_made() -> None:
         {"checkpoints": 3},
         {"checkpoints": [3]},
         {"cold_start": "prior"},
-        {"prior": 0.1},
+        {"cold_start": "prior", "prior": 0.1},
         {"feedback_range": (0, 1)},
     ],
     ids=str,

@@ -213,6 +213,56 @@ def test_a_policy_that_names_no_arm_stops_the_study_with_round_and_arm() -> None
         simulate(policies=[entice.CustomPolicy(late_fault)])
 
 
+def test_an_index_beyond_the_memory_stops_the_study() -> None:
+    def forgetful(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        return int(memory[3])
+
+    with pytest.raises(entice.StudyError, match=r"out of bounds. Are memory, memory_per_arm"):
+        simulate(policies=[entice.CustomPolicy(forgetful)])
+
+
+def test_a_policy_that_rewrites_averages_stops_the_study() -> None:
+    def flatterer(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        means[2] = 9.0
+        return 0
+
+    with pytest.raises(entice.StudyError, match="flatterer changed the counts or averages"):
+        simulate(policies=[entice.CustomPolicy(flatterer)])
+
+
+def test_a_policy_may_call_plain_helpers() -> None:
+    def turns(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+        return modulo(t, len(pulls))
+
+    rounds = entice.trace(
+        arms=entice.Gaussian(MEANS), policies=[entice.CustomPolicy(turns)], horizon=9, seed=1,
+        cold_start="prior",
+    )  # fmt: skip
+    assert rounds["arm"].to_list() == [1, 2, 0] * 3
+
+
+def modulo(t, arms):  # type: ignore[no-untyped-def]
+    return below(t, arms) if t < arms else modulo_of(t - arms, arms)
+
+
+def below(t, arms):  # type: ignore[no-untyped-def]
+    return t
+
+
+def modulo_of(t, arms):  # type: ignore[no-untyped-def]
+    while t >= arms:
+        t -= arms
+    return t
+
+
+def test_a_printed_result_is_its_table(result: entice.Result) -> None:
+    text = str(result)
+    assert "UCB" in text
+    assert "LinearDrift(1.1)" in text
+    mean = result.summary().filter(metric="regret", policy_index=0, drift_index=1)["mean"].item()
+    assert f"{mean:,.0f} ± " in text
+
+
 def test_payments_that_grow_without_bound_stop_the_study() -> None:
     # ε-greedy without projection explodes when a paid arm overshoots the best one's average.
     with pytest.raises(entice.StudyError, match=r"not a finite number in round .*feedback_range"):

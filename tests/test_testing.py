@@ -155,9 +155,22 @@ def by_other_dice(t, pulls, means, memory, params, rng):
     return np.random.randint(0, pulls.shape[0])
 
 
+def rolled(arms):
+    return np.random.randint(0, arms)
+
+
+def by_a_helper_s_dice(t, pulls, means, memory, params, rng):
+    return rolled(pulls.shape[0])
+
+
 def test_a_policy_that_draws_from_elsewhere_is_refused() -> None:
-    message = failure(entice.CustomPolicy(by_other_dice), rounds=ROUNDS)
-    assert "by_other_dice" in message
+    with pytest.raises(entice.InputError, match=r"by_other_dice must draw .*entice.rng.uniform"):
+        check_policy(entice.CustomPolicy(by_other_dice))
+
+
+def test_a_helper_that_draws_from_elsewhere_is_found_out() -> None:
+    message = failure(entice.CustomPolicy(by_a_helper_s_dice), rounds=ROUNDS)
+    assert "by_a_helper_s_dice" in message
     assert "same draws" in message
 
 

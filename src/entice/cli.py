@@ -76,7 +76,7 @@ def reproduce(
     from entice.paper.reproduce import reproduce as work
     from entice.paper.terminal import show
 
-    console = Console()
+    console = Console(highlight=False)
     reproduction = work(
         replications=replications, seed=seed, horizon=horizon, out=out, threads=threads
     )
@@ -115,12 +115,11 @@ def run(
     try:
         result = run_in_folder(spec, out, threads=threads)
     except KeyboardInterrupt:
-        Console(stderr=True).print(
-            f"\nInterrupted. What was finished is kept in {escape(str(out))}: "
-            "run the same command to go on."
-        )
+        kept = f"What was finished is kept in {out}: " if out.exists() else ""
+        told = f"\nInterrupted. {kept}run the same command to go on."
+        Console(stderr=True).print(escape(told), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    console = Console()
+    console = Console(highlight=False)
     console.print(summary_table(result))
     console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
 

@@ -46,4 +46,4 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -80,6 +80,7 @@ def plot_curves(result: Result, metric: str) -> Figure:
                 draw_curve(ax, curve, policy.label, COLOURS[p % len(COLOURS)])
             ax.set_title(drift.label)
             label_rounds(ax)
+            ax.tick_params(labelbottom=True)
         for ax in axes.flat[len(drifts) :]:
             ax.set_visible(False)
         for row in axes:

@@ -88,7 +88,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.cold_start not in get_args(ColdStart):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Study: cold_start", rule, given=self.cold_start)
-        set_number(self, "prior")
+        if set_number(self, "prior") != 0 and self.cold_start == "each_arm_once":
+            raise InputError(
+                "Study: prior",
+                'needs cold_start="prior": with "each_arm_once" no unrated arm is ever displayed',
+                given=self.prior,
+            )
         arms = len(self.arms.true_means())
         if self.cold_start == "each_arm_once" and self.horizon < arms:
             raise InputError(

@@ -1,20 +1,18 @@
 """Checks for users' own policies and drifts: what is wrong with them, before a study runs.
 
-Functions are compiled with their array bounds checked, which a study leaves out for speed: an
-index out of range is an error here, and would be a wrong number there. Compiled helpers that they
-call are not checked in that way.
+They try one function at a time, and say what is wrong with it in its own terms; a study compiles
+everything into one piece and can only pass on what the compiler says.
 """
 
 from __future__ import annotations
 
 from typing import Any, get_args
 
-import numba
 import numpy as np
 
 from entice.checks import a_number, a_seed, a_whole_number
+from entice.engine.user_code import compile_user_function, ensure_own_draws_only
 from entice.errors import EnticeError, InputError
-from entice.functions import plain_python
 from entice.policies import Policy
 from entice.rng import POLICY, new_stream
 from entice.world.drift import Drift
@@ -25,7 +23,7 @@ class CheckFailed(EnticeError, AssertionError):
 
 
 def check_drift(
-    drift: Drift, *, lipschitz: float | None = None, largest_payment: float = 2.0, arms: int = 10
+    drift: Drift, *, lipschitz: float | None = None, largest_payment: float = 2.0, arms: int = 5
 ) -> None:
     """Check a drift against Assumption 1 of the paper, on a grid of payments, rounds and arms.
 
@@ -98,6 +96,7 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     """
     if not isinstance(policy, get_args(Policy)):
         raise InputError("check_policy: policy", "must be a policy", given=policy)
+    ensure_own_draws_only(policy.rules(2).select)
     arms = _at_least_one("check_policy: arms", arms)
     rounds = _at_least_one("check_policy: rounds", rounds)
     seed = a_seed("check_policy: seed", seed)
@@ -139,8 +138,13 @@ def _call(told: str, function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:  # whatever a user's function, or its compilation, may raise
-        reason = " / ".join(line.strip() for line in str(error).splitlines()[:6] if line.strip())
-        raise CheckFailed(f"{told} raised {type(error).__name__}: {reason}") from error
+        lines = [line.strip() for line in str(error).splitlines()]
+        lines = [line for line in lines if line and not line.startswith("Failed in nopython")]
+        reason = " / ".join(lines[:4])
+        hint = ""
+        if isinstance(error, IndexError):
+            hint = " (are memory, memory_per_arm and params long enough, and arms what was meant?)"
+        raise CheckFailed(f"{told} raised {type(error).__name__}: {reason}{hint}") from error
 
 
 def _at_least_one(name: str, given: Any) -> int:
@@ -152,4 +156,4 @@ def _at_least_one(name: str, given: Any) -> int:
 
 def _checked(function: Any) -> Any:
     """Compile a function with its array bounds checked."""
-    return numba.njit(boundscheck=True, error_model="numpy")(plain_python(function))
+    return compile_user_function(function, makes_arrays=True)

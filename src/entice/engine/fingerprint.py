@@ -107,7 +107,7 @@ class _Walk:
                 self.visit(cell.cell_contents)
             except ValueError:  # nothing has been put into it yet
                 raise NoFingerprint(f"{function} with an empty closure") from None
-        names = sorted(_names(function.__code__))
+        names = sorted(names_used(function.__code__))
         for name in names:
             if name in function.__globals__:
                 value = function.__globals__[name]
@@ -144,11 +144,12 @@ class _Walk:
                 self.visit(constant)
 
 
-def _names(code: types.CodeType) -> set[str]:
+def names_used(code: types.CodeType) -> set[str]:
+    """The names of globals and attributes that a piece of code uses, nested functions included."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _names(constant)
+            names |= names_used(constant)
     return names
 
 

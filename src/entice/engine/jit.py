@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
 # NumPy, with no branch per division. No `fastmath`: it would make results depend on the compiler.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def compiled(function: F) -> F:
@@ -24,17 +24,12 @@ def compiled(function: F) -> F:
     code without counts costs 39, 36 and 73. The arrays are owned by the Python caller, which
     outlives the call, so nothing needs to be counted.
     """
-    return cast(F, numba.njit(**_OPTIONS, forceinline=True, _nrt=False)(function))
+    return cast(F, numba.njit(**OPTIONS, forceinline=True, _nrt=False)(function))
 
 
 def compiled_apart(function: F) -> F:
     """Compile a function that stays a call of its own: entry points, and rare paths."""
-    return cast(F, numba.njit(**_OPTIONS, _nrt=False)(function))
-
-
-def compiled_with_arrays(function: F) -> F:
-    """Compile a user's function that makes arrays of its own, which needs reference counts."""
-    return cast(F, numba.njit(**_OPTIONS, _nrt=True)(function))
+    return cast(F, numba.njit(**OPTIONS, _nrt=False)(function))
 
 
 def is_compiled(function: object) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled, compiled_apart
-from entice.principal.ledger import Ledger, clear
+from entice.principal.ledger import Ledger, clear, is_consistent
 from entice.principal.step import NO_SUCH_ARM, offer, settle
 from entice.rng import POLICY, REWARD, Stream, start
 
@@ -19,7 +19,7 @@ Counts = npt.NDArray[np.int64]
 METRICS = ("regret", "compensation", "compensated_pulls", "total_drift", "best_arm_error")
 """What is measured in each replication at each checkpoint, in the order of the last axis."""
 
-DONE, STOPPED, BAD_ARM, NOT_FINITE = 0, 1, 2, 3
+DONE, STOPPED, BAD_ARM, NOT_FINITE, TAMPERED = 0, 1, 2, 3, 4
 """How a run of the kernel may end."""
 
 
@@ -124,6 +124,8 @@ def replicate(
             metrics[row, c, 4] = error / truth.error_unit
         for i in range(ledger.pulls.shape[0]):
             pulls[row, i] = ledger.pulls[i]
+        if not is_consistent(ledger, prior, t - 1):
+            return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
 
 

@@ -42,7 +42,7 @@ def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
     colours = {"written": MUTED, "published": COLOURS[0]}
     words = {
         "written": "range of one run, as the paper writes it",
-        "published": "range of one run, set-up that explains the numbers",
+        "published": "range of one run, best-fitting set-up",
     }
     for policy, row in zip(NAMES, axes, strict=True):
         for metric, ax in zip(metrics, row, strict=True):

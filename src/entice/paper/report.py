@@ -13,10 +13,13 @@ import polars as pl
 
 import entice
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
-from entice.paper.terminal import SHORT
+from entice.paper.terminal import SHORT, WORDS
 
 if TYPE_CHECKING:
     from entice.paper.reproduce import Reproduction
+
+
+_FITS = {"written": "as written", "published": "best fit"}
 
 
 def write_report(reproduction: Reproduction, out: Path) -> None:
@@ -49,7 +52,7 @@ def _facts(reproduction: Reproduction) -> dict[str, str]:
         cell("thompson_sampling", "written", l, "compensated_pulls")["mean"] for l in (0.0, 1.1)
     )
     std_0 = cell("thompson_sampling", "published", 0.0)
-    eps = cell("epsilon_greedy", "written", 0.0)
+    eps, eps_11 = (cell("epsilon_greedy", "written", l) for l in (0.0, 1.1))
     greedy = reproduction.greedy.row(0, named=True)
     numbers: dict[str, float] = {
         "ts_0": ts_0["mean"], "ts_11": ts_11["mean"], "ts_horizon": ts_0["horizon"],
@@ -57,8 +60,9 @@ def _facts(reproduction: Reproduction) -> dict[str, str]:
         "std_median": std_0["q50"], "std_mean": std_0["mean"], "std_high": std_0["q95"],
         "std_horizon": std_0["horizon"],
         "eps_median": eps["q50"], "eps_mean": eps["mean"], "eps_high": eps["q95"],
+        "eps_low": eps["q05"], "eps_11_median": eps_11["q50"], "eps_11_mean": eps_11["mean"],
         "greedy_mean": greedy["mean"], "greedy_high": greedy["q95"],
-        "greedy_horizon": greedy["horizon"], "greedy_stuck": 0.3 * greedy["horizon"],
+        "greedy_horizon": greedy["horizon"],
         "ucb_written_horizon": cell("ucb", "written", 0.0)["horizon"],
         "ucb_published_horizon": cell("ucb", "published", 0.0)["horizon"],
         "replications": reproduction.replications,
@@ -100,10 +104,10 @@ def _coverage(coverage: pl.DataFrame) -> str:
         share = row["inside"] / row["published"]
         what = f"{words[row['policy'], row['setup']]}, {row['horizon']:,} rounds"
         lines.append(
-            f"<tr><th scope='row'>{NAMES[row['policy']]}</th><td>{row['setup']}</td>"
-            f"<td>{html.escape(what)}</td>"
+            f"<tr><th scope='row'>{NAMES[row['policy']]}</th>"
+            f"<td class='number'>{row['inside']} of {row['published']}</td>"
             f"<td class='meter'><span style='--share:{share:.3f}'></span></td>"
-            f"<td class='number'>{row['inside']} of {row['published']}</td></tr>"
+            f"<td>{_FITS[row['setup']]}</td><td>{html.escape(what)}</td></tr>"
         )
     return "\n".join(lines)
 
@@ -122,7 +126,7 @@ def _table(rows: pl.DataFrame) -> str:
             for setup in ("written", "published"):
                 cells = of_metric.filter(setup=setup).sort("l").iter_rows(named=True)
                 lines.append(
-                    f"<tr><th scope='row' class='ours'>ours, as {setup}</th>"
+                    f"<tr><th scope='row' class='ours'>{WORDS[setup]}</th>"
                     + "".join(map(_cell, cells))
                     + "</tr>"
                 )

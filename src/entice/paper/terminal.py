@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from entice.paper.reproduce import Reproduction
 
+WORDS = {"written": "ours, as written", "published": "ours, best fit"}
 SHORT = {
     "regret": "regret",
     "compensation": "compensation",
@@ -28,9 +29,9 @@ def show(reproduction: Reproduction, console: Console) -> None:
     console.print(
         f"[bold]The paper's tables, {reproduction.replications:,} runs of each cell[/] "
         f"(seed {reproduction.seed})\n"
-        "In bold the published value, below it the median of ours. [green]Green[/]: nine runs in "
-        "ten give values around the published one (it lies between their 5 % and 95 % quantiles). "
-        "[red]Red[/]: they do not."
+        "In bold the published value, below it our medians: as the paper writes it, and in the "
+        "set-up that fits its numbers best. [red]Red*[/]: the published value is not between the "
+        "5 % and the 95 % quantile of our runs (the report shows the ranges)."
     )
     if reproduction.horizon is not None:
         console.print(
@@ -44,7 +45,7 @@ def show(reproduction: Reproduction, console: Console) -> None:
     console.print(
         f"Greedy baseline, {row['horizon']:,} rounds: regret {row['mean']:,.0f} on average, median "
         f"{row['q50']:,.0f}, 5 % to 95 %: {row['q05']:,.0f} to {row['q95']:,.0f}. "
-        'The paper\'s "nearly 6000" is one run stuck on an arm with gap 0.3.'
+        'The paper\'s "nearly 6000" is one run stuck on the arm with gap 0.3: 0.3 × 20,000.'
     )
 
 
@@ -69,13 +70,14 @@ def _table(number: int, rows: pl.DataFrame) -> Table:
             )
             for setup in ("written", "published"):
                 ours = cells.filter(setup=setup).iter_rows(named=True)
-                table.add_row(f"  ours, as {setup}", *map(_cell, ours))
+                table.add_row(f"  {WORDS[setup]}", *map(_cell, ours))
         table.add_section()
     return table
 
 
 def _cell(cell: dict[str, float]) -> str:
-    return f"[{'green' if cell['inside'] else 'red'}]{_number(cell['q50'])}[/]"
+    value = _number(cell["q50"])
+    return f"[green]{value}[/]" if cell["inside"] else f"[red]{value}*[/]"
 
 
 def _number(value: float) -> str:
@@ -97,7 +99,7 @@ def _coverage(coverage: pl.DataFrame) -> Table:
         colour = "green" if share == 1 else "yellow" if share >= 0.5 else "red"
         table.add_row(
             NAMES[row["policy"]],
-            f"{row['setup']}: {words[row['policy'], row['setup']]}, {row['horizon']:,} rounds",
+            f"{words[row['policy'], row['setup']]}, {row['horizon']:,} rounds",
             f"[{colour}]{row['inside']} of {row['published']}[/]",
         )
     return table

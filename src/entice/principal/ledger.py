@@ -67,6 +67,21 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
 
 
 @compiled
+def is_consistent(ledger: Ledger, prior: float, ratings: int) -> bool:
+    """Tell whether counts and averages are what so many ratings must have made them.
+
+    Policies are handed the arrays themselves, and a user's policy may write where it should read.
+    """
+    total = 0
+    for i in range(ledger.pulls.shape[0]):
+        total += ledger.pulls[i]
+        mean = ledger.sums[i] / ledger.pulls[i] if ledger.pulls[i] > 0 else prior
+        if ledger.means[i] != mean:
+            return False
+    return total == ratings
+
+
+@compiled
 def find_greedy(ledger: Ledger) -> None:
     """Search all averages for the greedy arm and for the best of the others."""
     greedy = argmax(ledger.means)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from entice.engine import kernel
 from entice.engine.specialize import ready
-from entice.errors import StudyError
+from entice.errors import InputError, StudyError
 from entice.functions import ensure_found
 from entice.policies import Policy
 from entice.principal.ledger import new_ledger
@@ -55,9 +55,25 @@ class Cell:
         for part in parts:
             ensure_found(part)
         metrics, pulls = self.room_for(0)
-        self._compiled = ready(
-            kernel.replicate, parts, self._arguments(0, _NO_TRACE, metrics, pulls)
-        )
+        arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
+        try:
+            self._compiled = ready(kernel.replicate, parts, arguments)
+        except InputError:
+            self._explain()
+            raise
+
+    def _explain(self) -> None:
+        """Find the simpler reason why something can't be compiled, if there is one.
+
+        The checks try one function at a time; the compiler's own words speak of the kernel.
+        """
+        from entice.testing import CheckFailed, check_drift, check_policy
+
+        try:
+            check_policy(self._policy, arms=self.arms, rounds=2 * self.arms)
+            check_drift(self._drift, arms=self.arms)
+        except CheckFailed as reason:
+            raise InputError("the study", f"can't be run: {reason}") from None
 
     def room_for(self, replications: int) -> tuple[Floats, Counts]:
         """Make the arrays that so many replications fill: metrics, and pulls per arm."""
@@ -72,9 +88,12 @@ class Cell:
         try:
             code, replication, t, arm = self._compiled(*arguments)
         except Exception as error:  # whatever a user's function may raise
+            hint = ""
+            if isinstance(error, IndexError):
+                hint = ". Are memory, memory_per_arm and params long enough?"
             raise StudyError(
                 f"Policy {self._policy.label} or drift {self._drift.label} raised "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{hint}"
             ) from error
         if code == kernel.STOPPED:
             raise Stopped
@@ -83,6 +102,11 @@ class Cell:
             raise StudyError(
                 f"Policy {self._policy.label} selected arm {arm} {where}, "
                 f"but arms are numbered 0 to {self.arms - 1}."
+            )
+        if code == kernel.TAMPERED:
+            raise StudyError(
+                f"Policy {self._policy.label} changed the counts or averages that it is shown: "
+                "pulls and means are to be read, not written."
             )
         if code == kernel.NOT_FINITE:
             raise StudyError(

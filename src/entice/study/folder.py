@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 from entice.errors import EnticeError, InputError, StudyError
+from entice.functions import stand_ins
 from entice.specs import Study
 from entice.study.blocks import BlockFolder
-from entice.study.progress import Report
+from entice.study.progress import Report, reporting
 from entice.study.result import CURVES, FINAL, Result, read_metadata
 from entice.study.run import Run, thread_count
 from entice.study.whole_file import whole_file
@@ -37,15 +39,14 @@ def run_in_folder(
     folder, threads = Path(folder), thread_count(threads)
     study = _with_recorded_seed(study, folder)
     if _is_finished(study, folder):
+        _say(f"{folder} holds the finished result; nothing was run")
         return Result.load(folder)
-    blocks = folder / f"blocks-{study.key()[:16]}"
-    if any(other != blocks for other in folder.glob("blocks-*")):
-        raise _belongs_elsewhere(folder)
-    with output_folder(folder):
+    blocks = _blocks_to_go_on_with(study, folder)
+    with output_folder(folder), reporting(progress, "Simulating") as report:
         ready = Run(study, blocks)  # compiles: what can't be is told before anything is written
         _record(study, folder)
         try:
-            result = ready.go(threads, progress)
+            result = ready.go(threads, report)
         except OSError as error:
             raise StudyError(
                 f"The folder {folder} can't be written any more ({error.strerror}). What was "
@@ -83,13 +84,19 @@ def output_folder(folder: Path) -> Iterator[None]:
         raise
 
 
+def _recorded(folder: Path) -> Study | None:
+    with contextlib.suppress(EnticeError), stand_ins():
+        return Study.from_file(folder / RECORD)
+    return None
+
+
 def _with_recorded_seed(study: Study, folder: Path) -> Study:
     """Take the seed of an earlier run of the same study, so that it can go on."""
-    if study.seed is None:
-        with contextlib.suppress(EnticeError):
-            recorded = Study.from_file(folder / RECORD)
-            if msgspec.structs.replace(recorded, seed=None) == study:
-                return recorded
+    recorded = _recorded(folder)
+    if study.seed is None and recorded is not None:
+        with_its_seed = msgspec.structs.replace(study, seed=recorded.seed)
+        if with_its_seed == recorded:
+            return with_its_seed
     return study.with_seed()
 
 
@@ -99,19 +106,43 @@ def _is_finished(study: Study, folder: Path) -> bool:
         if (folder / name).exists():
             about = read_metadata(folder / name)
             if about is None or about["key"] != study.key():
-                raise _belongs_elsewhere(folder)
+                raise _belongs_elsewhere(study, folder)
             whole += 1
     return whole == 2
 
 
-def _belongs_elsewhere(folder: Path) -> InputError:
+def _blocks_to_go_on_with(study: Study, folder: Path) -> Path:
+    """Find the blocks of an interrupted run; those of the same study by older code are dropped."""
+    blocks = folder / f"blocks-{study.key()[:16]}"
+    others = [other for other in folder.glob("blocks-*") if other != blocks]
+    if others and _recorded(folder) != study:
+        raise _belongs_elsewhere(study, folder)
+    for other in others:
+        _say("a function has changed since the interruption: starting anew")
+        BlockFolder(other).remove()
+    finished = len(list(blocks.glob("*.npz")))
+    if finished:
+        _say(f"going on with {finished} finished blocks")
+    return blocks
+
+
+def _belongs_elsewhere(study: Study, folder: Path) -> InputError:
+    recorded = _recorded(folder)
+    different = [
+        f"{field} is {getattr(recorded, field)!r} there and {getattr(study, field)!r} here"
+        for field in study.__struct_fields__
+        if recorded is not None and getattr(recorded, field) != getattr(study, field)
+    ]
     return InputError(
-        "the output folder",
-        "must be empty, or hold this very study, made by the same code. "
-        f"{folder / RECORD} says what was run there",
-        given=str(folder),
+        f"the output folder {folder}",
+        "must be empty, or hold this very study, made by the same code",
+        given="; ".join(different) or "the result of other code, or of something else",
         todo="Choose another with --out, or remove this one.",
     )
+
+
+def _say(text: str) -> None:
+    print(f"entice: {text}", file=sys.stderr)
 
 
 def _record(study: Study, folder: Path) -> None:

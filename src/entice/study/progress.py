@@ -44,9 +44,9 @@ def _bar(title: str) -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task("Compiling", total=None)
 
         def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            bar.update(task, description=title, completed=done, total=total)
 
         yield report

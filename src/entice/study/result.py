@@ -33,7 +33,8 @@ class Result:
     final : polars.DataFrame
         One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
         `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
-        `best_arm_error` (relative) and `pulls` (an array, one entry for each arm).
+        `best_arm_error` (relative; nan if the best mean is 0) and `pulls` (an array, one entry
+        for each arm).
     curves : polars.DataFrame
         One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
     """
@@ -46,9 +47,20 @@ class Result:
     def __repr__(self) -> str:
         cells = len(self.study.policies) * len(self.study.drifts)
         return (
-            f"<Result: {cells} cells × {self.study.replications} replications × "
+            f"<Result: {cells} cell{'s' * (cells > 1)} × {self.study.replications} replications × "
             f"{self.study.horizon} rounds, seed {self.study.seed}>"
         )
+
+    def __str__(self) -> str:
+        """Show each cell's mean, error and range, as `entice run` does."""
+        from rich.console import Console
+
+        from entice.study.table import summary_table
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(summary_table(self))
+        return capture.get().rstrip()
 
     def summary(self) -> pl.DataFrame:
         """Summarise the last round: a row for each cell and metric, with mean and quantiles.
@@ -56,22 +68,21 @@ class Result:
         >>> import entice
         >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
         ...                          horizon=100, replications=5, seed=7)
-        >>> result.summary().columns[:4]
-        ['policy', 'drift', 'policy_index', 'drift_index']
+        >>> result.summary().columns[:5]
+        ['policy', 'drift', 'metric', 'mean', 'stderr']
         """
         rows = []
         for p, d, policy, drift in self.study.cells():
             cell = self.final.filter(policy_index=p, drift_index=d)
             for metric in METRICS:
+                found = statistics(cell[metric].cast(pl.Float64).to_numpy())
                 row: dict[str, Any] = {
                     "policy": policy.label,
                     "drift": drift.label,
-                    "policy_index": p,
-                    "drift_index": d,
                     "metric": metric,
                 }
-                found = statistics(cell[metric].cast(pl.Float64).to_numpy())
-                rows.append(row | {name: float(found[name]) for name in STATISTICS})
+                row |= {name: float(found[name]) for name in STATISTICS}
+                rows.append(row | {"policy_index": p, "drift_index": d})
         return pl.DataFrame(rows)
 
     def plot(self, metric: str = "regret") -> Figure:

@@ -97,7 +97,8 @@ def run(
         print(
             f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
         )
-    return Run(study, blocks, block_size).go(threads, progress, title)
+    with reporting(progress, title) as report:
+        return Run(study, blocks, block_size).go(threads, report)
 
 
 def thread_count(threads: int | None) -> int:
@@ -135,12 +136,9 @@ class Run:
         self.curves: dict[int, pl.DataFrame] = {}
         self.done = 0
 
-    def go(
-        self, threads: int, progress: bool | Report | None = None, title: str = "Simulating"
-    ) -> Result:
+    def go(self, threads: int, report: Report) -> Result:
         """Run all blocks and put the result together."""
-        with reporting(progress, title) as report:
-            self._run_blocks(threads, report)
+        self._run_blocks(threads, report)
         order = range(len(self.cells))
         return Result(
             self.study,
@@ -195,21 +193,21 @@ class Run:
             self.finals[block.cell] = self._final(block.cell, metrics[:, -1, :], pulls)
             self.curves[block.cell] = self._curves(block.cell, metrics)
 
-    def _names(self, cell: int) -> dict[str, pl.Expr]:
+    def _names(self, cell: int) -> list[pl.Expr]:
         p, d, policy, drift = self.cells[cell]
-        return {
-            "policy": pl.lit(policy.label),
-            "drift": pl.lit(drift.label),
-            "policy_index": pl.lit(p, dtype=pl.Int64),
-            "drift_index": pl.lit(d, dtype=pl.Int64),
-        }
+        return [
+            pl.lit(policy.label).alias("policy"),
+            pl.lit(drift.label).alias("drift"),
+            pl.lit(p, dtype=pl.Int64).alias("policy_index"),
+            pl.lit(d, dtype=pl.Int64).alias("drift_index"),
+        ]
 
     def _final(self, cell: int, metrics: Any, pulls: Any) -> pl.DataFrame:
         columns: dict[str, Any] = {"replication": np.arange(len(metrics), dtype=np.int64)}
         columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
         columns["pulls"] = pl.Series(pulls, dtype=pl.Array(pl.Int64, pulls.shape[1]))
         frame = pl.DataFrame(columns).with_columns(pl.col("compensated_pulls").cast(pl.Int64))
-        return frame.select(**self._names(cell), **{c: pl.col(c) for c in columns})
+        return frame.select(*self._names(cell), *columns)
 
     def _curves(self, cell: int, metrics: Any) -> pl.DataFrame:
         rounds = self.study.checkpoint_rounds()
@@ -221,4 +219,5 @@ class Run:
             )
             for i, metric in enumerate(METRICS)
         )
-        return frame.select(**self._names(cell), **{c: pl.col(c) for c in frame.columns})
+        policy, drift, *indices = self._names(cell)
+        return frame.select(policy, drift, *frame.columns, *indices)

@@ -20,10 +20,10 @@ def summary_table(result: Result) -> Table:
         title_justify="left",
         title_style="",
     )
-    table.add_column("policy")
-    table.add_column("drift")
+    table.add_column("policy", overflow="fold")
+    table.add_column("drift", overflow="fold")
     for title in _SHOWN.values():
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
     summary = result.summary()
     for p, d, policy, drift in study.cells():
         cell = summary.filter(policy_index=p, drift_index=d)

@@ -137,7 +137,12 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         try:
             at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
         except Exception as error:  # whatever the user's function may raise
-            at_zero = error
+            raise InputError(
+                f"CustomDrift: {reference(self.function)}",
+                "must return 0 for a payment of 0, and not raise an error",
+                given=error,
+                todo=f"It was called with params={self.params}.",
+            ) from error
         if not isinstance(at_zero, (int, float, np.number)) or at_zero != 0:
             raise InputError(
                 f"CustomDrift: {reference(self.function)}",

@@ -1,0 +1,70 @@
+"""Users' own functions on their way to the compiler: safe first, then fast."""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from entice.engine.fingerprint import names_used
+from entice.engine.jit import OPTIONS
+from entice.errors import InputError
+from entice.functions import plain_python, reference
+
+
+def compile_user_function(function: Callable[..., Any], *, makes_arrays: bool) -> Any:
+    """Compile a user's function and the plain Python functions that it calls.
+
+    Array bounds are checked, unlike in the package's own code: a forgotten `memory` must be an
+    error, not a wrong number. `makes_arrays` is for functions that allocate, which costs them
+    inlining and reference counts.
+    """
+    options = OPTIONS | {"boundscheck": True, "_nrt": makes_arrays, "forceinline": not makes_arrays}
+    return _compile(plain_python(function), options, {})
+
+
+def ensure_own_draws_only(function: Callable[..., Any]) -> None:
+    """Refuse a function that draws from a global generator, which would make seeds meaningless."""
+    plain = plain_python(function)
+    names = names_used(plain.__code__)
+    used = [plain.__globals__.get(name) for name in names]
+    if random in used or np.random in used or (np in used and "random" in names):
+        raise InputError(
+            reference(function),
+            "must draw random numbers from its own stream only, or a seed would mean nothing",
+            given="a use of random or numpy.random",
+            todo="Take entice.rng.uniform(rng), normal(rng) or below(rng, count).",
+        )
+
+
+def _compile(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
+    if function not in done:
+        done[function] = None  # a function that calls itself, directly or not, is left to Numba
+        done[function] = numba.njit(**options)(_with_compiled_helpers(function, options, done))
+    return done[function]
+
+
+def _with_compiled_helpers(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
+    """Copy a function into globals where the plain functions that it calls are compiled ones."""
+    namespace = dict(function.__globals__)
+    for name in names_used(function.__code__):
+        if isinstance(namespace.get(name), types.FunctionType):
+            namespace[name] = _compile(namespace[name], options, done) or namespace[name]
+    cells = tuple(map(types.CellType, _closure_contents(function, options, done)))
+    copy = types.FunctionType(
+        function.__code__, namespace, function.__name__, function.__defaults__, cells
+    )
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    return copy
+
+
+def _closure_contents(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> list[Any]:
+    contents = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [
+        (_compile(c, options, done) or c) if isinstance(c, types.FunctionType) else c
+        for c in contents
+    ]
