@@ -522,7 +522,7 @@ def test_simulate_names_a_drift_that_numba_can_t_compile() -> None:
     def odd(payment, t, arm, params):  # type: ignore[no-untyped-def]
         return payment * len(str(object()))
 
-    with pytest.raises(entice.InputError, match="odd .* raised TypingError"):
+    with pytest.raises(entice.InputError, match=r"odd .* raised TypingError"):
         entice.simulate(
             arms=entice.Bernoulli([0, 1]),
             policies=[entice.UCB()],

@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 
 import entice
 from entice.engine.kernel import METRICS
+from entice.study.table import number
 
 MEANS = np.array([0.9, 0.6, 0.3])
 POLICIES = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
@@ -260,7 +261,7 @@ def test_a_printed_result_is_its_table(result: entice.Result) -> None:
     assert "UCB" in text
     assert "LinearDrift(1.1)" in text
     mean = result.summary().filter(metric="regret", policy_index=0, drift_index=1)["mean"].item()
-    assert f"{mean:,.0f} ± " in text
+    assert f"{number(mean)} ± " in text
 
 
 def test_payments_that_grow_without_bound_stop_the_study() -> None:

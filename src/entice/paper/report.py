@@ -14,6 +14,7 @@ import polars as pl
 import entice
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
 from entice.paper.terminal import SHORT, WORDS
+from entice.study.table import number
 
 if TYPE_CHECKING:
     from entice.paper.reproduce import Reproduction
@@ -137,17 +138,13 @@ def _table(rows: pl.DataFrame) -> str:
 def _cell(row: dict[str, Any]) -> str:
     kind = "inside" if row["inside"] else "outside"
     title = (
-        f"mean {_number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
+        f"mean {number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
         f"{row['published']:,g} is {kind} the range of one run"
     )
     return (
-        f"<td class='number {kind}' title='{title}'>{_number(row['q50'])}"
-        f"<small>{_number(row['q05'])}–{_number(row['q95'])}</small></td>"
+        f"<td class='number {kind}' title='{title}'>{number(row['q50'])}"
+        f"<small>{number(row['q05'])}–{number(row['q95'])}</small></td>"
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _image(path: Path) -> str:

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
+from entice.study.table import number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +39,8 @@ def show(reproduction: Reproduction, console: Console) -> None:
             f"[yellow]All runs have {reproduction.horizon:,} rounds, as asked; the published "
             "numbers come from longer ones.[/]"
         )
-    for number, rows in enumerate((reproduction.table1, reproduction.table2), start=1):
-        console.print(_table(number, rows))
+    for which, rows in enumerate((reproduction.table1, reproduction.table2), start=1):
+        console.print(_table(which, rows))
     console.print(_coverage(reproduction.coverage))
     row = reproduction.greedy.row(0, named=True)
     console.print(
@@ -49,9 +50,9 @@ def show(reproduction: Reproduction, console: Console) -> None:
     )
 
 
-def _table(number: int, rows: pl.DataFrame) -> Table:
+def _table(which: int, rows: pl.DataFrame) -> Table:
     table = Table(
-        title=f"Table {number}",
+        title=f"Table {which}",
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -76,12 +77,8 @@ def _table(number: int, rows: pl.DataFrame) -> Table:
 
 
 def _cell(cell: dict[str, float]) -> str:
-    value = _number(cell["q50"])
+    value = number(cell["q50"])
     return f"[green]{value}[/]" if cell["inside"] else f"[red]{value}*[/]"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _coverage(coverage: pl.DataFrame) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,12 +17,13 @@ def summary_table(result: Result) -> Table:
     study = result.study
     table = Table(
         title=f"After {study.horizon:,} rounds, {study.replications:,} runs: mean ± its error, "
-        "median \\[5 % to 95 % of runs]",
+        "median \\[5–95 % of runs]",
         title_justify="left",
         title_style="",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("policy", overflow="fold")
-    table.add_column("drift", overflow="fold")
+    table.add_column("policy\n  drift", overflow="fold")
     for title in _SHOWN.values():
         table.add_column(title, justify="right", no_wrap=True)
     summary = result.summary()
@@ -30,13 +32,25 @@ def summary_table(result: Result) -> Table:
         figures = [
             figures_of(cell.row(by_predicate=pl.col("metric") == m, named=True)) for m in _SHOWN
         ]
-        table.add_row(escape(policy.label), escape(drift.label), *figures)
+        table.add_row(escape(f"{policy.label}\n  {drift.label}"), *figures)
     return table
 
 
 def figures_of(row: dict[str, float]) -> str:
-    """Write a row of statistics as `mean ± error, median [low to high]`."""
+    """Write a row of statistics as `mean ± error, median [low–high]`."""
     return (
-        f"{row['mean']:,.0f} ± {row['stderr']:,.1f}\n"
-        f"{row['q50']:,.0f} \\[{row['q05']:,.0f} to {row['q95']:,.0f}]"
+        f"{number(row['mean'])} ± {row['stderr']:,.2g}\n"
+        f"{number(row['q50'])} \\[{number(row['q05'])}–{number(row['q95'])}]"
     )
+
+
+def number(value: float) -> str:
+    """Write a number with as many digits as a reader can use.
+
+    >>> from entice.study.table import number
+    >>> number(1234.5), number(12.345), number(0.12345)
+    ('1,234', '12.3', '0.123')
+    """
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.3g}"
