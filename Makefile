@@ -14,7 +14,7 @@ help:
 	@echo "make test       the environment, then everything that CI runs"
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff and mypy alone"
-	@echo "make bench      speed, as ratios against NumPy in the same run"
+	@echo "make bench      speed, as ratios against NumPy and C++ in the same run"
 	@echo "make figures    the pictures of the README, anew"
 	@echo "make setup      the environment alone, in $(VENV)"
 	@echo "make lock       choose the newest dependencies and lock them with hashes"
@@ -54,6 +54,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
+	$(BIN)/python bench/speed.py --quick
 
 figures: $(READY)
 	$(BIN)/python docs/make_figures.py
