@@ -57,7 +57,8 @@ bench: $(READY)
 	$(BIN)/python bench/speed.py --quick
 
 figures: $(READY)
-	$(BIN)/python docs/make_figures.py
+	$(BIN)/entice reproduce --seed 7 --out reproduction
+	cp reproduction/fig3.png docs/fig3.png
 
 lock:
 	@$(PYTHON) -m venv --clear $(VENV)-lock

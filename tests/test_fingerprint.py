@@ -396,3 +396,16 @@ def test_what_can_t_be_told_from_outside_has_no_fingerprint(where: str) -> None:
 def test_the_reason_names_what_can_t_be_told() -> None:
     with pytest.raises(NoFingerprint, match="of type Odd"):
         fingerprint(define("def f(x):\n    return K", K=type("Odd", (), {})()))
+
+
+def test_two_functions_that_read_different_names_of_a_module_are_both_covered() -> None:
+    module = types.ModuleType("shared_module")
+
+    def fingerprint_with(body: str) -> str:
+        exec(f"BONUS = 0\ndef choose(t):\n    return {body}", module.__dict__)
+        namespace: dict[str, Any] = {"shared_module": module}
+        exec("def bonus(t):\n    return shared_module.BONUS", namespace)
+        exec("def select(t):\n    return bonus(t) + shared_module.choose(t)", namespace)
+        return fingerprint(namespace["select"])
+
+    assert fingerprint_with("0") != fingerprint_with("1")

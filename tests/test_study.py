@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 
 import entice
 from entice.engine.kernel import METRICS
+from entice.study.run import Run
 from entice.study.table import number
 
 MEANS = np.array([0.9, 0.6, 0.3])
@@ -130,7 +131,7 @@ def test_the_error_of_one_run_alone_is_unknown() -> None:
 def test_threads_and_blocks_change_no_number(
     result: entice.Result, threads: int, block_size: int
 ) -> None:
-    again = entice.run(result.study, threads=threads, block_size=block_size, progress=False)
+    again = Run(result.study, block_size=block_size).go(threads, lambda done, total: None)
     assert_frame_equal(again.final, result.final, check_exact=True)
     assert_frame_equal(again.curves, result.curves, check_exact=True)
 
@@ -300,6 +301,64 @@ def test_cold_start_by_prior_pays_for_unrated_arms() -> None:
         horizon=2, seed=1, cold_start="prior", prior=0.5,
     )  # fmt: skip
     assert rounds.rows() == [(1, 0, 0, 0.0, 0.0, 5.0), (2, 1, 0, 4.5, 0.0, 1.0)]
+
+
+def test_memory_and_update_are_the_policy_s_own_and_start_empty(result: entice.Result) -> None:
+    """Replay a policy that decides by all that `update` is told, in plain Python."""
+    settings: dict[str, Any] = {
+        "arms": entice.Gaussian(MEANS),
+        "policies": [entice.CustomPolicy(by_memory, update=remember, memory=3)],
+        "drifts": [entice.LinearDrift(1.1)],
+        "horizon": 300,
+        "seed": 7,
+        "cold_start": "prior",
+    }
+    for replication in (0, 1):
+        rounds = entice.trace(**settings, replication=replication)
+        memory = [0.0, 0.0, 0.0]
+        for row in rounds.iter_rows(named=True):
+            assert row["arm"] == by_memory(row["t"], [0, 0, 0], None, memory, (), None)
+            remember(memory, (), row["arm"], row["payment"], row["feedback"])
+        assert rounds["payment"].sum() > 0
+        assert rounds["arm"].n_unique() == 3
+        final = entice.simulate(**settings, replications=2, progress=False).final
+        pulls = [rounds["arm"].eq(i).sum() for i in range(3)]
+        assert list(final["pulls"][replication]) == pulls
+
+
+def by_memory(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return int(abs(memory[0]) * 10 + abs(memory[1]) * 100 + memory[2]) % len(pulls)
+
+
+def remember(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
+    memory[0] += feedback
+    memory[1] += payment
+    memory[2] = arm
+
+
+def test_checkpoints_hold_what_was_true_after_their_round() -> None:
+    settings: dict[str, Any] = {
+        "arms": entice.Gaussian(MEANS),
+        "policies": [entice.UCB()],
+        "drifts": [entice.LinearDrift(1.1)],
+        "horizon": 400,
+        "seed": 7,
+    }
+    checkpoints = [1, 3, 4, 77, 399, 400]
+    curves = simulate(**settings, replications=1, checkpoints=checkpoints).curves
+    rounds = entice.trace(**settings)
+    for t in checkpoints:
+        before = rounds.filter(pl.col("t") <= t)
+        best = before.filter(arm=0)["feedback"]
+        expected = {
+            "regret": sum(0.9 - MEANS[arm] for arm in before["arm"]),
+            "compensation": before["payment"].sum(),
+            "compensated_pulls": (before["arm"] != before["greedy_arm"]).sum(),
+            "total_drift": before["drift"].sum(),
+            "best_arm_error": abs(best.mean() - 0.9) / 0.9,
+        }
+        found = dict(curves.filter(t=t).select("metric", "mean").iter_rows())
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_a_trace_is_the_replication_of_the_study(result: entice.Result) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from entice.errors import InputError
 
 MOST = 10**12
-"""No count that a study is given may be larger: sums and products of two such still fit."""
+"""No count that a study is given may be larger; a thousand CPU years of rounds are fewer."""
 
 
 def set_number(spec: msgspec.Struct, field: str) -> float:

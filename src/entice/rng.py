@@ -3,8 +3,7 @@
 A stream is four 64-bit words, the state of xoshiro256++ (Blackman and Vigna 2021). Every function
 here changes the stream it is given and nothing else; there is no global generator. So a
 replication's numbers depend on its own coordinates alone, never on threads, blocks or machines,
-and all cells of a study share their reward noise (common random numbers): comparing two policies
-compares policies, not luck.
+and the cells of a study, which share their streams, do not depend on each other's presence.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def normal(stream: Stream) -> float:
 
 @compiled_apart
 def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
-    """Finish the 1.2 % of draws that fall outside the inner rectangle of their layer."""
+    """Finish the few draws that fall outside the inner rectangle of their layer."""
     while True:
         if layer == 0:
             while True:  # beyond the lowest rectangle: Marsaglia's exact tail

@@ -24,6 +24,8 @@ from entice.policies import Policy
 from entice.world.arms import Arms
 from entice.world.drift import Drift, NoDrift
 
+_THIS_PROCESS = secrets.token_hex()
+
 ColdStart = Literal["each_arm_once", "prior"]
 
 _UNIONS: dict[str, Any] = {"arms": Arms, "policies": Policy, "drifts": Drift}
@@ -154,8 +156,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         code += [drift.bend().function for drift in self.drifts]
         try:
             told = fingerprint(*code)
-        except NoFingerprint:  # nothing tells two versions apart, so no two may be taken as equal
-            told = secrets.token_hex()
+        except NoFingerprint:  # nothing tells two versions apart: equal in this process alone
+            told = _THIS_PROCESS
         return hashlib.sha256(f"{self.to_json()}\n{told}".encode()).hexdigest()
 
     def with_seed(self) -> Study:

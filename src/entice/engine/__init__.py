@@ -1,1 +1,1 @@
-"""How a step becomes a fast study: random streams, the replication loop, compilation."""
+"""How a step becomes a fast study: the replication loop, and its compilation."""

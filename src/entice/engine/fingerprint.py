@@ -58,6 +58,7 @@ class _Walk:
         self.compiled: list[Any] = []
         """The compiled functions met on the way."""
         self._met: dict[int, int] = {}
+        self._read: set[tuple[str, str]] = set()
 
     def write(self, *words: object) -> None:
         for word in words:
@@ -122,12 +123,11 @@ class _Walk:
     def _module(self, module: types.ModuleType, names: list[str]) -> None:
         """Visit what a function may read from a module of the user's: the names that it uses."""
         self.write("module", module.__name__)
-        if id(module) in self._met:
-            return
-        self._met[id(module)] = len(self._met)
         for name in names:
             value = getattr(module, name, None)
-            if value is not None:
+            # Modules may refer to each other in circles, but each name of each is visited once.
+            if value is not None and (module.__name__, name) not in self._read:
+                self._read.add((module.__name__, name))
                 self.write("attribute", name)
                 if isinstance(value, types.ModuleType) and not _from_library(value):
                     self._module(value, names)

@@ -23,6 +23,10 @@ DONE, STOPPED, BAD_ARM, NOT_FINITE, TAMPERED = 0, 1, 2, 3, 4
 """How a run of the kernel may end."""
 
 
+STOP_EVERY = 65_536
+"""Rounds after which a run looks whether it is to stop: some milliseconds."""
+
+
 class Truth(NamedTuple):
     """What only the simulator knows of the arms."""
 
@@ -92,9 +96,9 @@ def replicate(
         total_drift = 0.0
         t = 1
         for c in range(checkpoints.shape[0]):
-            if stop[0] != 0:
-                return STOPPED, replication, t, 0
             while t <= checkpoints[c]:
+                if t % STOP_EVERY == 1 and stop[0] != 0:
+                    return STOPPED, replication, t, 0
                 arm, greedy, payment = offer(
                     select, t, ledger, memory, policy_params, policy_stream, each_arm_once
                 )

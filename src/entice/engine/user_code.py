@@ -32,7 +32,8 @@ def ensure_own_draws_only(function: Callable[..., Any]) -> None:
     plain = plain_python(function)
     names = names_used(plain.__code__)
     used = [plain.__globals__.get(name) for name in names]
-    if random in used or np.random in used or (np in used and "random" in names):
+    uses_numpy = any(value is np for value in used) and "random" in names
+    if uses_numpy or any(value is random or value is np.random for value in used):
         raise InputError(
             reference(function),
             "must draw random numbers from its own stream only, or a seed would mean nothing",

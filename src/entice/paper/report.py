@@ -72,7 +72,7 @@ def _facts(reproduction: Reproduction) -> dict[str, str]:
         **{name: f"{value:,.0f}" for name, value in numbers.items()},
         "command": _command(reproduction),
         "notice": _notice(reproduction),
-        "count_growth": f"{n_11 / n_0:.1f}",
+        "count_growth": f"{n_11 / n_0:.1f}" if n_0 > 0 else "many",
         "greedy_best": f"{100 * greedy['stuck_on_0.9']:.0f}",
         "greedy_third": f"{100 * greedy['stuck_on_0.6']:.0f}",
         **{f"covered_{p}_{s}": count for (p, s), count in covered.items()},

@@ -118,7 +118,7 @@ def _blocks_to_go_on_with(study: Study, folder: Path) -> Path:
     if others and _recorded(folder) != study:
         raise _belongs_elsewhere(study, folder)
     for other in others:
-        _say("a function has changed since the interruption: starting anew")
+        _say("a function has changed since the interruption, or can't be compared: starting anew")
         BlockFolder(other).remove()
     finished = len(list(blocks.glob("*.npz")))
     if finished:

@@ -96,9 +96,10 @@ class Result:
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            about = self._metadata()
             for name, frame in ((FINAL, self.final), (CURVES, self.curves)):
                 with whole_file(folder / name) as path:
-                    frame.write_parquet(path, metadata=self._metadata())
+                    frame.write_parquet(path, metadata=about)
         except OSError as error:
             raise InputError(
                 "the folder", f"can't be written ({error})", given=str(folder)

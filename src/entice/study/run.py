@@ -79,26 +79,17 @@ def simulate(
 
 
 def run(
-    study: Study,
-    *,
-    threads: int | None = None,
-    progress: bool | Report | None = None,
-    title: str = "Simulating",
-    blocks: Path | None = None,
-    block_size: int | None = None,
+    study: Study, *, threads: int | None = None, progress: bool | Report | None = None
 ) -> Result:
-    """Run a study; with a folder for blocks, take over what was finished there before.
-
-    `block_size` is for tests and for those who measure: no number depends on it.
-    """
+    """Run a study; `threads` and `progress` are as in `simulate`."""
     threads = thread_count(threads)
     if study.seed is None:
         study = study.with_seed()
         print(
             f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
         )
-    with reporting(progress, title) as report:
-        return Run(study, blocks, block_size).go(threads, report)
+    with reporting(progress, "Simulating") as report:
+        return Run(study).go(threads, report)
 
 
 def thread_count(threads: int | None) -> int:
@@ -113,7 +104,17 @@ def thread_count(threads: int | None) -> int:
 
 
 class Run:
-    """A study with a seed, compiled and ready to go."""
+    """A study with a seed, compiled and ready to go.
+
+    Parameters
+    ----------
+    study
+        What to run.
+    blocks
+        A folder for finished blocks of this study, and of no other; those in it are taken over.
+    block_size
+        Replications in a block. No number depends on it.
+    """
 
     def __init__(
         self, study: Study, blocks: Path | None = None, block_size: int | None = None

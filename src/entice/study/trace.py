@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from entice.checks import a_whole_number
 from entice.errors import InputError
 from entice.specs import Study
 from entice.study.cell import Cell
@@ -20,7 +21,7 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
     replication
         Which one: the same numbers as in `simulate` with the same settings and seed.
     settings
-        As for `simulate`, with one policy and at most one drift, and a seed.
+        As for `Study`, with one policy and at most one drift, and a seed.
 
     Returns
     -------
@@ -40,6 +41,8 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
         raise InputError("trace", "takes one policy and one drift", given=f"{len(cells)} cells")
     if study.seed is None:
         raise InputError("trace: seed", "must be given, to say which run is traced")
+    if a_whole_number("trace: replication", replication) < 0:
+        raise InputError("trace: replication", "must not be negative", given=replication)
     _, _, policy, drift = cells[0]
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64), traced=True)
     rounds = np.empty((study.horizon, 5))
