@@ -46,7 +46,7 @@ def show(reproduction: Reproduction, console: Console) -> None:
     console.print(
         f"Greedy baseline, {row['horizon']:,} rounds: regret {row['mean']:,.0f} on average, median "
         f"{row['q50']:,.0f}, 5 % to 95 %: {row['q05']:,.0f} to {row['q95']:,.0f}. "
-        'The paper\'s "nearly 6000" is one run stuck on the arm with gap 0.3: 0.3 × 20,000.'
+        'The paper\'s "nearly 6000" fits one run stuck on the arm with gap 0.3: 0.3 × 20,000.'
     )
 
 
