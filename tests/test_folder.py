@@ -33,6 +33,7 @@ horizon = 20000
 replications = 6000
 seed = 11
 checkpoints = 20
+engine = "generic"
 arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
 policies = [{ kind = "ucb" }]
 drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
@@ -47,7 +48,7 @@ def assert_same(one: entice.Result, other: entice.Result) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: Any) -> None:
-    monkeypatch.setattr("entice.study.blocks._ROUNDS_PER_BLOCK", 1500)
+    monkeypatch.setattr("entice.study.blocks._WORK_PER_BLOCK", 1350)
 
 
 @pytest.fixture
@@ -209,10 +210,10 @@ def test_a_full_disk_is_told_and_leaves_no_partial_block(tmp_path: Path, monkeyp
 
 
 def test_blocks_cover_each_replication_once() -> None:
-    blocks = split(cells=3, replications=10, horizon=100, arms=2, size=4)
+    blocks = split([200] * 3, replications=10, size=4)
     assert blocks[:3] == [Block(0, 0, 4), Block(0, 4, 4), Block(0, 8, 2)]
     assert [b.cell for b in blocks] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert split(1, 5, horizon=10**12, arms=1000, size=None) == [Block(0, i, 1) for i in range(5)]
+    assert split([10**15], replications=5) == [Block(0, i, 1) for i in range(5)]
 
 
 def test_a_block_of_another_shape_does_not_count(tmp_path: Path) -> None:

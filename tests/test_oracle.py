@@ -69,6 +69,7 @@ def assert_same_rounds(
         "cold_start": "each_arm_once" if prior is None else "prior",
         "prior": prior or 0.0,
         "feedback_range": feedback_range,
+        "engine": "generic",
     }
     ours = entice.trace(**settings, replication=replication)
     policy_stream = new_stream(seed, replication, POLICY)

@@ -78,7 +78,9 @@ def test_the_greedy_baseline_is_as_measured_elsewhere(
     # standard deviation is near 2,500: 4 standard errors of 500 runs are 450 (error 6e-5).
     row = pl.read_csv(full[1] / "greedy.csv").row(0, named=True)
     assert row["mean"] == pytest.approx(2250, abs=450)
-    assert row["q95"] == pytest.approx(8000, abs=1000)
+    # 15 % of all runs end above 5,000 and 2.4 % above 9,000, in steps of about 2,000: the quantile
+    # of 500 runs leaves this range with probability 5e-5.
+    assert 5000 < row["q95"] < 9000
     assert sum(v for k, v in row.items() if k.startswith("stuck_on")) == pytest.approx(1)
 
 

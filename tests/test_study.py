@@ -343,6 +343,7 @@ def test_checkpoints_hold_what_was_true_after_their_round() -> None:
         "drifts": [entice.LinearDrift(1.1)],
         "horizon": 400,
         "seed": 7,
+        "engine": "generic",
     }
     checkpoints = [1, 3, 4, 77, 399, 400]
     curves = simulate(**settings, replications=1, checkpoints=checkpoints).curves
@@ -361,7 +362,8 @@ def test_checkpoints_hold_what_was_true_after_their_round() -> None:
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_a_trace_is_the_replication_of_the_study(result: entice.Result) -> None:
+def test_a_trace_is_the_replication_of_the_study() -> None:
+    result = simulate(engine="generic")
     rounds = entice.trace(
         arms=entice.Gaussian(MEANS), policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)],
         horizon=500, seed=7, replication=13,

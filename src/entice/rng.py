@@ -69,23 +69,38 @@ def start(stream: Stream, seed: int, replication: int, purpose: int) -> None:
 @compiled
 def next_word(stream: Stream) -> np.uint64:
     """Draw 64 random bits (xoshiro256++)."""
-    s0 = stream[0]
-    s1 = stream[1]
-    s2 = stream[2] ^ s0
-    s3 = stream[3]
+    word, stream[0], stream[1], stream[2], stream[3] = step(
+        stream[0], stream[1], stream[2], stream[3]
+    )
+    return word
+
+
+@compiled
+def step(
+    s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return 64 random bits and the state that follows.
+
+    Loops that draw in bulk keep the state in registers this way: through memory, each draw waits
+    for the last one's state to be written and read back.
+    """
     total = s0 + s3
+    word = np.uint64(((total << _23) | (total >> _41)) + s0)
+    s2 ^= s0
     s3 ^= s1
-    stream[0] = s0 ^ s3
-    stream[1] = s1 ^ s2
-    stream[2] = s2 ^ (s1 << _17)
-    stream[3] = (s3 << _45) | (s3 >> _19)
-    return np.uint64(((total << _23) | (total >> _41)) + s0)
+    return word, s0 ^ s3, s1 ^ s2, s2 ^ (s1 << _17), (s3 << _45) | (s3 >> _19)
 
 
 @compiled
 def uniform(stream: Stream) -> float:
     """Draw from the uniform distribution on [0, 1), a multiple of 2⁻⁵³."""
-    return float(np.int64(next_word(stream) >> _11)) * 2.0**-53
+    return as_uniform(next_word(stream))
+
+
+@compiled
+def as_uniform(word: np.uint64) -> float:
+    """Make a uniform draw of 64 random bits."""
+    return float(np.int64(word >> _11)) * 2.0**-53
 
 
 @compiled
@@ -122,13 +137,32 @@ _EDGE, _SCALE, _DENSITY = _layers()
 @compiled
 def normal(stream: Stream) -> float:
     """Draw from the standard normal distribution, N(0, 1)."""
-    bits = next_word(stream)
-    # The low byte picks the layer; the top 53 bits, signed, place the point across it.
-    layer = int(bits & _LAYER)
-    x = float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
+    layer, x = _in_a_layer(next_word(stream))
     if abs(x) < _EDGE[layer + 1]:
         return x
     return _normal_at_the_edge(stream, layer, x)
+
+
+@compiled_apart
+def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
+    """Fill an array with what `normal` would draw, one after the other, in less time."""
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for i in range(draws.shape[0]):
+        word, s0, s1, s2, s3 = step(s0, s1, s2, s3)
+        layer, x = _in_a_layer(word)
+        if not abs(x) < _EDGE[layer + 1]:
+            stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+            x = _normal_at_the_edge(stream, layer, x)
+            s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+        draws[i] = x
+    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+
+
+@compiled
+def _in_a_layer(word: np.uint64) -> tuple[int, float]:
+    """The low byte picks a layer; the top 53 bits, signed, place a point across it."""
+    layer = int(word & _LAYER)
+    return layer, float(np.int64(word) >> np.int64(11)) * float(_SCALE[layer])
 
 
 @compiled_apart
@@ -143,9 +177,7 @@ def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
         low, high = _DENSITY[layer], _DENSITY[layer + 1]
         if low + uniform(stream) * (high - low) < math.exp(-0.5 * x * x):
             return x
-        bits = next_word(stream)
-        layer = int(bits & _LAYER)
-        x = float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
+        layer, x = _in_a_layer(next_word(stream))
         if abs(x) < _EDGE[layer + 1]:
             return x
 

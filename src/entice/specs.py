@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tomli_w
 
 from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number, set_whole
+from entice.engine.fast.choice import FastPath, fast_path
 from entice.engine.fingerprint import NoFingerprint, fingerprint
 from entice.engine.kernel import replicate
 from entice.errors import InputError, did_you_mean
@@ -27,6 +28,7 @@ from entice.world.drift import Drift, NoDrift
 _THIS_PROCESS = secrets.token_hex()
 
 ColdStart = Literal["each_arm_once", "prior"]
+Engine = Literal["auto", "generic"]
 
 _UNIONS: dict[str, Any] = {"arms": Arms, "policies": Policy, "drifts": Drift}
 
@@ -57,6 +59,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     feedback_range
         Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
         in the paper's experiments.
+    engine
+        ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
+        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells.
 
     >>> import entice
     >>> study = entice.Study(
@@ -76,6 +81,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     cold_start: ColdStart = "each_arm_once"
     prior: float = 0.0
     feedback_range: tuple[float, float] | None = None
+    engine: Engine = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.arms, get_args(Arms)):
@@ -106,6 +112,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             )
         self._set_checkpoints()
         self._set_feedback_range()
+        if self.engine not in get_args(Engine):
+            rule = 'must be "auto" or "generic"'
+            raise InputError("Study: engine", rule, given=self.engine)
 
     @classmethod
     def from_toml(cls, text: str) -> Study:
@@ -149,10 +158,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def key(self) -> str:
         """Hash what decides the numbers of a study: the spec, and the code that it would run."""
-        code: list[Any] = [replicate, self.arms.sampler().sample]
+        code: list[Any] = [self.arms.sampler().sample]
         for policy in self.policies:
-            rules = policy.rules(arms=2)
-            code += [rules.select, rules.update]
+            fast, rules = self.fast_path(policy), policy.rules(arms=2)
+            code += [fast.replicate] if fast else [replicate, rules.select, rules.update]
         code += [drift.bend().function for drift in self.drifts]
         try:
             told = fingerprint(*code)
@@ -172,6 +181,23 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             return np.array(sorted({*self.checkpoints, self.horizon}), dtype=np.int64)
         count = min(self.checkpoints, self.horizon)
         return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count
+
+    def engines(self) -> dict[str, str]:
+        """Say for each policy, by its label, what runs it: ``"fast"`` or ``"generic"``.
+
+        >>> import entice
+        >>> study = entice.Study(
+        ...     arms=entice.Gaussian([0.9, 0.5]), policies=[entice.UCB()], horizon=100)
+        >>> study.engines()
+        {'UCB': 'fast'}
+        """
+        return {p.label: "fast" if self.fast_path(p) else "generic" for p in self.policies}
+
+    def fast_path(self, policy: Policy) -> FastPath | None:
+        """Find the fast path by which a policy is run in this study, unless it is the kernel."""
+        if self.engine == "generic":
+            return None
+        return fast_path(policy, self.arms, projected=self.feedback_range is not None)
 
     def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
         """Go through policies × drifts: (policy index, drift index, policy, drift)."""

@@ -15,10 +15,13 @@ import types
 from typing import Any
 
 import numpy as np
+from numba.core.extending import _Intrinsic
 
 from entice.engine.jit import is_compiled
 
-_LIBRARIES = frozenset({"builtins", "math", "cmath", "operator", "typing", "numpy", "numba"})
+_LIBRARIES = frozenset(
+    {"builtins", "math", "cmath", "operator", "typing", "numpy", "numba", "llvmlite"}
+)
 
 
 class NoFingerprint(Exception):
@@ -79,6 +82,9 @@ class _Walk:
             else:
                 self._met[id(thing)] = len(self._met)
                 self._function(thing)
+        elif isinstance(thing, _Intrinsic):  # a function that writes machine code
+            self.write("intrinsic")
+            self.visit(thing._defn)
         elif isinstance(thing, np.ndarray):
             self.write("array", thing.dtype.descr, thing.shape, thing.tobytes())
         elif isinstance(thing, (tuple, list)):

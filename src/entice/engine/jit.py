@@ -13,6 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
 # NumPy, with no branch per division. No `fastmath`: it would make results depend on the compiler.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
@@ -28,8 +29,35 @@ def compiled(function: F) -> F:
 
 
 def compiled_apart(function: F) -> F:
-    """Compile a function that stays a call of its own: entry points, and rare paths."""
-    return cast(F, numba.njit(**OPTIONS, _nrt=False)(function))
+    """Compile a function that may stay a call of its own: entry points, and rare paths.
+
+    `forceinline` has to be refused: functions take it over from their callers, and the variables
+    of a rare path would crowd the caller's registers.
+    """
+    return cast(F, numba.njit(**OPTIONS, forceinline=False, _nrt=False)(function))
+
+
+def inner(function: F) -> F:
+    """Compile as `compiled` does, but for compiled callers alone.
+
+    What Python would need to call the function is left out. Unpacking a tuple of arrays is long
+    code: of the time that a fast path takes to compile, such wrappers are about a third.
+    """
+    return cast(F, numba.njit(**OPTIONS, **_NO_WRAPPERS, forceinline=True, _nrt=False)(function))
+
+
+def inner_apart(function: F) -> F:
+    """Compile as `compiled_apart` does, but for compiled callers alone."""
+    return cast(F, numba.njit(**OPTIONS, **_NO_WRAPPERS, forceinline=False, _nrt=False)(function))
+
+
+def unfolded(function: F) -> F:
+    """Compile a function as a part of each of its callers: entry points, and what has one caller.
+
+    LLVM optimises a function once for itself and again in each caller on the way to the outermost.
+    For large functions near the top that is most of the time that compiling takes.
+    """
+    return cast(F, numba.njit(**OPTIONS, _nrt=False, inline="always")(function))
 
 
 def is_compiled(function: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from entice.study.whole_file import whole_file
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-_ROUNDS_PER_BLOCK = 5_000_000
-"""Rounds × arms / 9 in one block: some 0.1 to 0.3 s of work, so little is lost at a kill."""
+_WORK_PER_BLOCK = 45_000_000
+"""Rounds × arms in one block: some 0.1 to 0.3 s of the kernel, so little is lost at a kill."""
 
 
 class Block(NamedTuple):
@@ -26,15 +27,24 @@ class Block(NamedTuple):
     replications: int
 
 
-def split(cells: int, replications: int, horizon: int, arms: int, size: int | None) -> list[Block]:
-    """Cut a study into blocks; their size changes no number in the result."""
-    if size is None:
-        size = max(1, 9 * _ROUNDS_PER_BLOCK // (horizon * arms))
-    return [
-        Block(cell, first, min(size, replications - first))
-        for cell in range(cells)
-        for first in range(0, replications, size)
-    ]
+def split(work: Sequence[int], replications: int, size: int | None = None) -> list[Block]:
+    """Cut a study into blocks; their size changes no number in the result.
+
+    Parameters
+    ----------
+    work
+        For each cell, how many rounds × arms one replication amounts to.
+    replications
+        Of each cell.
+    size
+        Replications in a block, instead of what is chosen from the work.
+    """
+    blocks = []
+    for cell, rounds in enumerate(work):
+        step = size or max(1, _WORK_PER_BLOCK // rounds)
+        for first in range(0, replications, step):
+            blocks.append(Block(cell, first, min(step, replications - first)))
+    return blocks
 
 
 class BlockFolder:

@@ -49,15 +49,20 @@ class Cell:
         self._rules, self._bend = policy.rules(self.arms), drift.bend()
         self._sampler = study.arms.sampler()
         self._truth = kernel.truth_of(means)
+        # A trace has every round in it.
+        self._fast = None if traced else study.fast_path(policy)
         observe = kernel.traced if traced else kernel.unobserved
         rules, bend, sampler = self._rules, self._bend, self._sampler
-        parts = (rules.select, rules.update, bend.function, sampler.sample, observe)
+        entry: Any = kernel.replicate
+        parts: Any = (rules.select, rules.update, bend.function, sampler.sample, observe)
+        if self._fast is not None:
+            entry, parts = self._fast.replicate, (bend.function,)
         for part in parts:
             ensure_found(part)
         metrics, pulls = self.room_for(0)
         arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
         try:
-            self._compiled = ready(kernel.replicate, parts, arguments)
+            self._compiled = ready(entry, parts, arguments)
         except InputError:
             self._explain()
             raise
@@ -74,6 +79,12 @@ class Cell:
             check_drift(self._drift, arms=self.arms)
         except CheckFailed as reason:
             raise InputError("the study", f"can't be run: {reason}") from None
+
+    @property
+    def work(self) -> int:
+        """How many rounds × arms of the kernel one replication amounts to, roughly."""
+        rounds = self._study.horizon * self.arms
+        return rounds if self._fast is None else -(-rounds // 10)
 
     def room_for(self, replications: int) -> tuple[Floats, Counts]:
         """Make the arrays that so many replications fill: metrics, and pulls per arm."""
@@ -116,30 +127,20 @@ class Cell:
             )
 
     def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
-        study = self._study
+        study, fast = self._study, self._fast
         assert study.seed is not None
+        params = fast.params if fast is not None else self._rules.params
+        world = params, self._bend.params, self._sampler.params, self._truth
+        beginning = study.cold_start == "each_arm_once", study.prior
+        which = study.seed, first, self._rounds
+        if fast is not None:
+            scratch = fast.make_scratch(self.arms, study.horizon)
+            return *world, *beginning, *which, scratch, self._stop, metrics, pulls
         workspace = kernel.Workspace(
             new_ledger(self.arms, study.prior),
             np.zeros(self._rules.memory),
             np.zeros(4, dtype=np.uint64),
             np.zeros(4, dtype=np.uint64),
         )
-        lowest, highest = study.feedback_limits
-        return (
-            self._rules.params,
-            self._bend.params,
-            self._sampler.params,
-            self._truth,
-            study.cold_start == "each_arm_once",
-            study.prior,
-            lowest,
-            highest,
-            study.seed,
-            first,
-            self._rounds,
-            workspace,
-            self._stop,
-            trace,
-            metrics,
-            pulls,
-        )
+        limits = study.feedback_limits
+        return *world, *beginning, *limits, *which, workspace, self._stop, trace, metrics, pulls

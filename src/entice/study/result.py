@@ -37,12 +37,18 @@ class Result:
         for each arm).
     curves : polars.DataFrame
         One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
+    engines : dict
+        What ran each policy: ``"fast"``, a path that skips rounds, or ``"generic"``, the kernel
+        that plays each. Their numbers differ as those of two seeds do.
     """
 
-    def __init__(self, study: Study, final: pl.DataFrame, curves: pl.DataFrame) -> None:
+    def __init__(
+        self, study: Study, final: pl.DataFrame, curves: pl.DataFrame, engines: dict[str, str]
+    ) -> None:
         self.study = study
         self.final = final
         self.curves = curves
+        self.engines = engines
 
     def __repr__(self) -> str:
         cells = len(self.study.policies) * len(self.study.drifts)
@@ -125,12 +131,14 @@ class Result:
             study,
             final=pl.read_parquet(folder / FINAL),
             curves=pl.read_parquet(folder / CURVES),
+            engines=about.get("engines", {}),
         )
 
     def _metadata(self) -> dict[str, str]:
         about = {
             "study": self.study.to_json(),
             "key": self.study.key(),
+            "engines": self.engines,
             "versions": {
                 "python": platform.python_version(),
                 **{name: version(name) for name in ("entice", "numba", "numpy", "polars")},

@@ -16,7 +16,7 @@ from entice.checks import a_whole_number
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
 from entice.policies import Policy
-from entice.specs import ColdStart, Study
+from entice.specs import ColdStart, Engine, Study
 from entice.study.blocks import Block, BlockFolder, split
 from entice.study.cell import Cell
 from entice.study.progress import Report, reporting
@@ -38,6 +38,7 @@ def simulate(
     cold_start: ColdStart = "each_arm_once",
     prior: float = 0.0,
     feedback_range: tuple[float, float] | None = None,
+    engine: Engine = "auto",
     threads: int | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
@@ -45,7 +46,9 @@ def simulate(
 
     Parameters
     ----------
-    arms, policies, drifts, horizon, replications, checkpoints, cold_start, prior, feedback_range
+    arms, policies, drifts, horizon, replications, checkpoints
+        See `Study`.
+    cold_start, prior, feedback_range, engine
         See `Study`.
     seed
         Of all random numbers. When none is given, one is drawn, printed and recorded.
@@ -74,6 +77,7 @@ def simulate(
         cold_start=cold_start,
         prior=prior,
         feedback_range=feedback_range,
+        engine=engine,
     )
     return run(study, threads=threads, progress=progress)
 
@@ -126,9 +130,8 @@ class Run:
         self.compiled = [
             Cell(study, policy, drift, self.stop) for _, _, policy, drift in self.cells
         ]
-        self.blocks = split(
-            len(self.cells), study.replications, study.horizon, self.compiled[0].arms, block_size
-        )
+        work = [cell.work for cell in self.compiled]
+        self.blocks = split(work, study.replications, block_size)
         self.missing = [0] * len(self.cells)  # blocks to go
         for block in self.blocks:
             self.missing[block.cell] += 1
@@ -145,6 +148,7 @@ class Run:
             self.study,
             final=pl.concat([self.finals[c] for c in order]),
             curves=pl.concat([self.curves[c] for c in order]),
+            engines=self.study.engines(),
         )
 
     def _run_blocks(self, threads: int, report: Report) -> None:

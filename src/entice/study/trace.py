@@ -19,7 +19,8 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
     Parameters
     ----------
     replication
-        Which one: the same numbers as in `simulate` with the same settings and seed.
+        Which one: the same numbers as in `simulate` with the same settings and seed, and
+        ``engine="generic"``.
     settings
         As for `Study`, with one policy and at most one drift, and a seed.
 

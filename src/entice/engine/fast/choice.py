@@ -1,0 +1,45 @@
+"""Which policies have a fast path, and where it is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from entice.engine.fast import epsilon_greedy, thompson_sampling, ucb
+from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.world.arms import Arms, Gaussian
+
+
+class FastPath(NamedTuple):
+    """One policy's way of not playing every round."""
+
+    replicate: Callable[..., tuple[int, int, int, int]]
+    """Does what `kernel.replicate` does; of the functions it takes the drift alone."""
+    make_scratch: Callable[[int, int], Any]
+    """`make_scratch(arms, horizon)`: the arrays in which it works."""
+    params: tuple[Any, ...] = ()
+    """What it wants to know of the policy."""
+
+
+def fast_path(policy: Policy, arms: Arms, projected: bool) -> FastPath | None:
+    """Find the fast path that is exact for a policy on these arms, if there is one.
+
+    Sums of Gaussian rewards are Gaussian, and a sum of rewards is what lets a path skip rounds.
+    So the arms must be Gaussian, all with some noise (else ties matter, which a path may break
+    otherwise than the kernel), and feedback must not be projected. The drift may be any function:
+    paid rounds are played one by one.
+    """
+    if not isinstance(arms, Gaussian) or projected or np.min(arms.std) <= 0:
+        return None
+    if isinstance(policy, UCB):
+        return FastPath(ucb.replicate, ucb.make_scratch)
+    if isinstance(policy, EpsilonGreedy):
+        return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, (policy.c,))
+    if isinstance(policy, Greedy):  # it is ε-greedy that never explores
+        return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, (0.0,))
+    if isinstance(policy, ThompsonSampling):
+        params = (policy.scale == "std",)
+        return FastPath(thompson_sampling.replicate, thompson_sampling.make_scratch, params)
+    return None

@@ -1,0 +1,130 @@
+"""The tails of the normal distribution: how heavy they are, and draws from them; exponentials."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev
+
+from entice.engine.jit import inner, inner_apart
+from entice.rng import Stream, as_uniform, next_word, normal, uniform
+
+Floats = npt.NDArray[np.float64]
+
+_ROOT_HALF = math.sqrt(0.5)
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+# The exponential distribution by a ziggurat of 256 layers, like the normals of entice.rng.
+_EXP_TAIL = 7.69711747013104972  # where the lowest layer's rectangle ends (Marsaglia, Tsang 2000)
+
+
+def _exponential_layers() -> tuple[Floats, Floats]:
+    area = (_EXP_TAIL + 1.0) * math.exp(-_EXP_TAIL)
+    edges = [area * math.exp(_EXP_TAIL), _EXP_TAIL]
+    while len(edges) < 256:
+        edges.append(-math.log(area / edges[-1] + math.exp(-edges[-1])))
+    edges.append(0.0)
+    edge = np.array(edges)
+    return edge, np.exp(-edge)
+
+
+_LAYER = np.uint64(255)
+_EXP_EDGE, _EXP_DENSITY = _exponential_layers()
+
+
+@inner
+def exponential(stream: Stream) -> float:
+    """Draw from the exponential distribution with mean 1."""
+    bits = next_word(stream)
+    # The low byte picks the layer; the top 53 bits place the point across it.
+    layer = int(bits & _LAYER)
+    x = as_uniform(bits) * float(_EXP_EDGE[layer])
+    if x < _EXP_EDGE[layer + 1]:
+        return x
+    return exponential_at_the_edge(stream, layer, x)
+
+
+@inner_apart
+def exponential_at_the_edge(stream: Stream, layer: int, x: float) -> float:
+    """Finish the 2 % of draws that fall outside the inner rectangle of their layer."""
+    while True:
+        if layer == 0:  # beyond the lowest rectangle, where the distribution begins anew
+            return _EXP_TAIL - math.log(1.0 - uniform(stream))
+        low, high = _EXP_DENSITY[layer], _EXP_DENSITY[layer + 1]
+        if low + uniform(stream) * (high - low) < math.exp(-x):
+            return x
+        bits = next_word(stream)
+        layer = int(bits & _LAYER)
+        x = as_uniform(bits) * float(_EXP_EDGE[layer])
+        if x < _EXP_EDGE[layer + 1]:
+            return x
+
+
+# −log Φ(z) = exp(−z²/2) · W(z), where W is so smooth that a polynomial of degree 7 on each eighth
+# of [_LOW, _HIGH) has it to the last digits: its nearest singularities are 2.8 away.
+_LOW, _HIGH, _PIECES_PER_UNIT, _COEFFICIENTS = -1.0, 12.0, 8, 8
+
+
+def _smooth_part() -> Floats:
+    """Fit W by Chebyshev interpolation; each row holds one piece's coefficients, lowest first."""
+    slowly = hazard_by_erfc.py_func  # type: ignore[attr-defined]
+    nodes = chebyshev.chebpts1(_COEFFICIENTS)
+    rows = []
+    for piece in range(round((_HIGH - _LOW) * _PIECES_PER_UNIT)):
+        z = _LOW + (piece + 0.5 + 0.5 * nodes) / _PIECES_PER_UNIT
+        values = [slowly(x) * math.exp(0.5 * x * x) for x in z.tolist()]
+        fit = chebyshev.chebfit(nodes, values, _COEFFICIENTS - 1)
+        rows.append(chebyshev.cheb2poly(fit))
+    return np.array(rows)
+
+
+@inner
+def hazard(z: float) -> float:
+    """−log Φ(z): what a segment must be long to be hit when a standard normal exceeds z."""
+    place = (z - _LOW) * _PIECES_PER_UNIT
+    if not 0.0 <= place < _PIECES:
+        return hazard_by_erfc(z)
+    piece = int(place)
+    u = 2.0 * (place - piece) - 1.0
+    w = _SMOOTH[piece]
+    v = u * u
+    even = w[0] + v * (w[2] + v * (w[4] + v * w[6]))
+    odd = w[1] + v * (w[3] + v * (w[5] + v * w[7]))
+    return float(math.exp(-0.5 * z * z) * (even + u * odd))
+
+
+@inner_apart
+def hazard_by_erfc(z: float) -> float:
+    """The same by the textbook, slower."""
+    if z > 0.0:
+        return -math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
+    if z > -30.0:
+        return -math.log(0.5 * math.erfc(-z * _ROOT_HALF))
+    w = 1.0 / (z * z)
+    return 0.5 * z * z + math.log(-z) + _HALF_LOG_2PI - math.log1p(-w * (1.0 - 3.0 * w))
+
+
+_SMOOTH = _smooth_part()
+_PIECES = float(len(_SMOOTH))
+
+
+@inner
+def normal_above(z: float, stream: Stream) -> float:
+    """Draw from the standard normal distribution above z.
+
+    By plain rejection where most draws pass, else by the exponential proposal of Robert (1995).
+    """
+    if z < 0.3:
+        while True:
+            x = normal(stream)
+            if x > z:
+                return x
+    rate = 0.5 * (z + math.sqrt(z * z + 4.0))
+    while True:
+        x = z + exponential(stream) / rate
+        short = 0.5 * (x - rate) * (x - rate)
+        u = uniform(stream)
+        if u < 1.0 - short or u < math.exp(-short):  # the first implies the second
+            return x

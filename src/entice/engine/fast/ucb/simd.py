@@ -1,0 +1,181 @@
+"""Thirty-two upper confidence bounds at once.
+
+Numba leaves a search for the highest value to a chain of scalar compares: without `fastmath`,
+LLVM may not reorder them. These intrinsics spell the reduction out in vectors of eight, which
+LLVM turns into whatever the processor has. They take arrays without counting references.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+WIDTH = 32
+"""How many bounds one call looks at."""
+
+_LANES = 8
+_DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
+_VECTOR = ir.VectorType(_DOUBLE, _LANES)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def leaders(typing: Any, levels: Any, slopes: Any, start: Any, at: Any) -> Any:
+    """Return (place, value, next value, highest slope) of levels[i] + at · slopes[i].
+
+    That is: where the highest value is, which one it is, the second-highest one, and the highest
+    of the slopes, for start ≤ i < start + WIDTH. Ties go to the lowest place. Unused places hold
+    the level −inf and the slope 0.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        level, slope = _rows(context, builder, signature, arguments)
+        bounds = _bounds(builder, level, slope, arguments[3])
+        top, second = _highest_two(builder, bounds)
+        place = builder.add(arguments[2], _first_equal(builder, bounds, top))
+        outcome = (place, top, second, _highest(builder, slope))
+        return context.make_tuple(builder, signature.return_type, outcome)
+
+    result = types.Tuple((types.int64, types.float64, types.float64, types.float64))
+    return result(levels, slopes, types.int64, types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rivals(
+    typing: Any, levels: Any, slopes: Any, start: Any, skipped: Any, at: Any, later: Any
+) -> Any:
+    """Return the highest value at `at` and at `later` for all places other than `skipped`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        level, slope = _rows(context, builder, signature, arguments)
+        level = _without(builder, level, builder.sub(arguments[3], arguments[2]))
+        bounds = [_bounds(builder, level, slope, at) for at in arguments[4:]]
+        outcome = [_highest(builder, each) for each in bounds]
+        return context.make_tuple(builder, signature.return_type, outcome)
+
+    result = types.Tuple((types.float64, types.float64))
+    taken = (levels, slopes, types.int64, types.int64, types.float64, types.float64)
+    return result(*taken), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def leader_and_rivals(typing: Any, levels: Any, slopes: Any, at: Any, later: Any) -> Any:
+    """Return the place of the highest value at `at`, and what `rivals` returns for all others.
+
+    For the first WIDTH places, without a branch.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        level, slope = _rows(context, builder, signature, [*arguments[:2], _INT(0)])
+        bounds = [_bounds(builder, level, slope, at) for at in arguments[2:]]
+        place = _first_equal(builder, bounds[0], _highest(builder, bounds[0]))
+        others = [_highest(builder, _without(builder, each, place)) for each in bounds]
+        return context.make_tuple(builder, signature.return_type, [place, *others])
+
+    result = types.Tuple((types.int64, types.float64, types.float64))
+    return result(levels, slopes, types.float64, types.float64), generate
+
+
+def _rows(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Load WIDTH levels and slopes, in vectors."""
+    loaded = []
+    for kind, array in zip(signature.args[:2], arguments[:2], strict=True):
+        data = context.make_array(kind)(context, builder, array).data
+        first = builder.gep(data, [arguments[2]])
+        rows = []
+        for row in range(WIDTH // _LANES):
+            place = builder.gep(first, [_INT(row * _LANES)])
+            address = builder.bitcast(place, _VECTOR.as_pointer())
+            rows.append(builder.load(address, align=8))
+        loaded.append(rows)
+    return loaded
+
+
+def _spread(builder: Any, scalar: Any, kind: Any) -> Any:
+    """Repeat a scalar in all lanes."""
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+    return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+
+
+def _bounds(builder: Any, levels: Any, slopes: Any, at: Any) -> Any:
+    spread = _spread(builder, at, _VECTOR)
+    return [builder.fadd(m, builder.fmul(spread, r)) for m, r in zip(levels, slopes, strict=True)]
+
+
+def _higher(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _lower(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), b, a)
+
+
+def _halves(builder: Any, vector: Any) -> list[Any]:
+    half = vector.type.count // 2
+    kind = ir.VectorType(ir.IntType(32), half)
+    nothing = ir.Constant(vector.type, ir.Undefined)
+    masks = [range(half), range(half, 2 * half)]
+    return [builder.shuffle_vector(vector, nothing, ir.Constant(kind, list(m))) for m in masks]
+
+
+def _only(builder: Any, vector: Any) -> Any:
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
+def _highest(builder: Any, rows: Any) -> Any:
+    """Reduce rows to their highest value: rows pairwise, then halves of the one that is left."""
+    while len(rows) > 1:
+        rows = [_higher(builder, a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    vector = rows[0]
+    while vector.type.count > 1:
+        vector = _higher(builder, *_halves(builder, vector))
+    return _only(builder, vector)
+
+
+def _highest_two(builder: Any, rows: Any) -> Any:
+    """Reduce rows to their highest and second-highest value, which are equal in a tie."""
+
+    def merge(a: Any, b: Any) -> Any:
+        others = _higher(builder, a[1], b[1])
+        return _higher(builder, a[0], b[0]), _higher(builder, _lower(builder, a[0], b[0]), others)
+
+    pairs = [
+        (_higher(builder, a, b), _lower(builder, a, b))
+        for a, b in zip(rows[::2], rows[1::2], strict=True)
+    ]
+    while len(pairs) > 1:
+        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+    top, second = pairs[0]
+    while top.type.count > 1:
+        tops, seconds = _halves(builder, top), _halves(builder, second)
+        top, second = merge((tops[0], seconds[0]), (tops[1], seconds[1]))
+    return _only(builder, top), _only(builder, second)
+
+
+def _first_equal(builder: Any, rows: Any, value: Any) -> Any:
+    """Return the lowest place whose value is this one."""
+    spread = _spread(builder, value, _VECTOR)
+    found = _INT(0)
+    for row, values in enumerate(rows):
+        bits = builder.bitcast(builder.fcmp_ordered("==", values, spread), ir.IntType(_LANES))
+        bits = builder.shl(builder.zext(bits, _INT), _INT(row * _LANES))
+        found = builder.or_(found, bits)
+    # Where overflow has made a NaN of the bounds, none is equal: stay within the arrays.
+    none = builder.icmp_unsigned("==", found, _INT(0))
+    return builder.select(none, _INT(0), builder.cttz(found, cgutils.false_bit))
+
+
+def _without(builder: Any, rows: Any, skip: Any) -> Any:
+    """Put −inf in the place `skip`, counted from the first row."""
+    kind = ir.VectorType(_INT, _LANES)
+    spread = _spread(builder, skip, kind)
+    nothing = ir.Constant(_VECTOR, [float("-inf")] * _LANES)
+    kept = []
+    for row, values in enumerate(rows):
+        places = ir.Constant(kind, list(range(row * _LANES, (row + 1) * _LANES)))
+        kept.append(builder.select(builder.icmp_signed("==", places, spread), nothing, values))
+    return kept
