@@ -28,8 +28,12 @@ def compiled(function: F) -> F:
 
 
 def compiled_apart(function: F) -> F:
-    """Compile a function that stays a call of its own: entry points, and rare paths."""
-    return cast(F, numba.njit(**OPTIONS, _nrt=False)(function))
+    """Compile a function that may stay a call of its own: entry points, and rare paths.
+
+    `forceinline` has to be refused: functions take it over from their callers, and the variables
+    of a rare path would crowd the caller's registers.
+    """
+    return cast(F, numba.njit(**OPTIONS, forceinline=False, _nrt=False)(function))
 
 
 def is_compiled(function: object) -> bool:
