@@ -51,9 +51,11 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
     The greedy arm changes only if the rated arm overtakes it, or if it is that arm and falls
     behind. `rival` tells most rounds apart from these at once, without a search.
     """
-    ledger.pulls[arm] += 1
-    ledger.sums[arm] += feedback
-    mean = ledger.sums[arm] / ledger.pulls[arm]
+    pulls = ledger.pulls[arm] + 1
+    total = ledger.sums[arm] + feedback
+    mean = total / pulls
+    ledger.pulls[arm] = pulls
+    ledger.sums[arm] = total
     ledger.means[arm] = mean
     greedy = ledger.greedy[0]
     if arm == greedy:

@@ -33,7 +33,7 @@ def offer(
 ) -> tuple[int, int, float]:
     """Decide round t: the principal's arm I, the player's own choice G, and the payment."""
     arms = ledger.pulls.shape[0]
-    if each_arm_once and t <= arms:
+    if t <= (arms if each_arm_once else 0):
         return t - 1, t - 1, 0.0
     # Line 2: the principal selects I.
     arm = select(t, ledger.pulls, ledger.means, memory, params, stream)
