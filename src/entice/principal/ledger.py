@@ -103,17 +103,3 @@ def argmax(values: npt.NDArray[np.float64]) -> int:
         if values[i] > values[best]:
             best = i
     return best
-
-
-@compiled
-def leads(values: npt.NDArray[np.float64], arm: int) -> bool:
-    """Tell whether `arm` is the argmax: the cheap question when the answer is mostly yes.
-
-    Its branches are predictable, so the processor goes on to the next round while the last
-    round's average is still being divided.
-    """
-    top = values[arm]
-    for i in range(values.shape[0]):
-        if values[i] >= top and i != arm and (values[i] > top or i < arm):
-            return False
-    return True
