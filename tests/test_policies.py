@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import entice
+from entice.policies.policy import keep_inverse_roots
 from entice.principal.step import PLAYERS_CHOICE
 from entice.testing import check_policy
 
@@ -20,6 +23,17 @@ def the_best_average(t: int, pulls: Any, means: Any, memory: Any, params: Any, r
     for i in range(means.shape[0]):
         if means[i] > means[best]:
             best = i
+    return best
+
+
+def plain_ucb(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> int:
+    best, top = 0, -math.inf
+    for i in range(pulls.shape[0]):
+        if pulls[i] == 0:
+            return i
+        bound = means[i] + math.sqrt(2.0 * math.log(t)) * (1.0 / math.sqrt(pulls[i]))
+        if bound > top:
+            best, top = i, bound
     return best
 
 
@@ -45,3 +59,26 @@ def test_the_player_s_choice_is_the_best_average(arms: Any, cold_start: str) -> 
 @pytest.mark.parametrize("policy", [entice.Greedy(), entice.EpsilonGreedy(c=1)], ids=repr)
 def test_the_player_s_choice_passes_the_checks(policy: Any) -> None:
     check_policy(policy)
+
+
+@pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
+@pytest.mark.parametrize(
+    "arms", [entice.Gaussian([0.9, 0.8, 0.1]), entice.Gaussian([0.5, 0.5], std=0)], ids=repr
+)
+def test_ucb_without_logarithms_is_ucb(arms: Any, cold_start: str) -> None:
+    ours, plain = (
+        rounds_of(policy, arms, 20_000, cold_start)
+        for policy in (entice.UCB(), entice.CustomPolicy(plain_ucb))
+    )
+    assert ours == plain
+
+
+def test_roots_are_taken_anew_after_a_gap() -> None:
+    memory, roots = np.zeros(2), np.zeros(3)
+    keep_inverse_roots(roots, memory, np.array([1, 4, 9]), 10, 0)
+    assert roots.tolist() == [1.0, 1 / 2, 1 / 3]
+    memory[0] = 1  # arm 1 was selected in round 10, and only its root is looked at
+    keep_inverse_roots(roots, memory, np.array([4, 16, 4]), 11, 0)
+    assert roots.tolist() == [1.0, 1 / 4, 1 / 3]
+    keep_inverse_roots(roots, memory, np.array([4, 16, 4]), 13, 0)
+    assert roots.tolist() == [1 / 2, 1 / 4, 1 / 2]

@@ -41,16 +41,17 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 
 
 @compiled
-def keep_inverse_roots(memory: Floats, pulls: Counts, more: int) -> None:
-    """Keep 1/sqrt(n_i + more) in memory[:K] without taking roots that are known already.
+def keep_inverse_roots(roots: Floats, memory: Floats, pulls: Counts, t: int, more: int) -> None:
+    """Keep 1/sqrt(n_i + more) in `roots` without taking roots that are known already.
 
-    memory[K:2K] holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet).
-    Counts are compared rather than tracked through `update`, so that a caller may pass counts
-    that include pulls in flight.
+    In round t only the count of the arm selected in round t - 1 is new, which the policy has put
+    into memory[0]; memory[1] tells whether that was the round before. A caller for whom other
+    counts have changed as well clears memory[1]: then all roots are taken anew.
     """
-    arms = pulls.shape[0]
-    known = memory[arms : 2 * arms].view(np.int64)
-    for i in range(arms):
-        if known[i] != pulls[i] + 1:
-            known[i] = pulls[i] + 1
-            memory[i] = 1.0 / math.sqrt(pulls[i] + more)
+    if memory[1] == t:
+        last = np.uint64(memory[0])
+        roots[last] = 1.0 / math.sqrt(pulls[last] + more)
+    else:
+        for i in range(pulls.shape[0]):
+            roots[i] = 1.0 / math.sqrt(pulls[i] + more)
+    memory[1] = t + 1

@@ -44,7 +44,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
         if self.scale == "variance":
-            return Rules(select_by_variance, memory=3 * arms)
+            return Rules(select_by_variance, memory=2 + 2 * arms)
         return Rules(select_by_std, memory=arms)
 
 
@@ -54,16 +54,18 @@ def select_by_variance(
 ) -> int:
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
-    keep_inverse_roots(memory, pulls, 1)
-    sample = memory[2 * arms : 3 * arms]
+    roots, sample = memory[2 : 2 + arms], memory[2 + arms :]
+    keep_inverse_roots(roots, memory, pulls, t, 1)
     top = -math.inf
     state = state_of(rng)
     for i in range(arms):
         z, state = normal_from(state, rng)
-        sample[i] = means[i] + memory[i] * z
+        sample[i] = means[i] + roots[i] * z
         top = max(top, sample[i])
     set_state(rng, state)
-    return position_of(top, sample)
+    best = position_of(top, sample)
+    memory[0] = best
+    return best
 
 
 @compiled
