@@ -27,6 +27,7 @@ from rich.table import Table
 import entice
 from entice.policies import Policy
 from entice.policies.policy import keep_inverse_roots
+from entice.policies.ucb import growth, highest_bound, leads
 from entice.study.cell import Cell
 from entice.world.drift import Drift
 
@@ -50,20 +51,17 @@ def textbook_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyp
 
 
 def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """A copy of the built-in UCB: known roots are kept, the search starts from the last leader."""
+    """A copy of the built-in UCB: known roots are kept, and log t is seldom taken."""
     arms = pulls.shape[0]
-    keep_inverse_roots(memory, pulls, 0)
-    growth = math.sqrt(2.0 * math.log(t))
-    last = int(memory[2 * arms])
-    best = last
-    top = means[last] + growth * memory[last]
-    for i in range(arms):
-        bound = means[i] + growth * memory[i]
-        if bound >= top and i != best and (bound > top or i < best):
-            best = i
-            top = bound
-    if best != last:
-        memory[2 * arms] = best
+    span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
+    keep_inverse_roots(roots, taken, pulls, 0)
+    last = int(memory[0])
+    if t > span[2] or t < span[2] - 31:
+        span[0], span[1], span[2] = growth(t), growth(t + 31), t + 31
+    if leads(last, means, roots, span[0], span[1]):
+        return last
+    best = highest_bound(means, roots, growth(t))
+    memory[0] = best
     return best
 
 
@@ -125,7 +123,7 @@ def main() -> None:
         )  # fmt: skip
     console.print(table)
     mine = entice.CustomDrift(my_linear, params=[SLOPE])
-    copy = entice.CustomPolicy(copied_ucb, memory=1, memory_per_arm=2)
+    copy = entice.CustomPolicy(copied_ucb, memory=4, memory_per_arm=2)
     for what, user in (
         ("a copy of UCB", copy),
         ("textbook UCB", entice.CustomPolicy(textbook_ucb)),

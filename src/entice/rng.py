@@ -16,6 +16,8 @@ import numpy.typing as npt
 from entice.engine.jit import compiled, compiled_apart
 
 Stream = npt.NDArray[np.uint64]
+State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+"""The words of a stream, taken out for several draws so that they stay in registers."""
 
 POLICY = 0
 """Purpose: what the policy draws to choose an arm."""
@@ -29,7 +31,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _11, _17, _19, _23 = np.uint64(11), np.uint64(17), np.uint64(19), np.uint64(23)
 _27, _30, _31, _41 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(41)
-_45, _LAYER = np.uint64(45), np.uint64(255)
+_45, _LAYER, _1 = np.uint64(45), np.uint64(255), np.uint64(1)
 
 
 def new_stream(seed: int, replication: int, purpose: int) -> Stream:
@@ -67,28 +69,34 @@ def start(stream: Stream, seed: int, replication: int, purpose: int) -> None:
 
 
 @compiled
-def next_word(stream: Stream) -> np.uint64:
-    """Draw 64 random bits (xoshiro256++)."""
-    word, stream[0], stream[1], stream[2], stream[3] = step(
-        stream[0], stream[1], stream[2], stream[3]
-    )
-    return word
+def advance(state: State) -> tuple[np.uint64, State]:
+    """Make 64 random bits and the next state (xoshiro256++)."""
+    s0, s1, s2, s3 = state
+    total = s0 + s3
+    bits = ((total << _23) | (total >> _41)) + s0
+    s2 ^= s0
+    s3 ^= s1
+    return bits, (s0 ^ s3, s1 ^ s2, s2 ^ (s1 << _17), (s3 << _45) | (s3 >> _19))
 
 
 @compiled
-def step(
-    s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Return 64 random bits and the state that follows.
+def state_of(stream: Stream) -> State:
+    """Take the state out of a stream; what is drawn from it is to be put back with `set_state`."""
+    return stream[0], stream[1], stream[2], stream[3]
 
-    Loops that draw in bulk keep the state in registers this way: through memory, each draw waits
-    for the last one's state to be written and read back.
-    """
-    total = s0 + s3
-    word = np.uint64(((total << _23) | (total >> _41)) + s0)
-    s2 ^= s0
-    s3 ^= s1
-    return word, s0 ^ s3, s1 ^ s2, s2 ^ (s1 << _17), (s3 << _45) | (s3 >> _19)
+
+@compiled
+def set_state(stream: Stream, state: State) -> None:
+    """Put a state back into its stream."""
+    stream[0], stream[1], stream[2], stream[3] = state
+
+
+@compiled
+def next_word(stream: Stream) -> np.uint64:
+    """Draw 64 random bits."""
+    bits, state = advance(state_of(stream))
+    set_state(stream, state)
+    return bits
 
 
 @compiled
@@ -137,36 +145,41 @@ _EDGE, _SCALE, _DENSITY = _layers()
 @compiled
 def normal(stream: Stream) -> float:
     """Draw from the standard normal distribution, N(0, 1)."""
-    layer, x = _in_a_layer(next_word(stream))
-    if abs(x) < _EDGE[layer + 1]:
-        return x
-    return _normal_at_the_edge(stream, layer, x)
+    x, state = normal_from(state_of(stream), stream)
+    set_state(stream, state)
+    return x
+
+
+@compiled
+def normal_from(state: State, stream: Stream) -> tuple[float, State]:
+    """Draw N(0, 1) from a state taken out of a stream, and return the next state too."""
+    bits, state = advance(state)
+    layer, x = _point(bits)
+    if abs(x) < _EDGE[layer + _1]:
+        return x, state
+    set_state(stream, state)
+    x = _normal_at_the_edge(stream, layer, x)
+    return x, state_of(stream)
 
 
 @compiled_apart
 def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
     """Fill an array with what `normal` would draw, one after the other, in less time."""
-    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    state = state_of(stream)
     for i in range(draws.shape[0]):
-        word, s0, s1, s2, s3 = step(s0, s1, s2, s3)
-        layer, x = _in_a_layer(word)
-        if not abs(x) < _EDGE[layer + 1]:
-            stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
-            x = _normal_at_the_edge(stream, layer, x)
-            s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
-        draws[i] = x
-    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+        draws[i], state = normal_from(state, stream)
+    set_state(stream, state)
 
 
 @compiled
-def _in_a_layer(word: np.uint64) -> tuple[int, float]:
-    """The low byte picks a layer; the top 53 bits, signed, place a point across it."""
-    layer = int(word & _LAYER)
-    return layer, float(np.int64(word) >> np.int64(11)) * float(_SCALE[layer])
+def _point(bits: np.uint64) -> tuple[np.uint64, float]:
+    """The low byte picks the layer; the top 53 bits, signed, place the point across it."""
+    layer = bits & _LAYER
+    return layer, float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
 
 
 @compiled_apart
-def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
+def _normal_at_the_edge(stream: Stream, layer: np.uint64, x: float) -> float:
     """Finish the few draws that fall outside the inner rectangle of their layer."""
     while True:
         if layer == 0:
@@ -174,11 +187,11 @@ def _normal_at_the_edge(stream: Stream, layer: int, x: float) -> float:
                 beyond = -math.log(1.0 - uniform(stream)) / _TAIL
                 if -2.0 * math.log(1.0 - uniform(stream)) > beyond * beyond:
                     return math.copysign(_TAIL + beyond, x)
-        low, high = _DENSITY[layer], _DENSITY[layer + 1]
+        low, high = _DENSITY[layer], _DENSITY[layer + _1]
         if low + uniform(stream) * (high - low) < math.exp(-0.5 * x * x):
             return x
-        layer, x = _in_a_layer(next_word(stream))
-        if abs(x) < _EDGE[layer + 1]:
+        layer, x = _point(next_word(stream))
+        if abs(x) < _EDGE[layer + _1]:
             return x
 
 

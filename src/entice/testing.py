@@ -14,6 +14,7 @@ from entice.checks import a_number, a_seed, a_whole_number
 from entice.engine.user_code import compile_user_function, ensure_own_draws_only
 from entice.errors import EnticeError, InputError
 from entice.policies import Policy
+from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import POLICY, new_stream
 from entice.world.drift import Drift
 
@@ -117,6 +118,8 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
         arm = _call(told, select, t, pulls, means, memory, rules.params, stream)
         if isinstance(arm, bool) or not isinstance(arm, int):
             raise CheckFailed(f"{told} must return a whole number, not {arm!r}")
+        if arm == PLAYERS_CHOICE:
+            arm = int(means.argmax())
         if not 0 <= arm < arms:
             raise CheckFailed(
                 f"{policy.label} selected arm {arm} in round {t}, of arms 0 to {arms - 1}"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from entice.engine.jit import compiled, compiled_apart
 from entice.principal.ledger import Ledger, clear, is_consistent
-from entice.principal.step import NO_SUCH_ARM, offer, settle
+from entice.principal.step import offer, settle
 from entice.rng import POLICY, REWARD, Stream, start
 
 Floats = npt.NDArray[np.float64]
@@ -85,6 +85,7 @@ def replicate(
     Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
     """
     ledger, memory, policy_stream, reward_stream = workspace
+    arms = ledger.pulls.shape[0]
     for row in range(metrics.shape[0]):
         replication = first + row
         start(policy_stream, seed, replication, POLICY)
@@ -96,13 +97,15 @@ def replicate(
         total_drift = 0.0
         t = 1
         for c in range(checkpoints.shape[0]):
-            while t <= checkpoints[c]:
+            until = checkpoints[c]
+            while t <= until:
                 if t % STOP_EVERY == 1 and stop[0] != 0:
                     return STOPPED, replication, t, 0
                 arm, greedy, payment = offer(
                     select, t, ledger, memory, policy_params, policy_stream, each_arm_once
                 )
-                if greedy == NO_SUCH_ARM:
+                # Asked again, so that the compiler knows from here on: no index is negative.
+                if arm < 0 or arm >= arms:
                     return BAD_ARM, replication, t, arm
                 reward = sample(arm, arm_params, reward_stream)
                 bend = 0.0

@@ -6,7 +6,7 @@ from entice.checks import set_number
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.ledger import argmax, leads
+from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import Stream, below, uniform
 
 
@@ -33,7 +33,7 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
         return f"EpsilonGreedy(c={self.c:g})"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, params=(self.c,), memory=1)
+        return Rules(select, params=(self.c,))
 
 
 @compiled
@@ -44,8 +44,4 @@ def select(
     arms = pulls.shape[0]
     if uniform(rng) < min(1.0, params[0] * arms / t):
         return below(rng, arms)
-    best = int(memory[0])  # the best arm of last time mostly still is
-    if not leads(means, best):
-        best = argmax(means)
-        memory[0] = best
-    return best
+    return PLAYERS_CHOICE

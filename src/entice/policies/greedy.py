@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from entice.engine.jit import compiled
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.ledger import argmax
+from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import Stream
 
 
@@ -28,5 +28,5 @@ class Greedy(PolicySpec, frozen=True, tag="greedy"):
 def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
 ) -> int:
-    """Choose the best average."""
-    return argmax(means)
+    """Leave the choice to the player."""
+    return PLAYERS_CHOICE

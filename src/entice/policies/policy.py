@@ -41,16 +41,15 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 
 
 @compiled
-def keep_inverse_roots(memory: Floats, pulls: Counts, more: int) -> None:
-    """Keep 1/sqrt(n_i + more) in memory[:K] without taking roots that are known already.
+def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, more: int) -> None:
+    """Keep 1/sqrt(n_i + more) in `roots` without taking roots that are known already.
 
-    memory[K:2K] holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet).
-    Counts are compared rather than tracked through `update`, so that a caller may pass counts
-    that include pulls in flight.
+    `taken` holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet). Counts
+    are compared rather than tracked through `update`: a caller may have rated any arms since the
+    last call, in any order, and may pass counts that include pulls in flight.
     """
-    arms = pulls.shape[0]
-    known = memory[arms : 2 * arms].view(np.int64)
-    for i in range(arms):
+    known = taken.view(np.int64)
+    for i in range(pulls.shape[0]):
         if known[i] != pulls[i] + 1:
             known[i] = pulls[i] + 1
-            memory[i] = 1.0 / math.sqrt(pulls[i] + more)
+            roots[i] = 1.0 / math.sqrt(pulls[i] + more)

@@ -8,7 +8,7 @@ from typing import Literal
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
-from entice.rng import Stream, normal
+from entice.rng import Stream, normal_from, set_state, state_of
 
 Scale = Literal["variance", "std"]
 
@@ -54,11 +54,16 @@ def select_by_variance(
 ) -> int:
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
-    keep_inverse_roots(memory, pulls, 1)
-    sample = memory[2 * arms : 3 * arms]
+    roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms :]
+    keep_inverse_roots(roots, taken, pulls, 1)
+    top = -math.inf
+    state = state_of(rng)
     for i in range(arms):
-        sample[i] = means[i] + memory[i] * normal(rng)
-    return position_of_maximum(sample)
+        z, state = normal_from(state, rng)
+        sample[i] = means[i] + roots[i] * z
+        top = max(top, sample[i])
+    set_state(rng, state)
+    return position_of(top, sample)
 
 
 @compiled
@@ -66,21 +71,23 @@ def select_by_std(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
 ) -> int:
     """Choose by samples whose standard deviation, not variance, is 1/(n_i + 1)."""
+    top = -math.inf
+    state = state_of(rng)
     for i in range(pulls.shape[0]):
-        memory[i] = means[i] + normal(rng) / (pulls[i] + 1.0)
-    return position_of_maximum(memory)
+        z, state = normal_from(state, rng)
+        memory[i] = means[i] + z / (pulls[i] + 1.0)
+        top = max(top, memory[i])
+    set_state(rng, state)
+    return position_of(top, memory)
 
 
 @compiled
-def position_of_maximum(sample: Floats) -> int:
-    """Find the highest sample: its value first, then where it is.
+def position_of(top: float, sample: Floats) -> int:
+    """Find the highest sample, whose value is known.
 
     Samples change their order every round. A search in one pass has to guess at each arm whether
     it leads, and mostly waits for having guessed wrong.
     """
-    top = -math.inf
-    for i in range(sample.shape[0]):
-        top = max(top, sample[i])
     for i in range(sample.shape[0]):
         if sample[i] == top:
             return i

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from entice.engine.jit import compiled
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
 from entice.rng import Stream
+
+SPAN = 31
+"""Rounds beyond the first of those for which log t is taken at their ends only."""
 
 
 class UCB(PolicySpec, frozen=True, tag="ucb"):
@@ -22,7 +27,7 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
         return "UCB"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, memory=2 * arms + 1)
+        return Rules(select, memory=4 + 2 * arms)
 
 
 @compiled
@@ -30,23 +35,48 @@ def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
 ) -> int:
     """Choose by the upper confidence bound (line 2 of Algorithm 2)."""
-    arms = pulls.shape[0]
     if t == 1:  # log 1 = 0: every bound is an average, and an unrated arm's has no value
         return first_unrated(pulls)
-    keep_inverse_roots(memory, pulls, 0)  # 1/sqrt(0) = inf puts unrated arms first
-    growth = math.sqrt(2.0 * math.log(t))
-    # The search starts from the arm that led last time: it mostly leads again, which makes the
-    # branches predictable.
-    last = int(memory[2 * arms])
-    best = last
-    top = means[last] + growth * memory[last]
-    for i in range(arms):
-        bound = means[i] + growth * memory[i]
-        if bound >= top and i != best and (bound > top or i < best):
-            best = i
-            top = bound
-    if best != last:
-        memory[2 * arms] = best
+    arms = pulls.shape[0]
+    span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
+    keep_inverse_roots(roots, taken, pulls, 0)  # 1/sqrt(0) = inf puts unrated arms first
+    last = int(memory[0])
+    # The arm of last time mostly leads again. That can mostly be told without log t, from its
+    # value at both ends of a span of rounds: bounds, rounding included, grow with it.
+    if t > span[2] or t < span[2] - SPAN:
+        span[0], span[1], span[2] = growth(t), growth(t + SPAN), t + SPAN
+    if leads(last, means, roots, span[0], span[1]):
+        return last
+    best = highest_bound(means, roots, growth(t))
+    memory[0] = best
+    return best
+
+
+@compiled
+def growth(t: int) -> float:
+    """The factor of 1/sqrt(n_i) in every bound of round t."""
+    return math.sqrt(2.0 * math.log(t))
+
+
+@compiled
+def leads(arm: int, means: Floats, roots: Floats, low: float, high: float) -> bool:
+    """Tell whether an arm's lowest bound is above all others' highest."""
+    at = np.uint64(arm)
+    bound = means[at] + low * roots[at]
+    for i in range(np.uint64(means.shape[0])):
+        if means[i] + high * roots[i] >= bound and i != at:
+            return False
+    return True
+
+
+@compiled
+def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
+    """Find the arm with the highest bound, ties to the lowest index."""
+    best, top = 0, means[0] + factor * roots[0]
+    for i in range(1, means.shape[0]):
+        bound = means[i] + factor * roots[i]
+        if bound > top:
+            best, top = i, bound
     return best
 
 

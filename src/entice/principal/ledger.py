@@ -51,9 +51,11 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
     The greedy arm changes only if the rated arm overtakes it, or if it is that arm and falls
     behind. `rival` tells most rounds apart from these at once, without a search.
     """
-    ledger.pulls[arm] += 1
-    ledger.sums[arm] += feedback
-    mean = ledger.sums[arm] / ledger.pulls[arm]
+    pulls = ledger.pulls[arm] + 1
+    total = ledger.sums[arm] + feedback
+    mean = total / pulls
+    ledger.pulls[arm] = pulls
+    ledger.sums[arm] = total
     ledger.means[arm] = mean
     greedy = ledger.greedy[0]
     if arm == greedy:
@@ -101,17 +103,3 @@ def argmax(values: npt.NDArray[np.float64]) -> int:
         if values[i] > values[best]:
             best = i
     return best
-
-
-@compiled
-def leads(values: npt.NDArray[np.float64], arm: int) -> bool:
-    """Tell whether `arm` is the argmax: the cheap question when the answer is mostly yes.
-
-    Its branches are predictable, so the processor goes on to the next round while the last
-    round's average is still being divided.
-    """
-    top = values[arm]
-    for i in range(values.shape[0]):
-        if values[i] >= top and i != arm and (values[i] > top or i < arm):
-            return False
-    return True

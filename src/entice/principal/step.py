@@ -20,6 +20,12 @@ from entice.rng import Stream
 NO_SUCH_ARM = -1
 """Stands for the greedy arm in an offer whose arm does not exist: the policy is at fault."""
 
+PLAYERS_CHOICE = -(2**63)
+"""What a policy may select instead of an arm: the one that the player would choose anyway.
+
+That arm is known; a policy that asks for it by this name need not search the averages for it.
+"""
+
 
 @compiled
 def offer(
@@ -33,14 +39,16 @@ def offer(
 ) -> tuple[int, int, float]:
     """Decide round t: the principal's arm I, the player's own choice G, and the payment."""
     arms = ledger.pulls.shape[0]
-    if each_arm_once and t <= arms:
+    if t <= (arms if each_arm_once else 0):
         return t - 1, t - 1, 0.0
     # Line 2: the principal selects I.
     arm = select(t, ledger.pulls, ledger.means, memory, params, stream)
+    greedy = ledger.greedy[0]
+    if arm == PLAYERS_CHOICE:
+        return greedy, greedy, 0.0
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0
     # Line 3: the player would choose G; when I ties for the best, G is I.
-    greedy = ledger.greedy[0]
     payment = gap(ledger.means, greedy, arm)
     # Lines 4 to 8: pay the gap, or nothing.
     if payment > 0.0:

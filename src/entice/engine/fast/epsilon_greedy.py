@@ -26,7 +26,7 @@ import numpy.typing as npt
 from entice.engine.fast.bridge import leap
 from entice.engine.jit import inner, inner_apart, unfolded
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth
-from entice.rng import Stream, as_uniform, fill_normals, start, step
+from entice.rng import Stream, advance, as_uniform, fill_normals, set_state, start, state_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -191,7 +191,7 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
     The first `cold` rounds try one arm after the other.
     """
     stream, rounds, tried = scratch.plan, scratch.rounds, scratch.arms
-    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    state = state_of(stream)
     arms = float(scratch.means.shape[0])
     bound, scale, spread = 1.0, 0.0, arms / rate
     for i in range(rounds.shape[0]):
@@ -207,7 +207,7 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
                 scale = -1.0 / math.log1p(-bound)
                 spread = bound / rate * arms
             if scale > 0.0:
-                word, s0, s1, s2, s3 = step(s0, s1, s2, s3)
+                word, state = advance(state)
                 skipped = -math.log(1.0 - as_uniform(word)) * scale
                 if not (skipped < horizon - t):  # also nan, from 0 · ∞ when ε underflows
                     rounds[i] = horizon + 1
@@ -216,11 +216,11 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
             t += 1
             # One draw decides whether the candidate is kept, with probability ε_t / bound, and
             # which arm it tries: it is spread over K · bound / ε_t, of which K are arms.
-            word, s0, s1, s2, s3 = step(s0, s1, s2, s3)
+            word, state = advance(state)
             pick = as_uniform(word) * max(spread * t, arms)
         rounds[i] = t
         tried[i] = int(pick)
-    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+    set_state(stream, state)
 
 
 @inner
