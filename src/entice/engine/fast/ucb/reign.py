@@ -116,7 +116,7 @@ def _unpaid(scratch: Scratch, ceiling: Ceiling, mean: float, std: float, t: int,
             break
         noise = scratch.noise[np.uint64(used)]
         used += 1
-        length, ahead = 1, total + mean + std * noise
+        length, ahead = 1, total + (mean + std * noise)
         if above > far:
             rise = height - 0.5 * growth / math.sqrt(pulls) + ceiling.slope * pulls / (t * growth)
             reach = _reach(above, max(rise, rival) - mean, std)
@@ -165,8 +165,8 @@ def _jump(
     floor = _floor(rival, height, growth, pulls)
     above = total - floor
     if above <= 0.0:  # a ceiling for so many rounds is too high already
-        return 1, total + mean + std * noise
-    ahead = total + mean * length + std * math.sqrt(length) * noise
+        return 1, total + (mean + std * noise)
+    ahead = total + (mean * length + std * math.sqrt(length) * noise)
     floor_ahead = _floor(rival, height, growth, pulls + length)
     above_ahead = ahead - floor_ahead
     stream, variance = scratch.bridge_stream, std * std * length
