@@ -17,10 +17,10 @@ class Line:
     """A policy of a peer."""
 
     policy: str
-    runs: str
-    """Its rule and its parameters."""
+    rule: str
+    """As the peer calls it, with its parameters."""
     twin: Twin | None
-    """None where the peer has nothing of the kind; `runs` says what it has."""
+    """None where the peer has nothing of the kind; `rule` says what it has."""
     reason: str = ""
     """Why its regret differs from the twin's, as its source has it."""
 
@@ -68,6 +68,8 @@ PEERS = {
         "thompson": Line(
             THOMPSON, "LinTS(alpha=1, l2_lambda=1) on a constant: N(S/(n+1), 1/(n+1))",
             twins.THOMPSON_PRIOR_OPENED,
+            "fitting copies the generator with each arm's model, so that in a round the samples of "
+            "all arms come from the same normal draw",
         ),
         "thompson_beta": Line(
             f"{THOMPSON}, Beta", "ThompsonSampling, rewards above 1/2 count as successes",

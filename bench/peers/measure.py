@@ -42,7 +42,8 @@ def one_by_one(new: Callable[[int], tuple[Choose, Learn]], opening: int = 0) -> 
 
     def run(seed: int, rounds: int) -> float:
         choose, learn = new(seed)
-        noise = np.random.default_rng(seed).standard_normal(rounds).tolist()
+        # A library may well seed the same generator: the rewards must not repeat its draws.
+        noise = np.random.default_rng([seed, 1]).standard_normal(rounds).tolist()
         regret = 0.0
         for t in range(rounds):
             arm = t if t < opening else choose()
