@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench figures lock clean
+.PHONY: help setup demo reproduce test lint bench bench-peers figures lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
@@ -15,6 +15,7 @@ help:
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      speed, as ratios against NumPy and C++ in the same run"
+	@echo "make bench-peers  the same bandit in other libraries, each in an environment of its own; needs the network"
 	@echo "make figures    the pictures of the README, anew"
 	@echo "make setup      the environment alone, in $(VENV)"
 	@echo "make lock       choose the newest dependencies and lock them with hashes"
@@ -56,6 +57,9 @@ bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
 	$(BIN)/python bench/speed.py --quick
 
+bench-peers: $(READY)
+	$(BIN)/python bench/peers.py
+
 figures: $(READY)
 	$(BIN)/entice reproduce --seed 7 --out reproduction
 	cp reproduction/fig3.png docs/fig3.png
@@ -67,5 +71,15 @@ lock:
 	  --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
 	@rm -rf $(VENV)-lock
 
+lock-peers:
+	@$(PYTHON) -m venv --clear $(VENV)-lock
+	@$(VENV)-lock/bin/pip install --quiet uv
+	@for peer in bench/peers/*.in; do \
+	  echo "$$peer"; \
+	  $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-header --no-annotate --no-emit-index-url "$$peer" -o "$${peer%.in}.txt" || exit 1; \
+	done
+	@rm -rf $(VENV)-lock
+
 clean:
-	rm -rf $(VENV) $(VENV)-lock demo reproduction .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
