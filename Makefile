@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench bench-peers figures lock lock-peers clean
+.PHONY: help setup demo reproduce test lint bench exactness bench-peers figures lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
 	@echo "make test       the environment, then everything that CI runs"
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff and mypy alone"
-	@echo "make bench      speed, as ratios against NumPy and C++ in the same run"
+	@echo "make bench      speed, as ratios against NumPy and C++ in the same run; start-up; docs/scaling.png (a quarter of an hour)"
+	@echo "make exactness  fast paths against the kernel, with 100,000 replications a case (half an hour)"
 	@echo "make bench-peers  the same bandit in other libraries, each in an environment of its own; needs the network"
 	@echo "make figures    the pictures of the README, anew"
 	@echo "make setup      the environment alone, in $(VENV)"
@@ -55,7 +56,12 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
-	$(BIN)/python bench/speed.py --quick
+	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/scaling.py
+
+exactness: $(READY)
+	$(BIN)/python tests/exactness.py
 
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py

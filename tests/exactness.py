@@ -117,7 +117,7 @@ def by_kernel(case: Case, seed: int, replications: int) -> Sample:
     return sample(case.study(seed, "generic"), replications)
 
 
-def tests_of(one: Sample, other: Sample) -> list[tuple[float, str]]:
+def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
     """All tests of one case: p-value and name."""
     columns = [
         (f"{METRICS[j]} at checkpoint {c}", one[0][:, c, j], other[0][:, c, j])
@@ -144,7 +144,7 @@ def compare(cases: Iterable[Case], replications: int, seed: int) -> list[Finding
         fast = case.study(seed + 2 * i, "auto")
         assert fast.fast_path(case.policy) is not None
         kernel = by_kernel(case, seed + 2 * i + 1, replications)
-        tests = tests_of(sample(fast, replications), kernel)
+        tests = p_values(sample(fast, replications), kernel)
         found += [Finding(p, what, case) for p, what in tests]
     assert not any(np.isnan(f.p) for f in found)
     return sorted(found, key=lambda f: f.p)

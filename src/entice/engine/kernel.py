@@ -120,20 +120,36 @@ def replicate(
                 settle(update, ledger, memory, policy_params, arm, payment, feedback)
                 observe(trace, t, arm, greedy, payment, bend, feedback)
                 t += 1
-            regret = 0.0
-            for i in range(truth.gaps.shape[0]):
-                regret += truth.gaps[i] * ledger.pulls[i]
-            metrics[row, c, 0] = regret
-            metrics[row, c, 1] = compensation
-            metrics[row, c, 2] = compensated
-            metrics[row, c, 3] = total_drift
-            error = abs(ledger.means[truth.best] - truth.best_mean)
-            metrics[row, c, 4] = error / truth.error_unit
+            write_metrics(
+                metrics[row, c], truth, ledger.pulls, ledger.means, compensation, compensated,
+                total_drift,
+            )  # fmt: skip
         for i in range(ledger.pulls.shape[0]):
             pulls[row, i] = ledger.pulls[i]
         if not is_consistent(ledger, prior, t - 1):
             return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
+
+
+@compiled
+def write_metrics(
+    metrics: Floats,
+    truth: Truth,
+    pulls: Counts,
+    means: Floats,
+    compensation: float,
+    compensated: float,
+    total_drift: float,
+) -> None:
+    """Write down how a replication stands at a checkpoint, in the order of `METRICS`."""
+    regret = 0.0
+    for i in range(truth.gaps.shape[0]):
+        regret += truth.gaps[i] * pulls[i]
+    metrics[0] = regret
+    metrics[1] = compensation
+    metrics[2] = compensated
+    metrics[3] = total_drift
+    metrics[4] = abs(means[truth.best] - truth.best_mean) / truth.error_unit
 
 
 @compiled

@@ -121,6 +121,7 @@ def replicate(
         _plan(scratch, rate, cold, 0, horizon)
         leader, rival = 0, prior
         planned, drawn = 0, _DRAWS
+        regret = 0.0
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
@@ -137,7 +138,10 @@ def replicate(
                 drawn += 1
                 explored = scratch.rounds[np.uint64(planned)]
                 if t + 1 < explored:
-                    t += _exploit(scratch, leader, rival, min(explored - 1, last) - t, noise)
+                    rounds = min(explored - 1, last) - t
+                    rounds = _exploit(scratch, leader, rival, rounds, noise)
+                    regret += truth.gaps[leader] * rounds
+                    t += rounds
                     if not np.isfinite(means[leader]):
                         return NOT_FINITE, replication, t, leader
                     if means[leader] <= rival:
@@ -145,6 +149,7 @@ def replicate(
                     continue
                 t += 1
                 arm = scratch.arms[np.uint64(planned)]
+                regret += truth.gaps[arm]
                 feedback = _reward(accounts, arm, noise)
                 payment = means[np.uint64(leader)] - means[np.uint64(arm)]
                 if payment > 0.0 and t > cold:
@@ -163,7 +168,7 @@ def replicate(
                     _plan(scratch, rate, cold, t, horizon)
                     planned = 0
             error = abs(means[truth.best] - truth.best_mean)
-            metrics[row, c, 0] = _regret(truth.gaps, accounts)
+            metrics[row, c, 0] = regret
             metrics[row, c, 1] = compensation
             metrics[row, c, 2] = compensated
             metrics[row, c, 3] = total_drift
@@ -326,18 +331,3 @@ def _top_two(values: Floats, begin: int, end: int) -> tuple[int, float, float]:
             else:
                 second = value
     return place, best, second
-
-
-@inner
-def _regret(gaps: Floats, accounts: Floats) -> float:
-    """Σ Δ_i n_i, in four sums side by side, which the processor adds at once."""
-    a = b = c = d = 0.0
-    whole = gaps.shape[0] // 4 * 4
-    for i in range(0, whole, 4):
-        a += gaps[i] * accounts[i, COUNT]
-        b += gaps[i + 1] * accounts[i + 1, COUNT]
-        c += gaps[i + 2] * accounts[i + 2, COUNT]
-        d += gaps[i + 3] * accounts[i + 3, COUNT]
-    for i in range(whole, gaps.shape[0]):
-        a += gaps[i] * accounts[i, COUNT]
-    return (a + b) + (c + d)

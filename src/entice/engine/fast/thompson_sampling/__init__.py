@@ -44,7 +44,6 @@ import numpy as np
 from entice.engine.fast.thompson_sampling.leaps import ride
 from entice.engine.fast.thompson_sampling.rounds import draw_all, search
 from entice.engine.fast.thompson_sampling.state import (
-    Account,
     Counts,
     Floats,
     Scratch,
@@ -52,9 +51,8 @@ from entice.engine.fast.thompson_sampling.state import (
     make_scratch,
     pull_each,
 )
-from entice.engine.jit import inner, inner_apart, unfolded
-from entice.engine.kernel import DONE, NOT_FINITE, STOP_EVERY, STOPPED, Truth
-from entice.principal.ledger import Ledger
+from entice.engine.jit import inner_apart, unfolded
+from entice.engine.kernel import DONE, NOT_FINITE, STOP_EVERY, STOPPED, Truth, write_metrics
 
 __all__ = ["make_scratch", "replicate"]
 
@@ -108,7 +106,10 @@ def replicate(
                     )
                 if fault >= 0:
                     return NOT_FINITE, replication, t, fault
-            report(truth, ledger, account, row, c, metrics)
+            write_metrics(
+                metrics[row, c], truth, ledger.pulls, ledger.means, account.compensation[0],
+                account.compensated[0], account.total_drift[0],
+            )  # fmt: skip
         for i in range(arms):
             pulls[row, i] = ledger.pulls[i]
     return DONE, 0, 0, 0
@@ -128,27 +129,14 @@ def play(
 
     Returns the next round and the arm whose feedback was not finite, or −1.
     """
-    t, fault = ride(drift, params, drift_params, arm_params, t, last, scratch)
-    if t > last or fault >= 0:
-        return t, fault
-    arms = scratch.spreads.shape[0]
-    if arms <= _FEW_ARMS:
-        last = min(last, t + _EXPLORE - 1)
+    arms, retry = scratch.spreads.shape[0], scratch.retry
+    few = arms <= _FEW_ARMS
+    if t >= retry[0]:
+        t, fault = ride(drift, params, drift_params, arm_params, t, last, scratch)
+        if t > last or fault >= 0:
+            return t, fault
+        retry[0] = t + (_EXPLORE if few else max(_EXPLORE, arms, min(t // 8, STOP_EVERY)))
+    last = min(last, retry[0] - 1)
+    if few:
         return draw_all(drift, params, drift_params, arm_params, t, last, scratch)
-    last = min(last, t + max(_EXPLORE, arms, min(t // 8, STOP_EVERY)) - 1)
     return search(drift, params, drift_params, arm_params, t, last, scratch)
-
-
-@inner
-def report(
-    truth: Truth, ledger: Ledger, account: Account, row: int, c: int, metrics: Floats
-) -> None:
-    """Fill the row of one checkpoint, as `kernel.replicate` does."""
-    regret = 0.0
-    for i in range(truth.gaps.shape[0]):
-        regret += truth.gaps[i] * ledger.pulls[i]
-    metrics[row, c, 0] = regret
-    metrics[row, c, 1] = account.compensation[0]
-    metrics[row, c, 2] = account.compensated[0]
-    metrics[row, c, 3] = account.total_drift[0]
-    metrics[row, c, 4] = abs(ledger.means[truth.best] - truth.best_mean) / truth.error_unit

@@ -14,7 +14,7 @@ from entice.engine.fast.thompson_sampling.line import (
     set_hazards,
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard, normal_above
-from entice.engine.fast.thompson_sampling.state import Floats, Scratch, pull, spread
+from entice.engine.fast.thompson_sampling.state import NOBODY, Floats, Scratch, pull, spread
 from entice.engine.jit import inner, inner_apart
 from entice.principal.ledger import find_greedy
 from entice.rng import normal
@@ -58,7 +58,11 @@ def ride(
         return t, -1
     mean, std = arm_params[0][leader], arm_params[1][leader]
     calmness = 1.0 / max(_CALM * std, 1e-150)
-    watch = set_watch(scratch, leader, std, Watch(0.0, 2.5, 0.1, math.nan))
+    if scratch.watched[0] == leader:
+        watch = Watch(scratch.watch[0], scratch.watch[1], scratch.watch[2], scratch.watch[3])
+    else:
+        watch = set_watch(scratch, leader, std, Watch(0.0, 2.5, 0.1, math.nan))
+    scratch.watched[0] = NOBODY
     place = exponential(scratch.stream)  # how far away the next point on the line is
     lapsed = False  # the watch has to be set anew
     while t <= last:
@@ -95,6 +99,9 @@ def ride(
             watch = Watch(floor, tail, dips, rivals)
             lapsed = lapsed or rivals > 2.0 * _UNBALANCED * dips
         lapsed = lapsed or ledger.greedy[0] != leader or not floor > ledger.rival[0]
+    if not lapsed:
+        scratch.watched[0] = leader
+        scratch.watch[0], scratch.watch[1], scratch.watch[2], scratch.watch[3] = watch
     return t, -1
 
 

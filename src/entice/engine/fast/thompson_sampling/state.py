@@ -20,6 +20,9 @@ Counts = npt.NDArray[np.int64]
 THOMPSON = 16
 """Purpose: all that a replication draws here, rewards included."""
 
+NOBODY = -1
+"""Stands for the leader when nobody is watched."""
+
 FAN = 16
 """How many hazards a block adds up, and how many blocks a group does."""
 
@@ -48,6 +51,12 @@ class Scratch(NamedTuple):
     """Sums of `FAN` blocks each."""
     level: Floats
     """One element: a."""
+    watched: Counts
+    """One element: the leader for whom `watch` holds, or `NOBODY`."""
+    watch: Floats
+    """What `leaps.ride` knew when it came to a checkpoint, so as to go on from there."""
+    retry: Counts
+    """One element: the round from which leaping is tried again."""
     stream: Stream
 
 
@@ -63,6 +72,9 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
         np.zeros(groups * FAN),
         np.zeros(groups),
         np.zeros(1),
+        np.zeros(1, np.int64),
+        np.zeros(4),
+        np.zeros(1, np.int64),
         np.zeros(4, dtype=np.uint64),
     )
 
@@ -74,6 +86,8 @@ def begin(params: tuple[bool], prior: float, seed: int, replication: int, scratc
     clear(scratch.ledger, prior)
     scratch.spreads[:] = spread(params, 0)
     scratch.level[0] = math.nan
+    scratch.watched[0] = NOBODY
+    scratch.retry[0] = 0
     scratch.account.compensation[0] = 0.0
     scratch.account.compensated[0] = 0
     scratch.account.total_drift[0] = 0.0

@@ -39,7 +39,7 @@ from entice.engine.fast.ucb.scratch import (
 )
 from entice.engine.fast.ucb.simd import WIDTH
 from entice.engine.jit import inner, unfolded
-from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth
+from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth, write_metrics
 from entice.rng import fill_normals, start
 
 __all__ = ["make_scratch", "replicate"]
@@ -187,11 +187,5 @@ def _rate_each_arm(
 @inner
 def _report(scratch: Scratch, truth: Truth, metrics: Floats) -> None:
     """Write down a checkpoint."""
-    regret = 0.0
-    for i in range(truth.gaps.shape[0]):
-        regret += truth.gaps[i] * scratch.pulls[i]
-    metrics[0] = regret
-    metrics[1] = scratch.tally[0]
-    metrics[2] = scratch.tally[1]
-    metrics[3] = scratch.tally[2]
-    metrics[4] = abs(scratch.means[truth.best] - truth.best_mean) / truth.error_unit
+    tally = scratch.tally
+    write_metrics(metrics, truth, scratch.pulls, scratch.means, tally[0], tally[1], tally[2])
