@@ -51,7 +51,7 @@ from entice.engine.fast.thompson_sampling.state import (
     make_scratch,
     pull_each,
 )
-from entice.engine.jit import inner_apart, unfolded
+from entice.engine.jit import unfolded
 from entice.engine.kernel import DONE, NOT_FINITE, STOP_EVERY, STOPPED, Truth, write_metrics
 
 __all__ = ["make_scratch", "replicate"]
@@ -115,7 +115,7 @@ def replicate(
     return DONE, 0, 0, 0
 
 
-@inner_apart
+@unfolded
 def play(
     drift: Callable[..., float],
     params: tuple[bool],
