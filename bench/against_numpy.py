@@ -54,8 +54,8 @@ def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped
     """A copy of the built-in UCB: known roots are kept, and log t is seldom taken."""
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
-    keep_inverse_roots(roots, taken, pulls, 0)
     last = int(memory[0])
+    keep_inverse_roots(roots, taken, pulls, last, 0)
     if t > span[2] or t < span[2] - 31:
         span[0], span[1], span[2] = growth(t), growth(t + 31), t + 31
     if leads(last, means, roots, span[0], span[1]):

@@ -385,7 +385,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     console = Console()
-    console.width = max(console.width, 120)  # the table is as wide as that
+    console.width = max(console.width, 136)  # the table is as wide as that
     with console.status("Getting ready") as status:
         table, doubts, text = bench(options.quick, console, status.update)
     console.print(table)

@@ -15,6 +15,8 @@ from entice.engine.jit import compiled
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+_MANY = 32  # below, vectors of counts wait longer for the last one written than they save
+
 
 @compiled
 def no_update(
@@ -41,15 +43,29 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 
 
 @compiled
-def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, more: int) -> None:
+def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, more: int) -> None:
     """Keep 1/sqrt(n_i + more) in `roots` without taking roots that are known already.
 
     `taken` holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet). Counts
     are compared rather than tracked through `update`: a caller may have rated any arms since the
-    last call, in any order, and may pass counts that include pulls in flight.
+    last call, in any order, and may pass counts that include pulls in flight. `last` is a guess at
+    the arm whose count has changed. If it is right, many arms are passed over at once.
     """
-    known = taken.view(np.int64)
-    for i in range(pulls.shape[0]):
+    arms, known = pulls.shape[0], taken.view(np.int64)
+    if arms > _MANY:
+        _take(roots, known, pulls, last, more)
+        different = 0
+        for i in range(arms):
+            different |= known[i] ^ (pulls[i] + 1)
+        if different == 0:
+            return
+    for i in range(arms):
         if known[i] != pulls[i] + 1:
-            known[i] = pulls[i] + 1
-            roots[i] = 1.0 / math.sqrt(pulls[i] + more)
+            _take(roots, known, pulls, i, more)
+
+
+@compiled
+def _take(roots: Floats, known: Counts, pulls: Counts, arm: int, more: int) -> None:
+    at = np.uint64(arm)
+    known[at] = pulls[at] + 1
+    roots[at] = 1.0 / math.sqrt(pulls[at] + more)

@@ -44,7 +44,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
         if self.scale == "variance":
-            return Rules(select_by_variance, memory=3 * arms)
+            return Rules(select_by_variance, memory=3 * arms + 1)
         return Rules(select_by_std, memory=arms)
 
 
@@ -54,8 +54,8 @@ def select_by_variance(
 ) -> int:
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
-    roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms :]
-    keep_inverse_roots(roots, taken, pulls, 1)
+    roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
+    keep_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
     top = -math.inf
     state = state_of(rng)
     for i in range(arms):
@@ -63,7 +63,9 @@ def select_by_variance(
         sample[i] = means[i] + roots[i] * z
         top = max(top, sample[i])
     set_state(rng, state)
-    return position_of(top, sample)
+    best = position_of(top, sample)
+    memory[3 * arms] = best
+    return best
 
 
 @compiled

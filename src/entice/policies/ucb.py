@@ -39,8 +39,8 @@ def select(
         return first_unrated(pulls)
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
-    keep_inverse_roots(roots, taken, pulls, 0)  # 1/sqrt(0) = inf puts unrated arms first
     last = int(memory[0])
+    keep_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf puts unrated arms first
     # The arm of last time mostly leads again. That can mostly be told without log t, from its
     # value at both ends of a span of rounds: bounds, rounding included, grow with it.
     if t > span[2] or t < span[2] - SPAN:
