@@ -1,8 +1,8 @@
 """What a round costs as the work grows: with arms, with rounds, with threads. `make bench`.
 
-Draws docs/scaling.png: CPU nanoseconds per round against K at T = 20,000 and against T
-at K = 9, on one thread, and how much faster the whole study is on more threads (wall clock).
-The instance is that of `speed.py`.
+Draws docs/scaling.png: CPU nanoseconds per round against K at T = 20,000 (or 20 K, if that is more)
+and against T at K = 9, on one thread, and how much faster the whole study is on more threads (wall
+clock). The instance is that of `speed.py`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def against(what: Literal["arms", "horizon"], console: Console) -> Points:
     """Measure a round's cost against the number of arms, or of rounds."""
     points: Points = {}
     for size in ARMS if what == "arms" else HORIZONS:
-        arms, horizon = (size, max(20_000, 2 * size)) if what == "arms" else (9, size)
+        arms, horizon = (size, max(20_000, 20 * size)) if what == "arms" else (9, size)
         for name, policy in POLICIES.items():
             for engine, label in ENGINES.items():
                 spent = nanoseconds(policy, engine, arms, horizon)
@@ -118,7 +118,7 @@ def draw(by_arms: Points, by_rounds: Points, by_threads: Points) -> Figure:
             ax.plot(*zip(*line, strict=True), style, color=colours[name], markersize=3.5,
                     linewidth=1.4, label=f"{name}, {label}")  # fmt: skip
     for ax, title, unit in (
-        (axes[0], "More arms", "arms K, at T = 20,000"),
+        (axes[0], "More arms", "arms K, at T = 20,000 or 20 K"),
         (axes[1], "More rounds", "rounds T, at K = 9"),
     ):
         ax.set(xscale="log", yscale="log", title=title, xlabel=unit)

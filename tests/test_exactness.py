@@ -19,12 +19,12 @@ EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB(
 
 
 @pytest.mark.parametrize(
-    ("policies", "share"),
-    [(UCBS, 6), (EPSILONS, 23), (THOMPSONS, 13), (GREEDY, 7)],
+    ("policies", "cases"),
+    [(UCBS, 16), (EPSILONS, 20), (THOMPSONS, 20), (GREEDY, 16)],
     ids=["UCB", "ε-greedy", "Thompson sampling", "greedy"],
 )
-def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], share: int) -> None:
-    found = compare(grid(policies, share), replications=2_000, seed=100)
+def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], cases: int) -> None:
+    found = compare(grid(policies, cases), replications=2_000, seed=100)
     assert is_exact(found), found[:3]
 
 
@@ -33,6 +33,7 @@ BOLD = {
     "epsilon_greedy": (
         Change("epsilon_greedy", "_FEW = 2 ", "_FEW = 1 "),
         Change("epsilon_greedy", "_CLOSE = 2.0 ", "_CLOSE = 0.01 "),
+        Change("epsilon_greedy", "_SOON = 8.0 ", "_SOON = 0.0 "),
     ),
     "thompson_sampling": (
         Change("thompson_sampling.leaps", "_CALM = 3.5 ", "_CALM = 0.4 "),
@@ -48,7 +49,7 @@ BOLD = {
     ),
     # Few arms by the method for many.
     "thompson_search": (
-        Change("thompson_sampling", "_FEW_ARMS = 32 ", "_FEW_ARMS = 1 "),
+        Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
         Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 16 "),
     ),
 }

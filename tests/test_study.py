@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -407,3 +411,24 @@ def test_an_unknown_metric_is_told(result: entice.Result) -> None:
 
 def test_a_result_says_what_it_is(result: entice.Result) -> None:
     assert repr(result) == "<Result: 8 cells × 40 replications × 500 rounds, seed 7>"
+
+
+@pytest.mark.parametrize("engine", ["auto", "generic"])
+def test_ctrl_c_ends_a_run_in_the_middle_of_a_block(engine: str) -> None:
+    script = f"""
+import entice
+entice.simulate(
+    arms=entice.Gaussian([0.9, 0.8]), policies=[entice.EpsilonGreedy(c=1)], horizon=10**10,
+    drifts=[entice.LinearDrift(1e6)], replications=10**5, seed=1, checkpoints=1, engine={engine!r},
+    progress=lambda done, total: print(done, flush=True))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"  # compiled, and on its way
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert told.rstrip().endswith("KeyboardInterrupt")

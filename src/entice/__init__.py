@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from entice.errors import EnticeError, InputError, StudyError
     from entice.live import Offer, Principal
     from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
+    from entice.principal.step import PLAYERS_CHOICE
     from entice.specs import Study
     from entice.study.result import Result
     from entice.study.run import run, simulate
@@ -30,6 +31,7 @@ _HOMES = {
     **dict.fromkeys(
         ("UCB", "CustomPolicy", "EpsilonGreedy", "Greedy", "ThompsonSampling"), "entice.policies"
     ),
+    "PLAYERS_CHOICE": "entice.principal.step",
     "Study": "entice.specs",
     "Result": "entice.study.result",
     **dict.fromkeys(("run", "simulate"), "entice.study.run"),
@@ -54,6 +56,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "PLAYERS_CHOICE",
     "UCB",
     "Bernoulli",
     "Beta",

@@ -182,16 +182,16 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         count = min(self.checkpoints, self.horizon)
         return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count
 
-    def engines(self) -> dict[str, str]:
-        """Say for each policy, by its label, what runs it: ``"fast"`` or ``"generic"``.
+    def engines(self) -> tuple[str, ...]:
+        """Say what runs each policy: ``"fast"`` or ``"generic"``.
 
         >>> import entice
         >>> study = entice.Study(
         ...     arms=entice.Gaussian([0.9, 0.5]), policies=[entice.UCB()], horizon=100)
         >>> study.engines()
-        {'UCB': 'fast'}
+        ('fast',)
         """
-        return {p.label: "fast" if self.fast_path(p) else "generic" for p in self.policies}
+        return tuple("fast" if self.fast_path(p) else "generic" for p in self.policies)
 
     def fast_path(self, policy: Policy) -> FastPath | None:
         """Find the fast path by which a policy is run in this study, unless it is the kernel."""

@@ -19,7 +19,7 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         A Python function in the subset that Numba compiles, or ``"module:name"`` of one. It sees
         the round t = 1, 2, …, the counts and averages of all arms, the policy's own memory and
         parameters, and a stream for `entice.rng.uniform`, `normal` and `below`. Instead of an
-        arm it may return `entice.principal.step.PLAYERS_CHOICE`, the best average, unsearched.
+        arm it may return `entice.PLAYERS_CHOICE`: the best average, which need not be searched.
     update
         Optional `update(memory, params, arm, payment, feedback)`, called at each rating.
     params

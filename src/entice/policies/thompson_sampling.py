@@ -56,16 +56,22 @@ def select_by_variance(
     arms = pulls.shape[0]
     roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
     keep_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
-    top = -math.inf
-    state = state_of(rng)
-    for i in range(arms):
-        z, state = normal_from(state, rng)
-        sample[i] = means[i] + roots[i] * z
-        top = max(top, sample[i])
-    set_state(rng, state)
-    best = position_of(top, sample)
+    best = highest_sample(means, roots, sample, rng)
     memory[3 * arms] = best
     return best
+
+
+@compiled
+def highest_sample(means: Floats, spreads: Floats, sample: Floats, rng: Stream) -> int:
+    """Draw a sample for each arm and find the highest."""
+    top = -math.inf
+    state = state_of(rng)
+    for i in range(means.shape[0]):
+        z, state = normal_from(state, rng)
+        sample[i] = means[i] + spreads[i] * z
+        top = max(top, sample[i])
+    set_state(rng, state)
+    return position_of(top, sample)
 
 
 @compiled

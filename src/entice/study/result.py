@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,18 +38,18 @@ class Result:
         for each arm).
     curves : polars.DataFrame
         One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
-    engines : dict
-        What ran each policy: ``"fast"``, a path that skips rounds, or ``"generic"``, the kernel
-        that plays each. Their numbers differ as those of two seeds do.
+    engines : tuple
+        What ran each policy of the study: ``"fast"``, a path that skips rounds, or ``"generic"``,
+        the kernel that plays each. Their numbers differ as those of two seeds do.
     """
 
     def __init__(
-        self, study: Study, final: pl.DataFrame, curves: pl.DataFrame, engines: dict[str, str]
+        self, study: Study, final: pl.DataFrame, curves: pl.DataFrame, engines: Sequence[str]
     ) -> None:
         self.study = study
         self.final = final
         self.curves = curves
-        self.engines = engines
+        self.engines = tuple(engines)
 
     def __repr__(self) -> str:
         cells = len(self.study.policies) * len(self.study.drifts)
@@ -131,7 +132,7 @@ class Result:
             study,
             final=pl.read_parquet(folder / FINAL),
             curves=pl.read_parquet(folder / CURVES),
-            engines=about.get("engines", {}),
+            engines=about["engines"],
         )
 
     def _metadata(self) -> dict[str, str]:

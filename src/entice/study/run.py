@@ -161,18 +161,17 @@ class Run:
             while True:
                 # A few blocks ahead keep the threads busy; all at once would hold all cells'
                 # curves in memory.
-                for block in waiting:
+                while len(running) <= 2 * threads and (block := next(waiting, None)) is not None:
                     running.add(pool.submit(self._run, block, self._room(block.cell)))
-                    if len(running) > 2 * threads:
-                        break
                 if not running:
                     break
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                # Not for ever: some libraries keep a signal from interrupting a wait.
+                finished, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future.result())
                     report(self.done, total)
         finally:
-            self.stop[0] = 1  # on errors and Ctrl-C: threads come back within a checkpoint
+            self.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _room(self, cell: int) -> Any:

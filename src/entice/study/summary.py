@@ -36,4 +36,6 @@ def _quantiles(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     ranks = np.array(list(QUANTILES.values())) * (values.shape[0] - 1)
     below = np.floor(ranks).astype(np.int64)
     low, high = ranked[..., below], ranked[..., np.minimum(below + 1, values.shape[0] - 1)]
-    return np.moveaxis(low + (high - low) * (ranks - below), -1, 0)
+    found = low + (high - low) * (ranks - below)
+    found[np.isnan(ranked[..., -1])] = math.nan  # nan is sorted last; it has no rank
+    return np.moveaxis(found, -1, 0)

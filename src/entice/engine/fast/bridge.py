@@ -45,8 +45,11 @@ def leap(
     Returns
     -------
     tuple
-        How many steps were taken, and the lead after them. It is lost if it is not positive.
+        How many steps were taken, and the lead after them. It is lost if it is not positive. A lead
+        that is lost to begin with takes one step.
     """
+    if not lead > 0.0:
+        return 1, lead + slope + std * noise
     variance = std * std * steps
     end = lead + steps * slope + math.sqrt(variance) * noise
     if end <= 0.0 or touches(lead, end, variance, stream):

@@ -11,6 +11,9 @@ from entice.engine.fast import epsilon_greedy, thompson_sampling, ucb
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.world.arms import Arms, Gaussian
 
+_LEAST_STD = 1e-140
+"""Below, variances are too small for a floating-point number; above the inverse, too large."""
+
 
 class FastPath(NamedTuple):
     """One policy's way of not playing every round."""
@@ -31,7 +34,9 @@ def fast_path(policy: Policy, arms: Arms, projected: bool) -> FastPath | None:
     otherwise than the kernel), and feedback must not be projected. The drift may be any function:
     paid rounds are played one by one.
     """
-    if not isinstance(arms, Gaussian) or projected or np.min(arms.std) <= 0:
+    if not isinstance(arms, Gaussian) or projected:
+        return None
+    if np.min(arms.std) < _LEAST_STD or np.max(arms.std) > 1 / _LEAST_STD:
         return None
     if isinstance(policy, UCB):
         return FastPath(ucb.replicate, ucb.make_scratch)

@@ -37,6 +37,7 @@ NOISE, PLAN, BRIDGE = 16, 17, 18
 _DRAWS = 128  # normal draws made at a time
 _PLANNED = 64  # explorations planned at a time
 _FEW = 2  # so many greedy rounds are cheaper to walk than to leap
+_SOON = 8.0  # leads that are lost after so many rounds on average, too
 _CLOSE = 2.0  # leads of so many standard deviations, too: they would mostly be lost on the way
 _WORN = 0.9  # the bound on ε is renewed when ε has fallen to this share of it
 
@@ -132,6 +133,8 @@ def replicate(
             last = checkpoints[c]
             while t < last:
                 if drawn == _DRAWS:
+                    if stop[0] != 0:
+                        return STOPPED, replication, t + 1, 0
                     fill_normals(scratch.noise, scratch.draws)
                     drawn = 0
                 noise = scratch.draws[np.uint64(drawn)]
@@ -163,8 +166,6 @@ def replicate(
                 leader, rival = _explore(scratch, leader, rival, arm, feedback, bits)
                 planned += 1
                 if planned == _PLANNED:
-                    if stop[0] != 0:
-                        return STOPPED, replication, t, 0
                     _plan(scratch, rate, cold, t, horizon)
                     planned = 0
             error = abs(means[truth.best] - truth.best_mean)
@@ -236,8 +237,8 @@ def _exploit(scratch: Scratch, leader: int, rival: float, rounds: int, noise: fl
     count, total = account[at, COUNT], account[at, TOTAL]
     mean, std = account[at, MEAN], account[at, STD]
     lead = total - rival * count
-    if rounds <= _FEW or not (lead > _CLOSE * std and std > 0.0):
-        # Also an arm without ratings, and one without noise, for which ties are possible.
+    if rounds <= _FEW or not lead > max(_CLOSE * std, _SOON * (rival - mean)):
+        # Also an arm without ratings.
         rounds = 1
         count += 1.0
         total += mean + std * noise

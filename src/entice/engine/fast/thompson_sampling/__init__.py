@@ -63,7 +63,7 @@ AHEAD = 1 << 20
 """Rounds after which a run looks whether it is to stop, at the latest."""
 
 # What follows decides how fast it is, not what comes out.
-_FEW_ARMS = 32  # so many samples are drawn outright sooner than searched for
+_FEW_ARMS = 64  # so many samples are drawn outright sooner than searched for
 _EXPLORE = 64  # rounds that are played outright before it is tried again
 
 

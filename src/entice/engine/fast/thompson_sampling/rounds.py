@@ -14,8 +14,9 @@ from entice.engine.fast.thompson_sampling.line import (
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard
 from entice.engine.fast.thompson_sampling.state import Floats, Scratch, pull
-from entice.engine.jit import inner, inner_apart
-from entice.rng import Stream, fill_normals, normal
+from entice.engine.jit import inner_apart
+from entice.policies.thompson_sampling import highest_sample
+from entice.rng import normal
 
 
 @inner_apart
@@ -31,25 +32,11 @@ def draw_all(
     """Play rounds t to last by drawing every sample."""
     means, spreads, samples = scratch.ledger.means, scratch.spreads, scratch.samples
     while t <= last:
-        arm = draw_samples(means, spreads, samples, scratch.stream)
+        arm = highest_sample(means, spreads, samples, scratch.stream)
         if not pull(drift, params, drift_params, arm_params, t, arm, scratch):
             return t, arm
         t += 1
     return t, -1
-
-
-@inner
-def draw_samples(means: Floats, spreads: Floats, samples: Floats, stream: Stream) -> int:
-    """Draw every arm's sample; returns the arm of the highest."""
-    fill_normals(stream, samples)
-    top = -math.inf
-    for i in range(means.shape[0]):
-        samples[i] = means[i] + spreads[i] * samples[i]
-        top = max(top, samples[i])
-    arm = 0
-    while arm < means.shape[0] - 1 and samples[arm] != top:
-        arm += 1
-    return arm
 
 
 @inner_apart

@@ -17,7 +17,7 @@ from entice.rng import Stream, normal, start
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-THOMPSON = 16
+THOMPSON = 21
 """Purpose: all that a replication draws here, rewards included."""
 
 NOBODY = -1

@@ -44,7 +44,7 @@ from entice.rng import fill_normals, start
 
 __all__ = ["make_scratch", "replicate"]
 
-NOISE, BRIDGE = 16, 17
+NOISE, BRIDGE = 19, 20
 """Purposes of the streams: normal draws, and questions to bridges."""
 
 

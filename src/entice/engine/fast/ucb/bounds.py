@@ -18,6 +18,7 @@ import numpy as np
 from entice.engine.fast.ucb.scratch import Scratch
 from entice.engine.fast.ucb.simd import WIDTH, leader_and_rivals, leaders, rivals
 from entice.engine.jit import inner, inner_apart
+from entice.policies.ucb import growth
 
 _AHEAD = 8
 """A ceiling reaches t/8 rounds ahead: further on it would rise too far above the bounds of now."""
@@ -83,7 +84,7 @@ def growth_at(scratch: Scratch, t: int) -> float:
     """g_t = sqrt(2 log t)."""
     if t < scratch.growth.shape[0]:
         return float(scratch.growth[np.uint64(t)])
-    return math.sqrt(2.0 * math.log(t))
+    return growth(t)
 
 
 @inner

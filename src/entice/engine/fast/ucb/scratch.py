@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.fast.ucb.simd import WIDTH
-from entice.engine.jit import inner
+from entice.engine.jit import compiled_apart, inner
+from entice.policies.ucb import growth
 from entice.rng import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -101,8 +102,15 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
 @functools.lru_cache(maxsize=4)
 def _growth(length: int) -> Floats:
     """Make the table of g once for all threads and blocks, which only read it."""
-    rounds = np.maximum(np.arange(length), 1)  # there is no round 0
-    return np.sqrt(2.0 * np.log(rounds))
+    table = np.zeros(length)
+    _fill(table)
+    return table
+
+
+@compiled_apart
+def _fill(table: Floats) -> None:
+    for t in range(1, table.shape[0]):  # there is no round 0
+        table[t] = growth(t)
 
 
 def _padded(count: int) -> int:
