@@ -36,8 +36,8 @@ BOLD = {
         Change("epsilon_greedy", "_SOON = 8.0 ", "_SOON = 0.0 "),
     ),
     "thompson_sampling": (
-        Change("thompson_sampling.leaps", "_CALM = 3.5 ", "_CALM = 0.4 "),
-        Change("thompson_sampling.leaps", "_DEPTH = 0.75 ", "_DEPTH = 0.3 "),
+        Change("thompson_sampling.leaps", "_CALM = 3.5 ", "_CALM = 0.1 "),
+        Change("thompson_sampling.leaps", "_DEPTH = 0.75 ", "_DEPTH = 0.1 "),
         Change("thompson_sampling.leaps", "_BUSY = 0.45 ", "_BUSY = 2.5 "),
         Change("thompson_sampling.leaps", "_SLACK = 0.75 ", "_SLACK = 0.1 "),
         Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 8 "),
@@ -83,6 +83,7 @@ def test_how_far_a_path_leaps_changes_no_distribution(setting: str) -> None:
     assert is_exact(found), found[:3]
 
 
+_FOUND = "if sample > top:\n            top = sample\n            best = arm"
 FAULTS = {
     "a bridge's touch is ignored": (
         "epsilon_greedy",
@@ -135,8 +136,8 @@ FAULTS = {
     ),
     "a second sample above the level is forgotten": (
         "thompson_search",
-        Change("thompson_sampling.line", "if sample > top:\n            top",
-               "if top < level:\n            top"),
+        Change("thompson_sampling.line", _FOUND,
+               _FOUND.replace("sample > top", "top < level")),
     ),
 }  # fmt: skip
 
