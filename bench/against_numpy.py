@@ -1,9 +1,10 @@
-"""How much faster the compiled kernel is than the same study in NumPy: `make bench`.
+"""How much faster the generic kernel is than the same study in NumPy: `make bench`.
 
 K = 9 (the paper's means), T = 20,000, linear drift 0.5, compensation and drift accounted for, one
 thread, CPU time, the fastest of several runs, everything in one process. "plain" is NumPy as one
 would write it, over 1,000 replications at once; "tuned" is what a determined person gets out of
-it. The last rows hold a user's policy and drift, plain Python functions, against the built-in pair.
+it. (Fast paths are in `speed.py`.) The last rows hold a user's policy and drift, plain Python
+functions, against the built-in pair.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def nanoseconds(work: Callable[[], Any], replications: int, repeats: int) -> flo
 def entice_time(policy: Policy, drift: Drift) -> float:
     study = entice.Study(
         arms=entice.Gaussian(MEANS.tolist()), policies=[policy], drifts=[drift],
-        horizon=HORIZON, seed=7, checkpoints=1,
+        horizon=HORIZON, seed=7, checkpoints=1, engine="generic",
     )  # fmt: skip
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64))
     room = cell.room_for(200)
@@ -99,9 +100,9 @@ def main() -> None:
         "policy",
         "NumPy, plain",
         "NumPy, tuned",
-        "Entice",
-        "plain / Entice",
-        "tuned / Entice",
+        "kernel",
+        "plain / kernel",
+        "tuned / kernel",
     ):
         table.add_column(column, justify="left" if column == "policy" else "right")
     drift = entice.LinearDrift(SLOPE)

@@ -84,7 +84,7 @@ class Cell:
     def work(self) -> int:
         """How many rounds × arms of the kernel one replication amounts to, roughly."""
         rounds = self._study.horizon * self.arms
-        return rounds if self._fast is None else -(-rounds // 10)
+        return rounds if self._fast is None else -(-rounds // self._fast.speedup)
 
     def room_for(self, replications: int) -> tuple[Floats, Counts]:
         """Make the arrays that so many replications fill: metrics, and pulls per arm."""
