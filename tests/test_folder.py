@@ -48,7 +48,7 @@ def assert_same(one: entice.Result, other: entice.Result) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: Any) -> None:
-    monkeypatch.setattr("entice.study.blocks._WORK_PER_BLOCK", 1350)
+    monkeypatch.setattr("entice.study.blocks._WORK_PER_BLOCK", 4500)
 
 
 @pytest.fixture
