@@ -52,7 +52,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py bench
+	$(BIN)/mypy --strict tests/naive.py tests/exactness.py tests/faults.py bench
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 import entice
 from entice.engine.kernel import METRICS
@@ -121,7 +121,7 @@ def by_kernel(case: Case, seed: int, replications: int) -> Sample:
 
 def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
     """All tests of one case: p-value and name."""
-    columns = [
+    columns: list[tuple[str, Any, Any]] = [
         (f"{METRICS[j]} at checkpoint {c}", one[0][:, c, j], other[0][:, c, j])
         for c in range(one[0].shape[1])
         for j in range(len(METRICS))

@@ -59,17 +59,18 @@ class _Finder(MetaPathFinder):
 def changed(*changes: Change) -> Iterator[None]:
     """Let studies run on fast paths with these changes."""
     kept = {name: module for name, module in sys.modules.items() if name.startswith(FAST)}
-    honest, finder = entice.specs.fast_path, _Finder(changes)
+    specs: Any = entice.specs  # where studies look the choice up
+    honest, finder = specs.fast_path, _Finder(changes)
     _forget()
     sys.meta_path.insert(0, finder)
     try:
         choice = importlib.import_module(f"{FAST}.choice")
         touched = {f"{FAST}.{change.module}" for change in changes}
         assert touched <= sys.modules.keys(), touched - sys.modules.keys()
-        entice.specs.fast_path = choice.fast_path
+        specs.fast_path = choice.fast_path
         yield
     finally:
-        entice.specs.fast_path = honest
+        specs.fast_path = honest
         sys.meta_path.remove(finder)
         _forget()
         sys.modules.update(kept)
