@@ -14,12 +14,12 @@ help:
 	@echo "make test       the environment, then everything that CI runs"
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff and mypy alone"
-	@echo "make bench      speed, as ratios against NumPy and C++ in the same run; start-up; docs/scaling.png (a quarter of an hour)"
-	@echo "make exactness  fast paths against the kernel, with 100,000 replications a case (half an hour)"
-	@echo "make bench-peers  the same bandit in other libraries, each in an environment of its own; needs the network"
+	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
+	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
+	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make figures    the pictures of the README, anew"
 	@echo "make setup      the environment alone, in $(VENV)"
-	@echo "make lock       choose the newest dependencies and lock them with hashes"
+	@echo "make lock, make lock-peers  choose the newest dependencies and lock them with hashes"
 	@echo "make clean      remove what the others made"
 
 setup: $(READY)

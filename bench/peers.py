@@ -191,7 +191,7 @@ class Ours:
         drift = entice.NoDrift()
         study = entice.Study(
             arms=entice.Gaussian(MEANS), policies=[twin.policy], drifts=[drift],
-            horizon=HORIZON, seed=SEED, checkpoints=1, cold_start=twin.cold_start,
+            horizon=HORIZON, seed=SEED, checkpoints=1, cold_start=twin.cold_start, engine="generic",
         )  # fmt: skip
         cell = Cell(study, twin.policy, drift, stop=np.zeros(1, dtype=np.int64))
         metrics, pulls = cell.room_for(turn)

@@ -2,8 +2,9 @@
 
 Wall clock of whole processes, the least of a few, on an otherwise idle machine: `entice --help`;
 a study of the paper's instance with 200 replications, import included, with its machine code in
-the cache; the same on an empty cache, for all three policies. And the most memory that a long
-study takes, whatever its horizon.
+the cache; the same on an empty cache, for all three policies. The most memory that a long study
+takes, whatever its horizon. And what curves of 200 checkpoints cost in CPU time, on one thread: in
+the inner loop, and in a whole call with 1,000 replications.
 """
 
 from __future__ import annotations
@@ -32,6 +33,34 @@ entice.simulate(
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 HELP = "import sys; sys.argv = ['entice', '--help']; from entice.cli import main; main()"
+
+
+CURVES = """
+import time, numpy as np, entice
+from entice.study.cell import Cell
+
+def least(work):
+    times = []
+    for _ in range(9):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+for policy in (entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling()):
+    loops, calls = [], []
+    for checkpoints in (1, 200):
+        study = entice.Study(
+            arms=entice.Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]), policies=[policy],
+            drifts=[entice.LinearDrift(0.5)], horizon=20_000, replications=1_000, seed=7,
+            checkpoints=checkpoints)
+        cell = Cell(study, policy, study.drifts[0], stop=np.zeros(1, dtype=np.int64))
+        room = cell.room_for(1_000)
+        loops.append(least(lambda: cell.run(0, *room)))
+        calls.append(least(lambda: entice.run(study, threads=1, progress=False)))
+    loop, call = loops[1] / loops[0] - 1, calls[1] / calls[0] - 1
+    print(f"{policy.label} +{loop:.0%} (whole call +{call:.0%})")
+"""
 
 
 def seconds(script: str, cache: str, times: int = 3) -> float:
@@ -67,6 +96,8 @@ def main() -> None:
         for horizon in (10_000, 10_000_000):
             peak = float(run(LONG.format(horizon=horizon), cache))
             console.print(f"64 replications of {horizon:,} rounds: at most {peak:.0f} MB")
+        told = run(CURVES, cache).split("\n")
+        console.print(f"200 checkpoints instead of one: {', '.join(filter(None, told))}")
 
 
 if __name__ == "__main__":

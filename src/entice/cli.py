@@ -115,12 +115,15 @@ def run(
     try:
         result = run_in_folder(spec, out, threads=threads)
     except KeyboardInterrupt:
-        kept = f"What was finished is kept in {out}: " if out.exists() else ""
-        told = f"\nInterrupted. {kept}run the same command to go on."
+        told = "\nInterrupted."
+        if out.exists():
+            told += f" What was finished is kept in {out}: run the same command to go on."
         Console(stderr=True).print(escape(told), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console = Console(highlight=False)
     console.print(summary_table(result))
+    engines = zip(result.study.policies, result.engines, strict=True)
+    console.print("Engines: " + escape(", ".join(f"{p.label} {engine}" for p, engine in engines)))
     console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
 
 

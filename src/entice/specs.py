@@ -50,7 +50,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Of all random numbers; a study that is run without one draws it and records it.
     checkpoints
         The rounds after which metrics are written down: how many, evenly spaced, or a list.
-        The last round is always one.
+        The last round is always one. On a fast path other checkpoints give other numbers, from
+        the same distribution.
     cold_start
         ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
         arm displays `prior` and is paid for like any other.
@@ -61,7 +62,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         in the paper's experiments.
     engine
         ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
-        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells.
+        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells; there
+        all cells see the same rewards, round by round, so that their differences are more precise.
 
     >>> import entice
     >>> study = entice.Study(
@@ -114,7 +116,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         self._set_feedback_range()
         if self.engine not in get_args(Engine):
             rule = 'must be "auto" or "generic"'
-            raise InputError("Study: engine", rule, given=self.engine)
+            todo = '"auto" takes a fast path wherever there is one.'
+            raise InputError("Study: engine", rule, given=self.engine, todo=todo)
 
     @classmethod
     def from_toml(cls, text: str) -> Study:
