@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import polars as pl
 import pytest
@@ -225,6 +226,21 @@ def test_an_index_beyond_the_memory_stops_the_study() -> None:
 
     with pytest.raises(entice.StudyError, match=r"out of bounds. Are memory, memory_per_arm"):
         simulate(policies=[entice.CustomPolicy(forgetful)])
+
+
+@numba.njit
+def writes_far(memory):  # type: ignore[no-untyped-def]
+    memory[3] = 7.0
+
+
+def trusting(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    writes_far(memory)
+    return 0
+
+
+def test_bounds_are_checked_in_helpers_that_the_user_has_compiled() -> None:
+    with pytest.raises(entice.StudyError, match=r"out of bounds. Are memory, memory_per_arm"):
+        simulate(policies=[entice.CustomPolicy(trusting, memory=1)])
 
 
 def test_a_policy_that_rewrites_averages_stops_the_study() -> None:

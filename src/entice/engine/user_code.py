@@ -11,17 +11,18 @@ import numba
 import numpy as np
 
 from entice.engine.fingerprint import names_used
-from entice.engine.jit import OPTIONS
+from entice.engine.jit import OPTIONS, is_compiled
 from entice.errors import InputError
 from entice.functions import plain_python, reference
 
 
 def compile_user_function(function: Callable[..., Any], *, makes_arrays: bool) -> Any:
-    """Compile a user's function and the plain Python functions that it calls.
+    """Compile a user's function and the user's functions that it calls.
 
     Array bounds are checked, unlike in the package's own code: a forgotten `memory` must be an
-    error, not a wrong number. `makes_arrays` is for functions that allocate, which costs them
-    inlining and reference counts.
+    error, not a wrong number. Helpers that the user has compiled already are compiled anew for
+    it. `makes_arrays` is for functions that allocate, which costs them inlining and reference
+    counts.
     """
     options = OPTIONS | {"boundscheck": True, "_nrt": makes_arrays, "forceinline": not makes_arrays}
     return _compile(plain_python(function), options, {})
@@ -52,9 +53,8 @@ def _compile(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> An
 def _with_compiled_helpers(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
     """Copy a function into globals where the plain functions that it calls are compiled ones."""
     namespace = dict(function.__globals__)
-    for name in names_used(function.__code__):
-        if isinstance(namespace.get(name), types.FunctionType):
-            namespace[name] = _compile(namespace[name], options, done) or namespace[name]
+    for name in names_used(function.__code__) & namespace.keys():
+        namespace[name] = _helper(namespace.get(name), options, done)
     cells = tuple(map(types.CellType, _closure_contents(function, options, done)))
     copy = types.FunctionType(
         function.__code__, namespace, function.__name__, function.__defaults__, cells
@@ -65,7 +65,13 @@ def _with_compiled_helpers(function: Any, options: dict[str, Any], done: dict[An
 
 def _closure_contents(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> list[Any]:
     contents = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [
-        (_compile(c, options, done) or c) if isinstance(c, types.FunctionType) else c
-        for c in contents
-    ]
+    return [_helper(content, options, done) for content in contents]
+
+
+def _helper(thing: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
+    """Compile what a function refers to if it is a user's function; leave all else as it is."""
+    if is_compiled(thing) and not thing.__module__.startswith("entice."):
+        thing = thing.py_func
+    if isinstance(thing, types.FunctionType):
+        return _compile(thing, options, done) or thing
+    return thing
