@@ -18,6 +18,7 @@ from exactness import p_values, sample
 from scipy import special, stats
 
 import entice
+from entice.engine.apart import apart
 from entice.engine.fast import bridge, epsilon_greedy
 from entice.engine.fast.thompson_sampling import normal_tails
 from entice.rng import new_stream, normal, start
@@ -312,3 +313,21 @@ def test_the_engine_is_part_of_the_spec_and_of_its_key() -> None:
     assert entice.Study.from_toml(generic.to_toml()) == generic
     with pytest.raises(entice.InputError, match='engine must be "auto" or "generic"; got'):
         study(entice.UCB(), engine="warp")
+
+
+# Cache lines
+
+
+def test_small_arrays_are_moved_to_cache_lines_of_their_own_unchanged() -> None:
+    given = epsilon_greedy.make_scratch(arms=300, horizon=10)
+    moved = apart(given)
+    assert type(moved) is type(given)
+    for before, after in zip(given, moved, strict=True):
+        assert numba.typeof(after) == numba.typeof(before)
+        assert after.tobytes() == before.tobytes()
+    small = [array for array in moved if array.nbytes <= 4096]
+    assert len(small) > 3
+    for array in small:
+        assert array.ctypes.data % 64 == 0
+        end, room = array.ctypes.data + array.nbytes, array.base
+        assert -(-end // 64) * 64 <= room.ctypes.data + room.nbytes  # the last line is all its own

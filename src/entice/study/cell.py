@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine import kernel
+from entice.engine.apart import apart
 from entice.engine.specialize import ready
 from entice.errors import InputError, StudyError
 from entice.functions import ensure_found
@@ -134,13 +135,15 @@ class Cell:
         beginning = study.cold_start == "each_arm_once", study.prior
         which = study.seed, first, self._rounds
         if fast is not None:
-            scratch = fast.make_scratch(self.arms, study.horizon)
+            scratch = apart(fast.make_scratch(self.arms, study.horizon))
             return *world, *beginning, *which, scratch, self._stop, metrics, pulls
-        workspace = kernel.Workspace(
-            new_ledger(self.arms, study.prior),
-            np.zeros(self._rules.memory),
-            np.zeros(4, dtype=np.uint64),
-            np.zeros(4, dtype=np.uint64),
+        workspace = apart(
+            kernel.Workspace(
+                new_ledger(self.arms, study.prior),
+                np.zeros(self._rules.memory),
+                np.zeros(4, dtype=np.uint64),
+                np.zeros(4, dtype=np.uint64),
+            )
         )
         limits = study.feedback_limits
         return *world, *beginning, *limits, *which, workspace, self._stop, trace, metrics, pulls

@@ -86,15 +86,15 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
         rest_slopes=np.zeros((SEATS, blocks)),
         known=np.zeros((SEATS, blocks), np.int64),
         tops=np.zeros((SEATS, blocks), np.int64),
-        greedy=_apart(1).view(np.int64),
-        rival=_apart(1),
-        tally=_apart(3),
-        turn=_apart(5).view(np.int64),
-        ceiling=_apart(2),
+        greedy=np.zeros((SEATS, 1), np.int64),
+        rival=np.zeros((SEATS, 1)),
+        tally=np.zeros((SEATS, 3)),
+        turn=np.full((SEATS, 5), NOBODY, np.int64),
+        ceiling=np.zeros((SEATS, 2)),
         noise=np.zeros((SEATS, BATCH)),
-        used=_apart(1).view(np.int64),
-        noise_stream=_apart(4).view(np.uint64),
-        bridge_stream=_apart(4).view(np.uint64),
+        used=np.zeros((SEATS, 1), np.int64),
+        noise_stream=np.zeros((SEATS, 4), np.uint64),
+        bridge_stream=np.zeros((SEATS, 4), np.uint64),
         growth=_growth(min(horizon + 2, _TABLE)),
     )
 
@@ -125,13 +125,6 @@ def _aligned(count: int, value: float) -> Floats:
     rows = room[skipped : skipped + size].view(np.float64).reshape(SEATS, count)
     rows[:] = value
     return rows
-
-
-def _apart(count: int) -> Floats:
-    """Make rows that no other thread's small arrays share a cache line with."""
-    margin = 8  # a line of 64 bytes on either side
-    room = np.zeros(SEATS * count + 2 * margin)
-    return room[margin:-margin].reshape(SEATS, count)
 
 
 @inner
