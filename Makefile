@@ -17,7 +17,7 @@ help:
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
-	@echo "make figures    the pictures of the README, anew"
+	@echo "make figures    the pictures of the README and of docs/, anew; 3 minutes"
 	@echo "make setup      the environment alone, in $(VENV)"
 	@echo "make lock, make lock-peers  choose the newest dependencies and lock them with hashes"
 	@echo "make clean      remove what the others made"
@@ -52,7 +52,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/exactness.py tests/faults.py bench
+	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/exactness.py tests/faults.py bench docs/theory_figures.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -69,6 +69,9 @@ bench-peers: $(READY)
 figures: $(READY)
 	$(BIN)/entice reproduce --seed 7 --out reproduction
 	cp reproduction/fig3.png docs/fig3.png
+	$(BIN)/python docs/theory_figures.py
+	$(BIN)/entice growth --seed 7 --out growth
+	cp growth/growth.png docs/growth.png
 
 lock:
 	@$(PYTHON) -m venv --clear $(VENV)-lock
@@ -88,4 +91,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction growth .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,34 @@
-"""Compiled kernels of the tests are kept beside pytest's own cache, apart from the user's."""
+"""Where kernels of the tests are kept, and a command line to call without a new process."""
 
 import os
+import sys
 from pathlib import Path
 
+import pytest
+from command_line import Entice, Ran
+
+# Beside pytest's own cache, apart from the user's.
 os.environ.setdefault(
     "ENTICE_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels")
 )
+
+
+@pytest.fixture
+def run_entice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Entice:
+    """Call the command line in an empty folder, as its script does."""
+    from entice import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["entice", *arguments])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        shown = capsys.readouterr()
+        assert isinstance(left.value.code, int)
+        return Ran(left.value.code, shown.out, shown.err)
+
+    return call

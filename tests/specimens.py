@@ -41,6 +41,7 @@ CLASSES: dict[str, dict[str, Any]] = {
         "none": entice.NoDrift,
         "linear": entice.LinearDrift,
         "saturating": entice.SaturatingDrift,
+        "step": entice.StepDrift,
         "custom": entice.CustomDrift,
     },
 }
@@ -112,7 +113,8 @@ DRIFTS = [
     entice.NoDrift(),
     entice.LinearDrift(1.1),
     entice.SaturatingDrift(l=1.1, cap=0.2),
-    entice.CustomDrift(halved),
+    entice.StepDrift(0.3),
+    entice.CustomDrift(halved, lipschitz=0.5),
     entice.CustomDrift(scaled, params=[0.5], name="half\nas much"),
 ]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import polars as pl
 import pytest
+from command_line import Entice, Ran, assert_told, plain
 from typer.testing import CliRunner
 
 import entice
@@ -57,49 +57,16 @@ def policy_of(function: str) -> str:
     return f"{SETTINGS}{GAUSSIAN}[[policies]]\n{policy}"
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Entice = Callable[..., Ran]
-
-
-def plain(text: str) -> str:
-    """Take colours, boxes and line breaks out of what a terminal shows."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    return " ".join(re.sub("[│─╭╮╰╯]", " ", text).split())
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a folder to work in, with a study and a module of functions."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "small.toml").write_text(STUDY)
     (tmp_path / "cli_functions.py").write_text(MODULE)
     yield tmp_path
     for name in ("cli_functions", "cli_broken"):
         sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def run_entice(
-    at: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Entice:
-    """Call the command line as its script does, without a new process."""
-
-    def call(*arguments: str) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["entice", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        shown = capsys.readouterr()
-        assert isinstance(left.value.code, int)
-        return Ran(left.value.code, shown.out, shown.err)
-
-    return call
 
 
 @pytest.fixture
@@ -116,20 +83,12 @@ def contents(place: Path) -> dict[str, tuple[bytes, int]]:
     return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in place.iterdir()}
 
 
-def assert_told(ran: Ran, *expected: str) -> None:
-    """A failure is one sentence on standard error, and nothing else."""
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "Traceback" not in ran.err
-    told = plain(ran.err)
-    assert told.startswith("Error: ")
-    assert [part for part in expected if part not in told] == [], told
-
-
 # --- Help -------------------------------------------------------------------------------------
 
 HELP = {
-    "": ("reproduce", "run", "--version", "reward drift"),
+    "": ("reproduce", "run", "bounds", "growth", "--version", "reward drift"),
+    "bounds": ("--out", "--threads", "as proved", "vacuous", "95 %", "bounds.csv", "regret.png"),
+    "growth": ("--replications", "--seed", "--out", "--threads", "log T", "growth.csv"),
     "run": (
         "--out", "--threads", "TOML", "same command", "not run again",
         "final.parquet", "curves.parquet", "as_run.toml",

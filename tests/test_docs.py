@@ -17,7 +17,7 @@ import entice
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["entice", *(m.name for m in pkgutil.walk_packages(entice.__path__, "entice."))]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/speed.md", "docs/peers.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/speed.md", "docs/peers.md", "docs/theory.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

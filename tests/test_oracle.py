@@ -39,6 +39,7 @@ DRIFTS: dict[str, Callable[[float], Pair]] = {
     "saturating": lambda l: Pair(
         entice.SaturatingDrift(l, cap=0.3), lambda x, t, arm: min(l * x, 0.3)
     ),
+    "step": lambda l: Pair(entice.StepDrift(l), lambda x, t, arm: l if x > 0.0 else 0.0),
     "time-varying": lambda l: Pair(
         entice.CustomDrift(_growing, params=[l]),
         lambda x, t, arm: l * x * (1.0 + arm) * t / (t + 100.0),

@@ -210,7 +210,14 @@ ANY_DRIFT = st.one_of(
     st.just(entice.NoDrift()),
     st.builds(entice.LinearDrift, st.floats(0, 1e6)),
     st.builds(entice.SaturatingDrift, l=st.floats(0, 1e6), cap=st.floats(0, 1e6)),
-    st.builds(entice.CustomDrift, st.just(halved), params=PARAMS, name=NAMES),
+    st.builds(entice.StepDrift, st.floats(0, 1e6)),
+    st.builds(
+        entice.CustomDrift,
+        st.just(halved),
+        params=PARAMS,
+        name=NAMES,
+        lipschitz=st.none() | st.floats(0, 1e6),
+    ),
 )
 
 

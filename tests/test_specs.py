@@ -275,7 +275,7 @@ def test_the_policy_of_another_type_is_told_by_its_position() -> None:
 def test_drifts_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
     message = complaint(lambda: study(drifts=given))
     assert "drifts[0]" in message
-    assert "NoDrift, LinearDrift, SaturatingDrift, CustomDrift" in message
+    assert "NoDrift, LinearDrift, SaturatingDrift, StepDrift, CustomDrift" in message
 
 
 @pytest.mark.parametrize("given", [None, [0.9, 0.1], entice.Gaussian, "gaussian"], ids=repr)

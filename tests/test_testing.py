@@ -232,6 +232,18 @@ def test_built_in_drifts_keep_to_assumption_1(drift: Any) -> None:
     assert check_drift(drift, lipschitz=1.1) is None
 
 
+def test_a_drift_is_held_to_what_it_says_of_itself() -> None:
+    assert check_drift(entice.StepDrift(0.3)) is None  # it says that it is not Lipschitz
+    with pytest.raises(CheckFailed, match=r"fading\(2\) has slope 2 > 1"):
+        check_drift(entice.CustomDrift(fading, params=[2.0], lipschitz=1.0))
+
+
+@pytest.mark.parametrize("given", [-1, math.inf, "1"])
+def test_a_lipschitz_constant_is_a_finite_number(given: Any) -> None:
+    with pytest.raises(entice.InputError, match="CustomDrift: lipschitz must"):
+        entice.CustomDrift(fading, params=[2.0], lipschitz=given)
+
+
 def fading(payment, t, arm, params):
     return params[0] * payment / math.sqrt(t) / (1 + arm)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from entice import rng, testing
+    from entice import rng, testing, theory
     from entice.errors import EnticeError, InputError, StudyError
     from entice.live import Offer, Principal
     from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from entice.study.run import run, simulate
     from entice.study.trace import trace
     from entice.world.arms import Bernoulli, Beta, Empirical, Gaussian
-    from entice.world.drift import CustomDrift, LinearDrift, NoDrift, SaturatingDrift
+    from entice.world.drift import (
+        CustomDrift,
+        LinearDrift,
+        NoDrift,
+        SaturatingDrift,
+        StepDrift,
+    )
 
 # Names are looked up when first used, so that `entice --help` need not wait for the compiler.
-_MODULES = ("rng", "testing")
+_MODULES = ("rng", "testing", "theory")
 _HOMES = {
     **dict.fromkeys(("EnticeError", "InputError", "StudyError"), "entice.errors"),
     **dict.fromkeys(("Offer", "Principal"), "entice.live"),
@@ -38,7 +44,8 @@ _HOMES = {
     "trace": "entice.study.trace",
     **dict.fromkeys(("Bernoulli", "Beta", "Empirical", "Gaussian"), "entice.world.arms"),
     **dict.fromkeys(
-        ("CustomDrift", "LinearDrift", "NoDrift", "SaturatingDrift"), "entice.world.drift"
+        ("CustomDrift", "LinearDrift", "NoDrift", "SaturatingDrift", "StepDrift"),
+        "entice.world.drift",
     ),
 }
 
@@ -74,6 +81,7 @@ __all__ = [
     "Principal",
     "Result",
     "SaturatingDrift",
+    "StepDrift",
     "Study",
     "StudyError",
     "ThompsonSampling",
@@ -81,5 +89,6 @@ __all__ = [
     "run",
     "simulate",
     "testing",
+    "theory",
     "trace",
 ]

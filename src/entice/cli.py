@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -112,19 +114,120 @@ def run(
     from entice.study.table import summary_table
 
     spec = Study.from_file(study)
-    try:
+    with _kept_if_interrupted(out):
         result = run_in_folder(spec, out, threads=threads)
+    console = Console(highlight=False)
+    console.print(summary_table(result))
+    engines = zip(result.study.policies, result.engines, strict=True)
+    console.print("Engines: " + escape(", ".join(f"{p.label} {engine}" for p, engine in engines)))
+    console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
+
+
+@app.command()
+def bounds(
+    study: Annotated[Path, typer.Argument(help="A study as TOML, as for `entice run`.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the result, which is run there or read from there, as by "
+            "`entice run`, and for bounds.csv and the figures. By default nothing is kept."
+        ),
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Set the theorems' bounds against a run of the study.
+
+    For each policy and drift: the bound as stated and, where that differs, as proved; whether it
+    applies (everything that it assumes holds), whether it is vacuous (beyond what any run could
+    reach), the measured mean, the value that 95 % of runs stay under, and the ratio of bound and
+    mean. Numbers beside the answers lead to the reasons below.
+
+    With --out, writes bounds.csv, and regret.png and compensation.png with the bounds drawn.
+    """
+    import polars as pl
+
+    from entice.specs import Study
+    from entice.study.folder import run_in_folder
+    from entice.study.run import run as run_study
+    from entice.theory import bounds as all_bounds
+    from entice.theory.terminal import show_bounds
+
+    spec = Study.from_file(study)
+    all_bounds(spec)  # what can't be computed is told before anything is run
+    if out is None:
+        result = run_study(spec, threads=threads)
+    else:
+        with _kept_if_interrupted(out):
+            result = run_in_folder(spec, out, threads=threads)
+    console, rows = Console(highlight=False), all_bounds(result)
+    show_bounds(rows, spec.horizon, console)
+    if out is not None:
+        told = rows.with_columns(pl.col("doubts", "emptiness").list.join("; "))
+        told.write_csv(out / "bounds.csv")
+        for metric in ("regret", "compensation"):
+            result.plot(metric, bounds=True).savefig(out / f"{metric}.png")
+        console.print(f"\nTable and figures: [bold]{escape(str(out))}[/]")
+
+
+@app.command()
+def growth(
+    study: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A study as TOML; its horizon is the last one. By default the paper's nine arms, "
+            "four policies, three linear drifts and a step, up to 10,000,000 rounds."
+        ),
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option(help="Independent runs of each cell, instead of the study's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for growth.csv, points.csv and growth.png.")
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Ask how regret and compensation grow with T: like log T, or like a power.
+
+    Runs the study at horizons from 1,000 on, two for each decade, and reports the exponent
+    d log R / d log T over the first and the last decade, and which of a + b log T and a T^p fits.
+    It falls towards 0 where growth is logarithmic, and is 1 where regret is linear.
+    """
+    import msgspec
+
+    from entice.specs import Study
+    from entice.study.folder import output_folder
+    from entice.theory.growth import growth as grow
+    from entice.theory.growth import paper_study
+    from entice.theory.terminal import show_growth
+
+    spec = paper_study() if study is None else Study.from_file(study)
+    changes = {"replications": replications, "seed": seed}
+    spec = msgspec.structs.replace(spec, **{k: v for k, v in changes.items() if v is not None})
+    spec = spec.with_seed()
+    console = Console(highlight=False)
+    with output_folder(out) if out is not None else contextlib.nullcontext():
+        found = grow(spec, threads=threads)
+        show_growth(found, console)
+        console.print(f"Seed {spec.seed}, {spec.replications:,} runs of each cell and horizon.")
+        if out is not None:
+            found.table.write_csv(out / "growth.csv")
+            found.points.write_csv(out / "points.csv")
+            found.plot().savefig(out / "growth.png")
+            console.print(f"Table and figure: [bold]{escape(str(out))}[/]")
+
+
+@contextlib.contextmanager
+def _kept_if_interrupted(out: Path) -> Iterator[None]:
+    """End a run by Ctrl-C with a word on how to go on."""
+    try:
+        yield
     except KeyboardInterrupt:
         told = "\nInterrupted."
         if out.exists():
             told += f" What was finished is kept in {out}: run the same command to go on."
         Console(stderr=True).print(escape(told), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    console = Console(highlight=False)
-    console.print(summary_table(result))
-    engines = zip(result.study.policies, result.engines, strict=True)
-    console.print("Engines: " + escape(", ".join(f"{p.label} {engine}" for p, engine in engines)))
-    console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
 
 
 def main() -> NoReturn:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from entice.engine.kernel import METRICS
 from entice.errors import InputError, did_you_mean
@@ -63,7 +65,7 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def plot_curves(result: Result, metric: str) -> Figure:
+def plot_curves(result: Result, metric: str, *, bounds: bool = False) -> Figure:
     """Draw a metric against the rounds: a panel for each drift, a line for each policy."""
     if metric not in METRICS:
         raise InputError("metric", "is unknown", given=metric, todo=did_you_mean(metric, METRICS))
@@ -85,8 +87,51 @@ def plot_curves(result: Result, metric: str) -> Figure:
             ax.set_visible(False)
         for row in axes:
             row[0].set_ylabel(TITLES[metric])
-        legend_above(figure, axes.flat[0], columns)
+        if bounds:
+            _add_bounds(list(axes.flat), result, metric)
+            _list_silent_bounds(figure, result, metric)
+        legend_above(figure, list(axes.flat), columns)
     return figure
+
+
+def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> None:
+    from entice.theory.figures import draw_bounds
+    from entice.theory.setting import Setting
+
+    drawn = False
+    for p, d, policy, drift in result.study.cells():
+        setting = Setting(result.study, policy, drift)
+        drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)])
+    if not drawn:
+        return
+    first = int(result.study.checkpoint_rounds()[0])
+    drawn_at = np.concatenate([np.asarray(line.get_xydata()) for ax in axes for line in ax.lines])
+    values = drawn_at[drawn_at[:, 0] >= first, 1]
+    values = values[values > 0]
+    for ax in axes:  # bounds lie far from the runs, and grow like log t: logarithmic axes
+        ax.set_yscale("log")
+        ax.set_ylim(values.min() / 2, values.max() * 2)
+        ax.set_xscale("log")
+        ax.set_xlim(first, result.study.horizon)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(
+                FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+            )
+            axis.set_minor_formatter(NullFormatter())
+
+
+def _list_silent_bounds(figure: Figure, result: Result, metric: str) -> None:
+    from entice.theory.figures import silent
+
+    found = silent(result.study, metric)
+    if found:
+        width = int(15 * figure.get_figwidth())
+        lines = [textwrap.fill(line, width, subsequent_indent="   ") for line in found]
+        figure.set_figheight(figure.get_figheight() + 0.17 * sum(1 + t.count("\n") for t in lines))
+        figure.supxlabel(
+            "Not drawn, since they say nothing here:\n" + "\n".join(lines),
+            fontsize=8, color=MUTED, x=0.01, ha="left", linespacing=1.4,
+        )  # fmt: skip
 
 
 def draw_curve(ax: Axes, curve: pl.DataFrame, label: str, colour: str) -> None:
@@ -106,14 +151,17 @@ def label_rounds(ax: Axes) -> None:
     ax.set_ylim(bottom=0)
 
 
-def legend_above(figure: Figure, ax: Axes, panels: int) -> None:
+def legend_above(figure: Figure, axes: Sequence[Axes], panels: int) -> None:
     """Put one legend for all panels above them, with the meaning of the bands."""
-    handles, labels = ax.get_legend_handles_labels()
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        entries = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) | entries
+    longest = max(map(len, entries))
     figure.legend(
-        handles,
-        labels,
+        entries.values(),
+        entries.keys(),
         loc="outside upper left",
-        ncols=max(2, 2 * panels),
+        ncols=max(1, min(2 * panels, int(12 * figure.get_figwidth() / (longest + 6)))),
         title="Line: median run.  Bands: half and nine tenths of all runs.",
         alignment="left",
         title_fontproperties={"size": 9},

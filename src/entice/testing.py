@@ -33,7 +33,7 @@ def check_drift(
     drift
         Any drift.
     lipschitz
-        The constant l that is claimed, if one is.
+        The constant l that is claimed; by default what the drift itself says, if it does.
     largest_payment
         Where the grid ends.
     arms
@@ -52,7 +52,9 @@ def check_drift(
     arms = _at_least_one("check_drift: arms", arms)
     if a_number("check_drift: largest_payment", largest_payment) <= 0:
         raise InputError("check_drift: largest_payment", "must be above 0", given=largest_payment)
-    if lipschitz is not None and a_number("check_drift: lipschitz", lipschitz) < 0:
+    if lipschitz is None:
+        lipschitz = drift.lipschitz
+    elif a_number("check_drift: lipschitz", lipschitz) < 0:
         raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
     bend = drift.bend()
     function = _checked(bend.function)

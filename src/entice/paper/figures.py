@@ -31,7 +31,7 @@ def over_time(result: Result, drift_index: int) -> Figure:
             draw_curve(ax, curve, name, COLOURS[p])
         ax.set_title(f"{TITLES[metric]}, $l$ = {COEFFICIENTS[drift_index]:g}")
         label_rounds(ax)
-    legend_above(figure, axes[0], panels=2)
+    legend_above(figure, list(axes), panels=2)
     return figure
 
 

@@ -92,11 +92,15 @@ class Result:
                 rows.append(row | {"policy_index": p, "drift_index": d})
         return pl.DataFrame(rows)
 
-    def plot(self, metric: str = "regret") -> Figure:
-        """Draw a metric against t: the median of each policy with its bands, a panel per drift."""
+    def plot(self, metric: str = "regret", *, bounds: bool = False) -> Figure:
+        """Draw a metric against t: the median of each policy with its bands, a panel per drift.
+
+        With `bounds`, those of `entice.theory` that say something of this study are drawn, on a
+        logarithmic scale; those that do not are listed below, with the reasons.
+        """
         from entice.plots import plot_curves
 
-        return plot_curves(self, metric)
+        return plot_curves(self, metric, bounds=bounds)
 
     def save(self, folder: str | Path) -> Path:
         """Write `final.parquet` and `curves.parquet`, spec and seed inside, into a folder."""

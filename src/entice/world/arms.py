@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,11 @@ class Sampler(NamedTuple):
 
 
 class ArmsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all kinds of arms."""
+    """Base of all kinds of arms.
+
+    `true_means()` are the expected rewards, `support()` is the lowest and the highest reward that
+    any arm may give.
+    """
 
 
 class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
@@ -56,6 +61,11 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
 
     def true_means(self) -> Floats:  # noqa: D102
         return np.array(self.means)
+
+    def support(self) -> tuple[float, float]:  # noqa: D102
+        if np.any(np.array(self.std) > 0):
+            return -math.inf, math.inf
+        return min(self.means), max(self.means)
 
     def sampler(self) -> Sampler:  # noqa: D102
         means = self.true_means()
@@ -87,6 +97,9 @@ class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
 
     def true_means(self) -> Floats:  # noqa: D102
         return np.array(self.means)
+
+    def support(self) -> tuple[float, float]:  # noqa: D102
+        return 0.0, 1.0
 
     def sampler(self) -> Sampler:  # noqa: D102
         return Sampler(_sample_bernoulli, (self.true_means(),))
@@ -120,6 +133,9 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
     def true_means(self) -> Floats:  # noqa: D102
         with np.errstate(over="ignore"):
             return np.asarray(1.0 / (1.0 + np.array(self.b) / np.array(self.a)))
+
+    def support(self) -> tuple[float, float]:  # noqa: D102
+        return 0.0, 1.0
 
     def sampler(self) -> Sampler:  # noqa: D102
         return Sampler(_sample_beta, (np.array(self.a), np.array(self.b)))
@@ -167,15 +183,20 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         msgspec.structs.force_setattr(self, "weights", tuple(rows))
 
     def true_means(self) -> Floats:  # noqa: D102
-        return np.asarray(self._probabilities() @ np.array(self.values))
+        return np.asarray(self.probabilities() @ np.array(self.values))
+
+    def support(self) -> tuple[float, float]:  # noqa: D102
+        possible = np.array(self.values)[self.probabilities().max(axis=0) > 0]
+        return float(possible.min()), float(possible.max())
 
     def sampler(self) -> Sampler:  # noqa: D102
-        cumulative = np.cumsum(self._probabilities(), axis=1)
+        cumulative = np.cumsum(self.probabilities(), axis=1)
         # Rounding may leave the last sum just below 1; a value without weight must stay impossible.
         cumulative[cumulative >= cumulative[:, -1:]] = 1.0
         return Sampler(_sample_empirical, (np.array(self.values), cumulative))
 
-    def _probabilities(self) -> Floats:
+    def probabilities(self) -> Floats:
+        """For each arm, the probability of each value."""
         weights = np.array(self.weights)
         weights = weights / weights.max(axis=1, keepdims=True)  # so that the sum can't overflow
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))

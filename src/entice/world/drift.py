@@ -1,10 +1,13 @@
 """Drift: how a payment bends the feedback. b = f_t(x), unknown to the principal.
 
 Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0 and Lipschitz with constant l.
+Each drift says what it knows of that as `lipschitz`: the constant, infinity if there is none, None
+if nobody has said.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +44,10 @@ class NoDrift(DriftSpec, frozen=True, tag="none"):
     def label(self) -> str:  # noqa: D102
         return "NoDrift"
 
+    @property
+    def lipschitz(self) -> float:  # noqa: D102
+        return 0.0
+
     def bend(self) -> Bend:  # noqa: D102
         return Bend(_no_drift)
 
@@ -66,6 +73,10 @@ class LinearDrift(DriftSpec, frozen=True, tag="linear"):
     @property
     def label(self) -> str:  # noqa: D102
         return f"LinearDrift({self.l:g})"
+
+    @property
+    def lipschitz(self) -> float:  # noqa: D102
+        return self.l
 
     def bend(self) -> Bend:  # noqa: D102
         return Bend(_linear, (self.l,))
@@ -95,6 +106,10 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
     def label(self) -> str:  # noqa: D102
         return f"SaturatingDrift(l={self.l:g}, cap={self.cap:g})"
 
+    @property
+    def lipschitz(self) -> float:  # noqa: D102
+        return self.l if self.cap > 0 else 0.0
+
     def bend(self) -> Bend:  # noqa: D102
         return Bend(_saturating, (self.l, self.cap))
 
@@ -102,6 +117,39 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
 @compiled
 def _saturating(payment: float, t: int, arm: int, params: tuple[float, float]) -> float:
     return min(params[0] * payment, params[1])
+
+
+class StepDrift(DriftSpec, frozen=True, tag="step"):
+    """b = size for any payment, however small: the gratitude for a gift, not for its worth.
+
+    Not Lipschitz, and so outside Assumption 1 of the paper: a payment that vanishes still bends
+    the rating by as much as ever.
+
+    >>> import entice
+    >>> entice.StepDrift(0.3).lipschitz
+    inf
+    """
+
+    size: float
+
+    def __post_init__(self) -> None:
+        _not_negative(self, "size")
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"StepDrift({self.size:g})"
+
+    @property
+    def lipschitz(self) -> float:  # noqa: D102
+        return math.inf if self.size > 0 else 0.0
+
+    def bend(self) -> Bend:  # noqa: D102
+        return Bend(_step, (self.size,))
+
+
+@compiled
+def _step(payment: float, t: int, arm: int, params: tuple[float]) -> float:
+    return params[0] if payment > 0.0 else 0.0
 
 
 class CustomDrift(DriftSpec, frozen=True, tag="custom"):
@@ -116,6 +164,9 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         Numbers handed to the function, so that one function serves a whole family of drifts.
     name
         The name in tables and figures; by default the function's name and its parameters.
+    lipschitz
+        The constant l of Assumption 1, over all rounds and arms, if you can vouch for one: the
+        bounds of `entice.theory` need it. `check_drift` looks for what contradicts it.
 
     >>> import entice
     >>> def fading(payment, t, arm, params):
@@ -127,11 +178,14 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
     function: Any
     params: Sequence[float] = ()
     name: str | None = None
+    lipschitz: float | None = None
 
     def __post_init__(self) -> None:
         set_function(self, "function", ("payment", "t", "arm", "params"))
         set_numbers(self, "params")
         set_name(self, "name")
+        if self.lipschitz is not None and set_number(self, "lipschitz") < 0:
+            raise InputError("CustomDrift: lipschitz", "must not be negative", given=self.lipschitz)
         if is_stand_in(self.function):
             return
         try:
@@ -159,7 +213,7 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         return Bend(self.function, tuple(self.params))
 
 
-Drift = NoDrift | LinearDrift | SaturatingDrift | CustomDrift
+Drift = NoDrift | LinearDrift | SaturatingDrift | StepDrift | CustomDrift
 
 
 def _not_negative(spec: DriftSpec, field: str) -> None:

@@ -1,0 +1,190 @@
+"""How regret and compensation grow with the horizon: like log T, or like a power of T."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from entice.checks import a_whole_number, is_list
+from entice.errors import InputError
+from entice.paper.setups import MEANS
+from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
+from entice.specs import Study
+from entice.study.progress import Report, reporting
+from entice.study.run import Run, thread_count
+from entice.theory.inputs import Floats
+from entice.world.arms import Gaussian
+from entice.world.drift import LinearDrift, StepDrift
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METRICS = ("regret", "compensation")
+
+
+class Growth(NamedTuple):
+    """What `growth` found."""
+
+    points: pl.DataFrame
+    """`policy`, `drift`, `metric`, `T`, `mean`, `stderr`, and the indices of the cell."""
+    table: pl.DataFrame
+    """A row for each cell and metric: the `exponent` d log/d log T over the last decade of T with
+    its 95 % interval (`exponent_low`, `exponent_high`), the same over the first decade
+    (`exponent_at_first`), and two fits, `log_a` + `log_b` log T and `power_a` T^`power_p`, each
+    with its root mean square relative error (`log_error`, `power_error`); `fits` names the better
+    one."""
+
+    def plot(self) -> Figure:
+        """Draw the points with both fits, regret above compensation, a column for each drift."""
+        from entice.theory.figures import plot_growth
+
+        return plot_growth(self)
+
+
+def paper_study(*, horizon: int = 10**7, replications: int = 200, seed: int | None = None) -> Study:
+    """The paper's nine arms, with drifts inside Assumption 1 and a step, which is outside.
+
+    ε-greedy comes twice: with the c = 5 of the experiments, and with the c = 36/Δ of Theorem 2.
+    """
+    return Study(
+        arms=Gaussian(MEANS),
+        policies=(UCB(), EpsilonGreedy(c=5), EpsilonGreedy(c=360), ThompsonSampling()),
+        drifts=(LinearDrift(0.0), LinearDrift(0.4), LinearDrift(1.1), StepDrift(0.3)),
+        horizon=horizon,
+        replications=replications,
+        seed=seed,
+    )
+
+
+def growth(
+    study: Study,
+    *,
+    horizons: Sequence[int] | None = None,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+) -> Growth:
+    """Run a study at several horizons and ask how regret and compensation grow.
+
+    Horizons are runs of their own, with seeds of their own, so that their errors are independent
+    and the exponent's interval is honest: 1.96 standard errors, by the delta method. Where few runs
+    carry most of the regret (ε-greedy with a small c), neither mean nor interval is to be trusted.
+
+    Parameters
+    ----------
+    study
+        What to run. Its horizon is the last, its checkpoints are not used.
+    horizons
+        At least three, a decade or more apart; by default two for each decade, from 1,000 on.
+    threads, progress
+        As in `simulate`.
+
+    >>> import entice
+    >>> study = entice.Study(
+    ...     arms=entice.Gaussian([0.9, 0.5, 0.1]), policies=[entice.UCB()],
+    ...     drifts=[entice.LinearDrift(0.5), entice.StepDrift(0.5)],
+    ...     horizon=1_000_000, replications=20, seed=7)
+    >>> table = entice.theory.growth(study).table.filter(metric="regret")
+    >>> dict(zip(table["drift"], table["exponent"].round(1)))
+    {'LinearDrift(0.5)': 0.1, 'StepDrift(0.5)': 1.0}
+    """
+    chosen = _horizons(study, horizons)
+    study, threads = study.with_seed(), thread_count(threads)
+    assert study.seed is not None
+    runs = [
+        Run(msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63))
+        for k, T in enumerate(chosen)
+    ]
+    frames = []
+    with reporting(progress, "Growing") as report:
+        rounds, before = sum(chosen), 0
+        for T, run in zip(chosen, runs, strict=True):
+            # The longest run takes most of the time: progress counts rounds.
+            def told(done: int, total: int, T: int = T, before: int = before) -> None:
+                report(before + round(T * done / total), rounds)
+
+            summary = run.go(threads, told).summary()
+            frames.append(summary.with_columns(T=pl.lit(T)))
+            before += T
+    names = ("policy", "drift", "metric", "T", "mean", "stderr", "policy_index", "drift_index")
+    points = pl.concat(frames).filter(pl.col("metric").is_in(METRICS)).select(names)
+    rows = [
+        fit(points.filter(policy_index=p, drift_index=d, metric=metric))
+        for p, d, _, _ in study.cells()
+        for metric in METRICS
+    ]
+    return Growth(points, pl.DataFrame(rows))
+
+
+def _horizons(study: Study, given: Any) -> list[int]:
+    if given is None:
+        steps = range(6, math.floor(2 * math.log10(study.horizon)) + 1)
+        chosen = sorted({round(10 ** (k / 2)) for k in steps} | {study.horizon})
+    elif is_list(given):
+        chosen = sorted({a_whole_number(f"horizons[{i}]", T) for i, T in enumerate(given)})
+    else:
+        raise InputError("horizons", "must be a list of whole numbers", given=given)
+    if len(chosen) < 3 or chosen[-1] < 10 * chosen[0] or chosen[0] < 2:
+        raise InputError(
+            "horizons",
+            "must be at least three, from 2 on, the last at least ten times the first",
+            given=chosen,
+            todo="Take a study with a horizon of at least 10,000, or name horizons.",
+        )
+    return chosen
+
+
+def fit(points: pl.DataFrame) -> dict[str, Any]:
+    """Fit the points of one cell and metric: a row of the table."""
+    points = points.sort("T")
+    T, y, error = (points[name].to_numpy().astype(float) for name in ("T", "mean", "stderr"))
+    row = {name: points[name][0] for name in ("policy", "drift", "metric")}
+    row |= {name: points[name][0] for name in ("policy_index", "drift_index")}
+    empty = dict.fromkeys(_FOUND)
+    if y.min() <= 0:  # nothing was ever paid: nothing grows
+        return row | empty
+    end, low, high = _exponent(T, y, error, last=True)
+    first = _exponent(T, y, error, last=False)[0]
+    line = np.polynomial.polynomial.polyfit(np.log(T), y, 1, w=1 / y)
+    power = np.polynomial.polynomial.polyfit(np.log(T), np.log(y), 1)
+    errors = (
+        _relative(line[0] + line[1] * np.log(T), y),
+        _relative(np.exp(power[0] + power[1] * np.log(T)), y),
+    )
+    values = (end, low, high, first, *line, errors[0], np.exp(power[0]), power[1], errors[1])
+    found = {name: float(value) for name, value in zip(_FOUND, values, strict=True)}
+    return row | found | {"fits": "log" if errors[0] < errors[1] else "power"}
+
+
+_FOUND = (
+    "exponent",
+    "exponent_low",
+    "exponent_high",
+    "exponent_at_first",
+    "log_a",
+    "log_b",
+    "log_error",
+    "power_a",
+    "power_p",
+    "power_error",
+)
+
+
+def _exponent(T: Floats, y: Floats, error: Floats, *, last: bool) -> tuple[float, float, float]:
+    """The slope d log y / d log T over the last or the first decade, with its 95 % interval."""
+    if last:
+        i, j = int(np.flatnonzero(T[-1] / T >= 10 * (1 - 1e-6))[-1]), len(T) - 1
+    else:
+        i, j = 0, int(np.flatnonzero(T / T[0] >= 10 * (1 - 1e-6))[0])
+    span = math.log(T[j] / T[i])
+    slope = math.log(y[j] / y[i]) / span
+    spread = 1.96 * math.hypot(error[i] / y[i], error[j] / y[j]) / span
+    return slope, slope - spread, slope + spread
+
+
+def _relative(fitted: Floats, y: Floats) -> float:
+    return float(np.sqrt(np.mean((fitted / y - 1) ** 2)))

@@ -1,0 +1,121 @@
+"""All bounds on a study, beside what was measured."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+
+from entice.specs import Study
+from entice.study.result import Result
+from entice.theory import lower, theorem1, theorem2, theorem3
+from entice.theory.bound import Bound, Version
+from entice.theory.setting import Setting
+
+BOUNDS: tuple[Bound, ...] = (
+    theorem1.regret,
+    theorem1.compensation,
+    theorem2.regret,
+    theorem2.compensation,
+    theorem2.paid_pulls,
+    theorem3.regret,
+    theorem3.compensation,
+    theorem3.paid_pulls,
+    lower.regret,
+    lower.compensation,
+)
+"""The bounds on what a study measures."""
+
+
+def bounds(of: Study | Result) -> pl.DataFrame:
+    """Set each bound that speaks of a study's policies against what was measured, at the end.
+
+    Parameters
+    ----------
+    of
+        A result; or a study that was not run, for the bounds alone.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each cell, bound and version: `policy`, `drift`, `bound`, `version`, `metric`,
+        `kind` (upper or lower), `value`, `at_least` (the value is the least that the bound can come
+        to), `applies`, `vacuous` (null: not known), `mean`, `stderr`, `q95`, `ratio` (value /
+        mean), `doubts` (why it does not apply), `emptiness` (why it is vacuous), and the indices
+        of the cell.
+
+    >>> import entice
+    >>> study = entice.Study(arms=entice.Bernoulli([0.9, 0.5]), policies=[entice.UCB()],
+    ...                      drifts=[entice.LinearDrift(0.5)], horizon=10_000)
+    >>> entice.theory.bounds(study).select("bound", "version", "metric", "value").head(2)
+    shape: (2, 4)
+    ┌───────────┬───────────┬────────┬────────────┐
+    │ bound     ┆ version   ┆ metric ┆ value      │
+    │ ---       ┆ ---       ┆ ---    ┆ ---        │
+    │ str       ┆ str       ┆ str    ┆ f64        │
+    ╞═══════════╪═══════════╪════════╪════════════╡
+    │ Theorem 1 ┆ as stated ┆ regret ┆ 415.781264 │
+    │ Theorem 1 ┆ as proved ┆ regret ┆ 415.781264 │
+    └───────────┴───────────┴────────┴────────────┘
+    """
+    study = of if isinstance(of, Study) else of.study
+    measured = {} if isinstance(of, Study) else _measured(of)
+    rows = [
+        _row(bound, version, setting, (p, d), measured.get((p, d, bound.metric)))
+        for p, d, policy, drift in study.cells()
+        for setting in [Setting(study, policy, drift)]
+        for bound in BOUNDS
+        if bound.concerns(setting)
+        for version in bound.versions
+    ]
+    return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+_SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(("policy", "drift", "bound", "version", "metric", "kind"), pl.String),
+    "value": pl.Float64,
+    **dict.fromkeys(("at_least", "applies", "vacuous"), pl.Boolean),
+    **dict.fromkeys(("mean", "stderr", "q95", "ratio"), pl.Float64),
+    **dict.fromkeys(("doubts", "emptiness"), pl.List(pl.String)),
+    **dict.fromkeys(("policy_index", "drift_index"), pl.Int64),
+}
+
+
+def _row(
+    bound: Bound,
+    version: Version,
+    setting: Setting,
+    cell: tuple[int, int],
+    measured: dict[str, float] | None,
+) -> dict[str, Any]:
+    value = float(bound.value(setting, setting.study.horizon, version))
+    doubts, empty = bound.doubts(setting), bound.emptiness(setting, version)
+    row = {
+        "policy": setting.policy.label,
+        "drift": setting.drift.label,
+        "bound": bound.name,
+        "version": "" if len(bound.versions) == 1 else version.replace("_", " "),
+        "metric": bound.metric,
+        "kind": bound.kind,
+        "value": None if math.isnan(value) else value,
+        "at_least": bound.only_at_least,
+        "applies": not doubts,
+        "vacuous": True if empty else None if bound.only_at_least or math.isnan(value) else False,
+        "doubts": list(doubts),
+        "emptiness": list(empty),
+        "policy_index": cell[0],
+        "drift_index": cell[1],
+    }
+    if measured is not None:
+        row |= {name: measured[name] for name in ("mean", "stderr", "q95")}
+        if measured["mean"] > 0 and not math.isnan(value):
+            row["ratio"] = value / measured["mean"]
+    return row
+
+
+def _measured(result: Result) -> dict[tuple[int, int, str], dict[str, float]]:
+    return {
+        (row["policy_index"], row["drift_index"], row["metric"]): row
+        for row in result.summary().iter_rows(named=True)
+    }

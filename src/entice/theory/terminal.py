@@ -1,0 +1,119 @@
+"""Bounds and growth as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from entice.study.table import number
+from entice.theory.figures import power_of_ten
+from entice.theory.growth import METRICS, Growth
+
+_WORDS = {
+    "regret": "regret",
+    "compensation": "compensation",
+    "compensated_pulls": "paid pulls",
+}
+# Wide enough for all, so that the tables of all cells line up, and 80 characters in all.
+_WIDTHS = {"": 24, "bound": 8, "applies": 8, "vacuous": 7, "mean": 6, "95 % <": 6, "ratio": 7}
+
+
+def show_bounds(rows: pl.DataFrame, horizon: int, console: Console) -> None:
+    """Print a table for each cell, then the reasons, numbered."""
+    notes: dict[str, int] = {}
+    console.print(
+        f"Bounds after {horizon:,} rounds. Measured: the mean of all runs, and what 95 % of them "
+        "stay below. Ratio: bound / mean."
+    )
+    for cell in rows.partition_by("policy_index", "drift_index", maintain_order=True):
+        console.print()
+        console.print(_cell_table(cell, notes))
+    console.print()
+    for note, n in notes.items():
+        console.print(f"{n:>2}: {escape(note)}.", soft_wrap=True)
+
+
+def _cell_table(cell: pl.DataFrame, notes: dict[str, int]) -> Table:
+    table = _table(f"{cell['policy'][0]}, {cell['drift'][0]}")
+    for title, width in _WIDTHS.items():
+        table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
+    for metric, word in _WORDS.items():
+        for i, row in enumerate(cell.filter(metric=metric).iter_rows(named=True)):
+            if i == 0:
+                table.add_row(f"[dim]{word}[/]")
+            table.add_row(*_bound_row(row, notes))
+    return table
+
+
+def _bound_row(row: dict[str, Any], notes: dict[str, int]) -> Iterable[str]:
+    version = f", {row['version']}" if row["version"] else ""
+    vacuous = {True: "yes", False: "no", None: "?"}[row["vacuous"]]
+    broken = row["applies"] and row["kind"] == "upper" and (row["ratio"] or 1.0) < 1
+    yield f" {'≥' if row['kind'] == 'lower' else '≤'} {escape(row['bound'])}{version}"
+    yield ("≥" if row["at_least"] else "") + _value(row["value"])
+    yield _marked("yes" if row["applies"] else "no", row["doubts"], notes)
+    yield _marked(vacuous, row["emptiness"], notes)
+    yield _value(row["mean"])
+    yield _value(row["q95"])
+    yield f"[bold red]{_value(row['ratio'])}[/]" if broken else _value(row["ratio"])
+
+
+def _marked(word: str, reasons: list[str], notes: dict[str, int]) -> str:
+    marks = [str(notes.setdefault(reason, len(notes) + 1)) for reason in reasons]
+    return f"{word} [dim]{','.join(marks)}[/]" if marks else word
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value == float("inf"):
+        return "∞"
+    return power_of_ten(value) if value >= 1e6 else number(value)
+
+
+def show_growth(found: Growth, console: Console) -> None:
+    """Print the exponents of each policy and drift, at the beginning and at the end."""
+    T = found.points["T"].to_numpy()
+    console.print(
+        f"Growth from T = {T.min():,} to {T.max():,}. Exponent: d log / d log T over the first and "
+        "the last decade, with its 95 % interval. Fits: how far they are off, the better one bold."
+    )
+    for policy in found.table.partition_by("policy_index", maintain_order=True):
+        table = _table(policy["policy"][0])
+        for title in ("drift", ""):
+            table.add_column(title, overflow="fold")
+        for title in ("at first", "at the end", "a + b log T", "a T^p"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in policy.iter_rows(named=True):
+            table.add_row(*_growth_row(row))
+        console.print()
+        console.print(table)
+
+
+def _growth_row(row: dict[str, Any]) -> list[str]:
+    names = [escape(row["drift"]) if row["metric"] == METRICS[0] else "", row["metric"]]
+    if row["fits"] is None:
+        return [*names, "–", "nothing grows", "–", "–"]
+    half = (row["exponent_high"] - row["exponent_low"]) / 2
+    fits = [f"{row['log_error']:.0%}", f"{row['power_error']:.0%}, p = {row['power_p']:.2f}"]
+    better = 0 if row["fits"] == "log" else 1
+    fits[better] = f"[bold]{fits[better]}[/]"
+    return [*names, f"{row['exponent_at_first']:.2f}", f"{row['exponent']:.3f} ± {half:.3f}", *fits]
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=escape(title),
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )

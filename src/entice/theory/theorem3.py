@@ -1,0 +1,195 @@
+"""Theorem 3, and Lemma 3 under it: incentivized Thompson sampling under reward drift.
+
+Both need Δ̲, a gap that any two displayed averages keep whenever they differ, in all rounds: a
+property of the run and not of the problem. Nobody knows it beforehand, and averages that cross on
+their way make it tiny. Here it is an argument, `displayed_gap`. For a study, formulas take the
+smallest true gap Δ: averages that settle on the means end up that close, so Δ̲ is no larger, and
+the bounds are at least what they come to with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from entice.policies import ThompsonSampling
+from entice.theory.bound import Bound
+from entice.theory.inputs import Floats, Numbers, above_zero, gaps_from, rounds_from, slope
+from entice.theory.setting import (
+    Setting,
+    arms_rated_first,
+    drift_keeps_assumption_1,
+    rewards_in_unit_interval,
+)
+
+
+def regret_as_stated(
+    T: Any,
+    *,
+    displayed_gap: float,
+    l: float = 0.0,
+    gaps: Numbers | None = None,
+    means: Numbers | None = None,
+) -> Floats:
+    """Σ_i (4e¹¹ + 21) P_i + 5/Δ_i² + Q_i + π²/6, with P_i = 18 log(TΔ_i²)/Δ_i².
+
+    Q_i = ⌈9/(2Δ_i²) ((1 + a) log T + sqrt(1 + 2a log T))⌉, a = 4Δ_i l/(3Δ̲²). P_i counts as 0
+    where it would be negative, for T < 1/Δ_i².
+    """
+    logs, gap, a = _terms(T, displayed_gap, l, gaps, means)
+    Q = np.ceil(9 / (2 * gap**2) * ((1 + a) * logs + np.sqrt(1 + 2 * a * logs)))
+    return _regret(logs, gap, Q)
+
+
+def regret_as_proved(
+    T: Any,
+    *,
+    displayed_gap: float,
+    l: float = 0.0,
+    gaps: Numbers | None = None,
+    means: Numbers | None = None,
+) -> Floats:
+    """As stated, with the root of the proof's own quadratic: the last term is log T sqrt(1 + 2a).
+
+    (Δ_i²/9) n² − (1 + a) log T · n + (2l log T/Δ̲²)² ≥ 0 holds from
+    n = 9/(2Δ_i²) ((1 + a) log T + log T sqrt(1 + 2a)) on.
+    """
+    logs, gap, a = _terms(T, displayed_gap, l, gaps, means)
+    Q = np.ceil(9 / (2 * gap**2) * logs * (1 + a + np.sqrt(1 + 2 * a)))
+    return _regret(logs, gap, Q)
+
+
+def _terms(
+    T: Any, displayed_gap: float, l: float, gaps: Numbers | None, means: Numbers | None
+) -> tuple[Floats, Floats, Floats]:
+    """Return log T in a column, the gaps in a row, and a = 4Δ_i l/(3Δ̲²)."""
+    gap, least = gaps_from(gaps, means), above_zero("displayed_gap", displayed_gap)
+    return np.log(rounds_from(T))[..., None], gap, 4 * gap * slope(l) / (3 * least**2)
+
+
+def _regret(logs: Floats, gap: Floats, Q: Floats) -> Floats:
+    P = 18 * np.maximum(0.0, logs + 2 * np.log(gap)) / gap**2
+    each = (4 * math.exp(11) + 21) * P + 5 / gap**2 + Q + math.pi**2 / 6
+    return np.asarray(each.sum(axis=-1))[()]
+
+
+def compensation_bound(
+    T: Any,
+    *,
+    displayed_gap: float,
+    l: float = 0.0,
+    gaps: Numbers | None = None,
+    means: Numbers | None = None,
+) -> Floats:
+    """2 max(l, 1) K log T / Δ̲²."""
+    K = len(gaps_from(gaps, means)) + 1
+    return np.asarray(
+        max(slope(l), 1.0) * K * paid_pulls_of_an_arm(T, displayed_gap=displayed_gap)
+    )[()]
+
+
+def paid_pulls_of_an_arm(T: Any, *, displayed_gap: float) -> Floats:
+    """Lemma 3: an arm is paid for at most 2 log T / Δ̲² times, on average."""
+    return np.asarray(2 * np.log(rounds_from(T)) / above_zero("displayed_gap", displayed_gap) ** 2)[
+        ()
+    ]
+
+
+def paid_pulls_bound(
+    T: Any, *, displayed_gap: float, gaps: Numbers | None = None, means: Numbers | None = None
+) -> Floats:
+    """Lemma 3 for all K arms."""
+    K = len(gaps_from(gaps, means)) + 1
+    return np.asarray(K * paid_pulls_of_an_arm(T, displayed_gap=displayed_gap))[()]
+
+
+def displayed_gap(rounds: pl.DataFrame) -> float:
+    """Measure Δ̲ in a traced run: the least difference of two displayed averages, 0 aside.
+
+    Averages of arms without ratings do not count.
+
+    >>> import entice
+    >>> from entice.theory import theorem3
+    >>> rounds = entice.trace(arms=entice.Bernoulli([0.9, 0.4]), seed=7, horizon=1000,
+    ...                       policies=[entice.ThompsonSampling()])
+    >>> theorem3.displayed_gap(rounds) < 0.5
+    True
+    """
+    arm, feedback = rounds["arm"].to_numpy(), rounds["feedback"].to_numpy()
+    arms = int(arm.max()) + 1
+    sums, pulls = np.zeros(arms), np.zeros(arms)
+    means = np.full(arms, np.nan)
+    least = math.inf
+    for i, rating in zip(arm, feedback, strict=True):
+        sums[i] += rating
+        pulls[i] += 1
+        means[i] = sums[i] / pulls[i]
+        apart = np.abs(means - means[i])
+        apart = apart[apart > 0]  # the arm itself, ties and unrated arms (nan) are left out
+        if apart.size:
+            least = min(least, float(apart.min()))
+    return least
+
+
+def displayed_gap_unknown(setting: Setting) -> Iterator[str]:
+    """Nobody knows Δ̲ before the run."""
+    yield "Δ̲, the least difference of displayed averages in a run, is unknown (Definition 2)"
+
+
+def samples_by_variance(setting: Setting) -> Iterator[str]:
+    """Algorithm 4 samples with variance 1/(n+1)."""
+    assert isinstance(setting.policy, ThompsonSampling)
+    if setting.policy.scale != "variance":
+        yield f"Algorithm 4 samples with variance 1/(n+1), unlike {setting.policy.label}"
+
+
+def _known(setting: Setting) -> dict[str, Any]:
+    gaps = setting.gaps
+    return {"gaps": gaps, "l": setting.lipschitz, "displayed_gap": float(gaps.min())}
+
+
+ASSUMES = (
+    rewards_in_unit_interval,
+    drift_keeps_assumption_1,
+    arms_rated_first,
+    samples_by_variance,
+    displayed_gap_unknown,
+)
+
+regret = Bound(
+    name="Theorem 3",
+    metric="regret",
+    of="expected regret of Thompson sampling",
+    policies=(ThompsonSampling,),
+    as_stated=regret_as_stated,
+    as_proved=regret_as_proved,
+    assumes=ASSUMES,
+    knows=_known,
+    only_at_least=True,
+)
+compensation = Bound(
+    name="Theorem 3",
+    metric="compensation",
+    of="expected compensation of Thompson sampling",
+    policies=(ThompsonSampling,),
+    as_stated=compensation_bound,
+    as_proved=compensation_bound,
+    assumes=ASSUMES,
+    knows=_known,
+    only_at_least=True,
+)
+paid_pulls = Bound(
+    name="Lemma 3",
+    metric="compensated_pulls",
+    of="expected paid pulls of Thompson sampling",
+    policies=(ThompsonSampling,),
+    as_stated=paid_pulls_bound,
+    as_proved=paid_pulls_bound,
+    assumes=(arms_rated_first, samples_by_variance, displayed_gap_unknown),
+    knows=lambda setting: {"gaps": setting.gaps, "displayed_gap": float(setting.gaps.min())},
+    only_at_least=True,
+)

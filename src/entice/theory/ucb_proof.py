@@ -1,0 +1,90 @@
+"""Two inequalities inside the proof of Theorem 1 that hold in every round of every run.
+
+They need nothing of the rewards: an arm that UCB wants although another is displayed as better must
+make up for it by its width, so no payment exceeds sqrt(2 log t / n); and the drift that an arm has
+collected is at most l times its payments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from entice.policies import UCB
+from entice.theory.bound import Bound
+from entice.theory.inputs import Floats, rounds_from, slope
+from entice.theory.setting import arms_rated_first, drift_keeps_assumption_1
+
+
+def payment_bound(T: Any, *, pulls: Any) -> Floats:
+    """Bound a payment in round T for an arm with so many ratings: sqrt(2 log T / n)."""
+    return np.asarray(np.sqrt(2 * np.log(rounds_from(T)) / np.asarray(pulls, dtype=np.float64)))[()]
+
+
+def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0) -> Floats:
+    """Bound an arm's cumulative drift after round T: B_i ≤ 2l sqrt(2 n_i log T)."""
+    logs, n = np.log(rounds_from(T)), np.asarray(pulls, dtype=np.float64)
+    return np.asarray(2 * slope(l) * np.sqrt(2 * n * logs))[()]
+
+
+payment = Bound(
+    name="Proof of Theorem 1",
+    metric="payment",
+    of="each payment of UCB, by the ratings of the arm",
+    policies=(UCB,),
+    as_stated=payment_bound,
+    as_proved=payment_bound,
+    assumes=(arms_rated_first,),
+    knows=lambda setting: {"pulls": setting.study.horizon},
+)
+arm_drift = Bound(
+    name="Proof of Theorem 1",
+    metric="arm_drift",
+    of="cumulative drift of an arm under UCB, by its ratings",
+    policies=(UCB,),
+    as_stated=arm_drift_bound,
+    as_proved=arm_drift_bound,
+    assumes=(drift_keeps_assumption_1, arms_rated_first),
+    knows=lambda setting: {"pulls": setting.study.horizon, "l": setting.lipschitz},
+)
+
+
+def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
+    """Set both inequalities against a traced run of UCB, round by round.
+
+    Parameters
+    ----------
+    rounds
+        What `entice.trace` returns.
+    l
+        The drift's Lipschitz constant.
+
+    Returns
+    -------
+    polars.DataFrame
+        For each round from the second on: `t`, `arm`, `payment` and `payment_bound`,
+        `arm_drift` (of the arm that was pulled, this round included) and `arm_drift_bound`.
+        An arm's first pull comes without payment, and without a bound on it (infinite).
+
+    >>> import entice
+    >>> rounds = entice.trace(arms=entice.Bernoulli([0.9, 0.6]), policies=[entice.UCB()],
+    ...                       drifts=[entice.LinearDrift(0.5)], horizon=1000, seed=7)
+    >>> found = entice.theory.ucb_proof.along(rounds, l=0.5)
+    >>> found.select((pl.col("payment") <= pl.col("payment_bound")).all()).item()
+    True
+    """
+    each = rounds.select(
+        "t",
+        "arm",
+        "payment",
+        before=pl.int_range(pl.len()).over("arm"),
+        arm_drift=pl.col("drift").cum_sum().over("arm"),
+    ).filter(pl.col("t") >= 2)
+    t, before = each["t"].to_numpy(), each["before"].to_numpy()
+    with np.errstate(divide="ignore"):
+        widths = payment_bound(t, pulls=before)
+    return each.with_columns(
+        payment_bound=widths, arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l)
+    ).select("t", "arm", "payment", "payment_bound", "arm_drift", "arm_drift_bound")
