@@ -7,6 +7,7 @@ from typing import Any
 
 import naive_theory as naive
 import numpy as np
+import polars as pl
 import pytest
 import scipy.special
 from hypothesis import given, settings
@@ -122,6 +123,9 @@ def test_divergences_are_what_integration_gives() -> None:
     ("arms", "expected"),
     [
         (entice.Gaussian([0.1, 0.9], std=2.0), 0.8**2 / 8),
+        (entice.Gaussian([0.1, 0.9], std=0.0), math.inf),
+        (entice.Gaussian([0.5, 0.5 + 1e-9]), 0.5e-18),
+        (entice.Bernoulli([0.5, 0.5 + 1e-9]), 2e-18),
         (entice.Bernoulli([0.9, 0.5]), naive.kl_bernoulli(0.5, 0.9)),
         (entice.Bernoulli([1.0, 0.5]), math.inf),
         (entice.Beta(a=[2, 6], b=[5, 3]), naive.kl_beta_numeric(2, 5, 6, 3)),
@@ -137,6 +141,26 @@ def test_each_kind_of_arms_has_its_divergence_from_the_best(arms: Any, expected:
 
 def test_an_arm_that_can_be_told_at_once_costs_nothing() -> None:
     assert theory.lower.regret.as_stated(100, gaps=[0.5], divergences=[math.inf]) == 0.0
+
+
+def test_arms_that_are_all_but_the_same_make_no_error() -> None:
+    for arms in (
+        entice.Gaussian([0.5, 0.5 + 1e-9]),
+        entice.Bernoulli([0.5, 0.5 + 1e-9]),
+        entice.Beta(a=[1e8, 1e8 + 1], b=[1e8, 1e8]),
+    ):
+        study = entice.Study(arms=arms, policies=[entice.UCB()], horizon=1_000)
+        assert theory.bounds(study).filter(kind="lower")["vacuous"].all()
+
+
+def test_absurd_numbers_make_no_error() -> None:
+    assert theory.theorem1.regret.as_stated(1_000, gaps=[0.1], l=1e200) == math.inf
+    assert theory.theorem2.expected_explorations(1e300, c=1e308, arms=9) > 0
+
+
+def test_columns_of_frames_are_rows_of_numbers() -> None:
+    means = pl.Series([0.9, 0.5])
+    assert theory.theorem1.regret.as_stated(pl.Series([10, 100]), means=means).shape == (2,)
 
 
 def test_digamma() -> None:
@@ -190,7 +214,7 @@ def test_predictions_take_many_horizons_at_once() -> None:
 
 
 @pytest.mark.parametrize("bound", theory.BOUNDS, ids=lambda b: f"{b.name} {b.metric}")
-@pytest.mark.parametrize("T", [1, 0, -5, math.inf, math.nan, "many", [], [10, 1]])
+@pytest.mark.parametrize("T", [1, 0, -5, math.inf, math.nan, "many", "1000", 10**400, [], [10, 1]])
 def test_fewer_than_two_rounds_are_refused(bound: theory.Bound, T: Any) -> None:
     with pytest.raises(entice.InputError, match="T must be"):
         bound.as_stated(T, **_arguments(bound))
@@ -241,6 +265,13 @@ def test_l_must_not_be_negative(l: Any) -> None:
             lambda: theory.lower.regret.as_stated(9, gaps=[0.1], divergences=[0.1, 0.2]),
             "divergences must be greater than 0, one for each of the 1 arms",
         ),
+        (lambda: theory.lower.kl_bernoulli(2, 0.5), "mean must lie between 0 and 1"),
+        (lambda: theory.lower.kl_gaussian(0.5, 0.1, std=-1), "std must be at least 0"),
+        (lambda: theory.lower.kl_beta(-1, 1, 2, 2), "a must be at least"),
+        (lambda: theory.lower.divergences([0.9, 0.5]), "arms must be arms"),
+        (lambda: theory.ucb_proof.payment_bound(9, pulls=[-1, 2]), "pulls must be at least 0"),
+        (lambda: theory.ucb_proof.along([1], l=0.5), "rounds must be what entice.trace returns"),
+        (lambda: theory.theorem1.regret.applies("study"), "study must be a Study"),
         (lambda: theory.settled.displayed_gaps(0, gap=0.1, l=1, start=0), "pulls must be at least"),
     ],
 )

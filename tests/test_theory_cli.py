@@ -100,12 +100,42 @@ def test_growth_of_a_study(run_entice: Entice) -> None:
     assert "Growth from T = 1,000 to 100,000" in ran.out
     assert "StepDrift(0.5) regret" in plain(ran.out)
     assert "Seed 7, 10 runs of each cell and horizon." in ran.out
-    assert {p.name for p in Path("out").iterdir()} == {"growth.csv", "points.csv", "growth.png"}
+    expected = {"growth.csv", "points.csv", "growth.png", "as_run.toml"}
+    assert {p.name for p in Path("out").iterdir()} == expected
     table = pl.read_csv("out/growth.csv")
     assert table.filter(drift="StepDrift(0.5)", metric="regret")["fits"].to_list() == ["power"]
     assert pl.read_csv("out/points.csv")["T"].unique().sort().to_list() == [
         1_000, 3_162, 10_000, 31_623, 100_000,
     ]  # fmt: skip
+
+
+def test_growth_is_not_written_over_that_of_another_study(run_entice: Entice) -> None:
+    text = (
+        "horizon = 10000\nreplications = 5\n"
+        'arms = { kind = "gaussian", means = [0.9, 0.5] }\npolicies = [{ kind = "ucb" }]\n'
+    )
+    Path("one.toml").write_text(text)
+    Path("other.toml").write_text(text.replace("0.5]", "0.4]"))
+    assert run_entice("growth", "one.toml", "--out", "out").code == 0
+    kept = Path("out/growth.csv").read_bytes()
+    assert run_entice("growth", "one.toml", "--out", "out").code == 0  # with the seed of before
+    assert Path("out/growth.csv").read_bytes() == kept
+    assert_told(run_entice("growth", "other.toml", "--out", "out"), "must be empty, or hold this")
+    assert Path("out/growth.csv").read_bytes() == kept
+
+
+@pytest.mark.parametrize("command", [["growth"], ["bounds"]])
+def test_an_interruption_is_told(
+    run_entice: Entice, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("entice.study.run.Run.go", interrupted)
+    Path("paper.toml").write_text(PAPER)
+    ran = run_entice(*command, "paper.toml")
+    assert ran.code == 130
+    assert plain(ran.err) == "Interrupted. Nothing was kept."
 
 
 def test_growth_without_room_to_grow_is_refused(run_entice: Entice) -> None:
@@ -150,7 +180,7 @@ def test_bounds_that_speak_are_drawn() -> None:
     ]
     assert below == (
         "Not drawn, since they say nothing here:\n"
-        "Lai and Robbins 1985 for UCB: known without drift only."
+        "Lai and Robbins 1985: UCB with LinearDrift(0.5): known without drift only."
     )
 
 
@@ -162,8 +192,8 @@ def test_bounds_that_do_not_speak_are_listed() -> None:
     )
     assert legend == ["EpsilonGreedy(c=5)", "ThompsonSampling"]
     told = " ".join(below.split())
-    assert "Theorem 2 for EpsilonGreedy(c=5): not claimed for Gaussian rewards" in told
-    assert "Theorem 3 for ThompsonSampling: not claimed for Gaussian rewards" in told
+    assert "Theorem 2 as stated: not claimed for Gaussian rewards" in told
+    assert "Theorem 3 as stated: not claimed for Gaussian rewards" in told
 
 
 def test_bounds_lie_where_their_formulas_put_them() -> None:

@@ -121,8 +121,28 @@ def test_a_study_of_many_cells_has_each_reason_once_and_where() -> None:
         ({"policies": [entice.EpsilonGreedy(c=90)]}, "not consistent"),
         ({"policies": [entice.ThompsonSampling(scale="std")]}, "lock onto a wrong arm"),
         ({"policies": [entice.Greedy()]}, "not known to be consistent"),
-        ({"arms": entice.Gaussian([0.9, 0.5], std=2)}, "noise up to a standard deviation of 1"),
-        ({"arms": entice.Empirical([1, 5], [[1, 3], [2, 2]])}, "standard deviation of 1"),
+        (
+            {"arms": entice.Gaussian([0.9, 0.5], std=2)},
+            "deviation up to 1, and that of the arms may be 2",
+        ),
+        ({"arms": entice.Empirical([1, 5], [[1, 3], [2, 2]])}, "that of the arms may be 2"),
+        (
+            {"arms": entice.Gaussian([0.9, 0.5]), "policies": [entice.ThompsonSampling()]},
+            "not consistent for Gaussian noise of a variance above 1/2",
+        ),
+        (
+            {
+                "arms": entice.Empirical([1, 5], [[1, 3], [2, 2]]),
+                "policies": [entice.ThompsonSampling()],
+            },
+            "not known to be consistent for rewards 4 wide",
+        ),
+        ({"feedback_range": (0.4, 0.6)}, "cuts into the rewards"),
+        ({"arms": entice.Bernoulli([0.9, 0.9, 0.1])}, "2 arms share the highest mean, 0.9"),
+        (
+            {"drifts": [entice.CustomDrift(fading, params=[5.0], lipschitz=0.0)]},
+            "Assumption 1 does not hold",
+        ),
     ],
 )
 def test_lower_bounds_say_when_they_are_not_known(changes: Any, reason: str) -> None:
@@ -239,7 +259,7 @@ DRIFTS = [
     entice.SaturatingDrift(l=1.1, cap=0.2),
     entice.CustomDrift(fading, params=[1.1], lipschitz=1.1),
 ]
-SURE = 5.2  # standard errors: a mean beyond its bound would pass with probability 1e-7
+SURE = 5.2  # standard errors: a mean beyond its bound would pass with probability below 1e-6
 
 
 def not_established(rows: pl.DataFrame) -> list[str]:
@@ -301,7 +321,7 @@ def test_lemma_1_holds_in_as_many_runs_as_it_says() -> None:
     assert scipy.stats.binomtest(beyond, len(paid), 0.05, alternative="greater").pvalue < 1e-6
 
 
-def test_lemma_3_with_the_least_gap_that_was_displayed() -> None:
+def test_lemma_3_holds_even_with_the_true_gap_where_averages_come_far_closer() -> None:
     settings: Any = {
         "arms": entice.Bernoulli([0.9, 0.5]),
         "policies": [entice.ThompsonSampling()],
@@ -310,12 +330,21 @@ def test_lemma_3_with_the_least_gap_that_was_displayed() -> None:
         "seed": 7,
     }
     runs = [entice.trace(replication=i, **settings) for i in range(20)]
-    shown = min(theory.theorem3.displayed_gap(rounds) for rounds in runs)
-    assert 0 < shown < 0.4 / 1.5  # far below the true gap: averages cross
+    shown = [theory.theorem3.displayed_gap(rounds) for rounds in runs]
+    assert 0 < np.median(shown) < 0.4 / 1.5
     paid = [rounds.filter(pl.col("arm") != pl.col("greedy_arm")).height for rounds in runs]
-    assert np.mean(paid) < theory.theorem3.paid_pulls.as_stated(
-        500, gaps=[0.4], displayed_gap=shown
-    )
+    claimed = theory.theorem3.paid_pulls.as_stated(500, gaps=[0.4], displayed_gap=0.4)
+    assert claimed < 250  # of 500 rounds
+    assert np.mean(paid) + SURE * np.std(paid) / math.sqrt(len(paid)) < claimed
+
+
+def test_a_claim_of_no_drift_is_not_believed_against_the_evidence() -> None:
+    drift = entice.CustomDrift(fading, params=[50.0], lipschitz=0.0)
+    study = inside(drifts=[drift], feedback_range=None)
+    most, _ = theory.setting.largest("payment", Setting(study, study.policies[0], drift))
+    assert most == math.inf
+    honest = Setting(inside(feedback_range=None), study.policies[0], entice.NoDrift())
+    assert theory.setting.largest("payment", honest)[0] == 1.0
 
 
 # --- Inequalities that hold in every round ----------------------------------------------------
@@ -402,9 +431,9 @@ def test_settled_gaps_predict_ucb(l: float, T: int) -> None:
     study = paper(policies=[entice.UCB()], drifts=[entice.LinearDrift(l)], horizon=T)
     summary = entice.run(study).summary()
     expected = theory.settled.ucb(T, means=MEANS, l=l)
-    for metric, within in (("regret", 0.08), ("compensation", 0.18)):
+    for metric, within in (("regret", 0.08), ("compensation", 0.20)):
         (row,) = summary.filter(metric=metric).iter_rows(named=True)
-        chance = 4.8 * row["stderr"]  # a true mean within the margin fails with probability 2e-6
+        chance = 4.8 * row["stderr"]  # a mean within the margin fails with probability 1e-5
         assert abs(row["mean"] - getattr(expected, metric)) < within * row["mean"] + chance
 
 
@@ -412,22 +441,21 @@ def test_settled_gaps_predict_ucb(l: float, T: int) -> None:
 
 
 def test_growth_is_logarithmic_inside_assumption_1_and_linear_under_a_step() -> None:
-    policies = [entice.UCB(), entice.ThompsonSampling()]
-    drifts = [entice.LinearDrift(0.0), entice.LinearDrift(1.1)]
-    study = paper(policies=policies, drifts=drifts, horizon=1_000_000, replications=300)
-    inside = theory.growth(study, progress=False).table.filter(
-        # A few runs that hold on to a wrong arm carry much of this one's mean.
-        ~((pl.col("policy") == "ThompsonSampling") & (pl.col("drift") == "LinearDrift(0)"))
-        | (pl.col("metric") == "compensation")
-    )
-    step = paper(
-        policies=policies, drifts=[entice.StepDrift(0.3)], horizon=1_000_000, replications=20
-    )
-    outside = theory.growth(step, progress=False).table.filter(metric="regret")
-    # Intervals miss by more than twice their half-width with probability 1e-4.
+    """With noise for which Thompson sampling is consistent, too."""
+    settings: Any = {
+        "arms": entice.Gaussian(MEANS, std=0.5),
+        "policies": [entice.UCB(), entice.ThompsonSampling()],
+        "horizon": 1_000_000,
+    }
+    lipschitz = [entice.LinearDrift(0.0), entice.LinearDrift(1.1)]
+    study = paper(**settings, drifts=lipschitz, replications=200)
+    inside = theory.growth(study, progress=False).table
+    study = paper(**settings, drifts=[entice.StepDrift(0.3)], replications=20)
+    outside = theory.growth(study, progress=False).table.filter(metric="regret")
+    # Intervals miss by more than twice their half-width with probability 1e-4 (1e-3 of 20 runs).
     half = pl.col("exponent_high") - pl.col("exponent")
     highest, lowest = pl.col("exponent") + 2 * half, pl.col("exponent") - 2 * half
-    assert inside.height == 7
+    assert inside.height == 8
     assert inside.select((highest < pl.col("exponent_at_first")).all()).item()
     assert inside.select((highest < 0.3).all()).item()
     assert outside.select((lowest > 0.85).all()).item()
@@ -480,3 +508,24 @@ def test_growth_needs_horizons_that_tell_something(horizons: Any) -> None:
         theory.growth(paper(), horizons=horizons)
     with pytest.raises(entice.InputError, match="horizon of at least 10,000"):
         theory.growth(paper(horizon=2_000))
+
+
+def test_growth_needs_more_than_one_run() -> None:
+    with pytest.raises(entice.InputError, match="replications must be at least 2"):
+        theory.growth(paper(replications=1))
+
+
+def test_fits_that_are_about_as_far_off_leave_it_undecided() -> None:
+    T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
+    mean = np.array([10.0, 16.0, 23.0, 31.0, 42.0])
+    points = pl.DataFrame({"T": T, "mean": mean, "stderr": 0.01 * mean}).with_columns(
+        policy=pl.lit("p"), drift=pl.lit("d"), metric=pl.lit("regret"),
+        policy_index=pl.lit(0), drift_index=pl.lit(0),
+    )  # fmt: skip
+    assert fit(points)["fits"] == "undecided"
+
+
+def test_horizons_are_whole_decades_down_from_the_last() -> None:
+    study = paper(policies=[entice.UCB()], drifts=[entice.NoDrift()], horizon=200_000)
+    points = theory.growth(study, progress=False).points
+    assert points["T"].unique().sort().to_list() == [2_000, 6_325, 20_000, 63_246, 200_000]

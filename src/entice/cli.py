@@ -114,7 +114,7 @@ def run(
     from entice.study.table import summary_table
 
     spec = Study.from_file(study)
-    with _kept_if_interrupted(out):
+    with _told_if_interrupted(out):
         result = run_in_folder(spec, out, threads=threads)
     console = Console(highlight=False)
     console.print(summary_table(result))
@@ -154,10 +154,10 @@ def bounds(
 
     spec = Study.from_file(study)
     all_bounds(spec)  # what can't be computed is told before anything is run
-    if out is None:
-        result = run_study(spec, threads=threads)
-    else:
-        with _kept_if_interrupted(out):
+    with _told_if_interrupted(out):
+        if out is None:
+            result = run_study(spec, threads=threads)
+        else:
             result = run_in_folder(spec, out, threads=threads)
     console, rows = Console(highlight=False), all_bounds(result)
     show_bounds(rows, spec.horizon, console)
@@ -183,20 +183,22 @@ def growth(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of all random numbers.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for growth.csv, points.csv and growth.png.")
+        Path | None,
+        typer.Option(help="Folder for growth.csv, points.csv, growth.png and as_run.toml."),
     ] = None,
     threads: Threads = None,
 ) -> None:
     """Ask how regret and compensation grow with T: like log T, or like a power.
 
-    Runs the study at horizons from 1,000 on, two for each decade, and reports the exponent
-    d log R / d log T over the first and the last decade, and which of a + b log T and a T^p fits.
-    It falls towards 0 where growth is logarithmic, and is 1 where regret is linear.
+    Runs the study at its own horizon (at least 10,000) and at shorter ones down to 1,000, two for
+    each decade, and reports the exponent d log R / d log T over the first and the last decade, and
+    which of a + b log T and a T^p fits. It falls towards 0 where growth is logarithmic, and is 1
+    where regret is linear. An interrupted run keeps nothing.
     """
     import msgspec
 
     from entice.specs import Study
-    from entice.study.folder import output_folder
+    from entice.study.folder import study_folder
     from entice.theory.growth import growth as grow
     from entice.theory.growth import paper_study
     from entice.theory.terminal import show_growth
@@ -204,9 +206,8 @@ def growth(
     spec = paper_study() if study is None else Study.from_file(study)
     changes = {"replications": replications, "seed": seed}
     spec = msgspec.structs.replace(spec, **{k: v for k, v in changes.items() if v is not None})
-    spec = spec.with_seed()
     console = Console(highlight=False)
-    with output_folder(out) if out is not None else contextlib.nullcontext():
+    with study_folder(spec, out) as spec, _told_if_interrupted(None):
         found = grow(spec, threads=threads)
         show_growth(found, console)
         console.print(f"Seed {spec.seed}, {spec.replications:,} runs of each cell and horizon.")
@@ -218,13 +219,15 @@ def growth(
 
 
 @contextlib.contextmanager
-def _kept_if_interrupted(out: Path) -> Iterator[None]:
-    """End a run by Ctrl-C with a word on how to go on."""
+def _told_if_interrupted(out: Path | None) -> Iterator[None]:
+    """End a run by Ctrl-C with a word on what was kept, and how to go on."""
     try:
         yield
     except KeyboardInterrupt:
         told = "\nInterrupted."
-        if out.exists():
+        if out is None:
+            told += " Nothing was kept."
+        elif out.exists():
             told += f" What was finished is kept in {out}: run the same command to go on."
         Console(stderr=True).print(escape(told), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None

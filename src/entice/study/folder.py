@@ -20,7 +20,7 @@ from entice.study.run import Run, thread_count
 from entice.study.whole_file import whole_file
 
 RECORD = "as_run.toml"
-_HEAD = "# The study whose result lies beside this file, as `entice run` ran it.\n"
+_HEAD = "# The study whose result lies beside this file, as it was run.\n"
 
 
 def run_in_folder(
@@ -82,6 +82,23 @@ def output_folder(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):  # not empty: it keeps what was finished
                 folder.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def study_folder(study: Study, folder: Path | None) -> Iterator[Study]:
+    """Give a study its seed and, if one is wanted, a folder; another study's is refused.
+
+    The study is recorded there once the work is done.
+    """
+    if folder is None:
+        yield study.with_seed()
+        return
+    study = _with_recorded_seed(study, folder)
+    if _recorded(folder) not in (None, study):
+        raise _belongs_elsewhere(study, folder)
+    with output_folder(folder):
+        yield study
+        _record(study, folder)
 
 
 def _recorded(folder: Path) -> Study | None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Report = Callable[[int, int], None]
-"""Called with the replications done and the replications in all."""
+"""Called with what is done and what there is in all: replications, as a rule."""
 
 
 @contextmanager
-def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
+def reporting(progress: bool | Report | None, title: str, unit: str = "runs") -> Iterator[Report]:
     """Give a function to report to: the caller's own, a bar on the terminal, or nothing.
 
     None stands for a bar if standard error is a terminal.
@@ -19,14 +19,14 @@ def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
     if callable(progress):
         yield progress
     elif progress or (progress is None and sys.stderr.isatty()):
-        with _bar(title) as report:
+        with _bar(title, unit) as report:
             yield report
     else:
         yield lambda done, total: None
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Report]:
+def _bar(title: str, unit: str) -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -40,7 +40,7 @@ def _bar(title: str) -> Iterator[Report]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("runs"),
+        TextColumn(unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from entice.errors import InputError
 from entice.policies.policy import PolicySpec
 from entice.specs import Study
 from entice.theory.inputs import Floats, rounds_from
@@ -77,6 +78,9 @@ class Bound:
     kind: Literal["upper", "lower"] = "upper"
     only_at_least: bool = False
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.kind} bound on {self.of}>"
+
     @property
     def versions(self) -> tuple[Version, ...]:
         """The versions that differ: both, or the one that is the same."""
@@ -134,6 +138,9 @@ class Bound:
         reasons_of: Callable[[Setting], tuple[str, ...]],
         verdict: Callable[[list[bool]], bool],
     ) -> Answer:
+        if not isinstance(study, Study):
+            todo = "Of a result, take result.study."
+            raise InputError("study", "must be a Study", given=study, todo=todo)
         cells = [setting for setting in settings_of(study) if self.concerns(setting)]
         if not cells:
             names = " or ".join(policy.__name__ for policy in self.policies)
@@ -142,11 +149,11 @@ class Bound:
         several = len(cells) > 1
         return Answer(
             verdict([not reasons for reasons in found]),
-            tuple(_once(cells, found) if several else found[0]),
+            tuple(once(cells, found) if several else found[0]),
         )
 
 
-def _once(cells: list[Setting], found: list[tuple[str, ...]]) -> Iterator[str]:
+def once(cells: list[Setting], found: list[tuple[str, ...]]) -> Iterator[str]:
     """Say each reason once; one that is not true of all cells, with those of which it is."""
     every = dict.fromkeys(reason for reasons in found for reason in reasons)
     for reason in every:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,15 +10,20 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from entice.plots import COLOURS, MUTED, TITLES, house_style
 from entice.specs import Study
-from entice.theory.bound import Bound, Version
+from entice.theory.bound import Bound, Version, once
 from entice.theory.growth import METRICS, Growth
-from entice.theory.setting import Setting
+from entice.theory.setting import Setting, settings_of
 from entice.theory.table import BOUNDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_STYLES = {"as_stated": (0, (5, 2)), "as_proved": (0, (1.5, 1.5))}
+# Where both lie on top of each other, the dots show on the dashes.
+_STYLES: dict[str, dict[str, Any]] = {
+    "as_stated": {"linestyle": (0, (6, 3)), "linewidth": 2.4, "alpha": 0.45},
+    "as_proved": {"linestyle": (0, (1.5, 1.5)), "linewidth": 1.4},
+}
+_LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 
 
 def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str) -> bool:
@@ -32,11 +36,10 @@ def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str) -> bool:
             continue
         for version in speaking(bound, setting):
             values = bound.value(setting, rounds, version)
-            style = ":" if bound.kind == "lower" else _STYLES[version]
+            is_lower = bound.kind == "lower"
             ax.plot(
-                rounds, values,
-                color=MUTED if bound.kind == "lower" else colour, linestyle=style, linewidth=1.4,
-                label=_label(bound, version, setting),
+                rounds, values, label=_label(bound, version, setting),
+                color=MUTED if is_lower else colour, **(_LOWER if is_lower else _STYLES[version]),
             )  # fmt: skip
     return len(ax.lines) > before
 
@@ -51,24 +54,27 @@ def speaking(bound: Bound, setting: Setting) -> list[Version]:
 def _label(bound: Bound, version: str, setting: Setting) -> str:
     if bound.kind == "lower":
         return f"{bound.name}, lower bound"
+    return f"{setting.policy.label}: {_title(bound, version)}"
+
+
+def _title(bound: Bound, version: str) -> str:
     told = f" {version.replace('_', ' ')}" if len(bound.versions) == 2 else ""
-    return f"{setting.policy.label}: {bound.name}{told}"
+    return f"{bound.name}{told}"
 
 
 def silent(study: Study, metric: str) -> list[str]:
-    """List the bounds on a metric that say nothing somewhere in a study, with the reasons."""
+    """List the bounds on a metric that say nothing, or nothing in some cells, with the reasons."""
     lines = []
     for bound in BOUNDS:
-        cells = [Setting(study, p, d) for _, _, p, d in study.cells()]
-        mute = [s for s in cells if bound.concerns(s) and not speaking(bound, s)]
-        if bound.metric != metric or not mute:
+        cells = [setting for setting in settings_of(study) if bound.concerns(setting)]
+        if bound.metric != metric or not cells:
             continue
-        reasons = dict.fromkeys(
-            reason for s in mute for reason in (*bound.doubts(s), *bound.emptiness(s))
-        )
-        whom = ", ".join(dict.fromkeys(s.policy.label for s in mute))
-        lines.append(f"{bound.name} for {whom}: {'; '.join(reasons)}.")
-    return lines
+        for version in bound.versions:
+            found = [(*bound.doubts(s), *bound.emptiness(s, version)) for s in cells]
+            if any(found):
+                lines.append(f"{_title(bound, version)}: {'; '.join(once(cells, found))}.")
+    # Of two versions that say nothing for the same reasons, one line tells.
+    return list({line.split(": ", 1)[1]: line for line in reversed(lines)}.values())[::-1]
 
 
 def plot_growth(found: Growth) -> Figure:
@@ -97,7 +103,7 @@ def plot_growth(found: Growth) -> Figure:
         figure.legend(
             handles, labels, loc="outside upper left", ncols=max(2, len(drifts)), alignment="left",
             title="Points: means with 95 % intervals. Solid: a + b log T fits better; "
-            "dashed: a power of T does.", title_fontproperties={"size": 9},
+            "dashed: a power of T does; no line: undecided.", title_fontproperties={"size": 9},
         )  # fmt: skip
     return figure
 
@@ -118,18 +124,8 @@ def _draw_growth(
     grid = np.geomspace(T[0], T[-1], 100)
     if fit["fits"] == "log":
         curve, style = fit["log_a"] + fit["log_b"] * np.log(grid), "-"
-    else:
+    elif fit["fits"] == "power":
         curve, style = fit["power_a"] * grid ** fit["power_p"], "--"
+    else:
+        return
     ax.plot(grid[curve > 0], curve[curve > 0], style, color=colour, linewidth=1.2)
-
-
-def power_of_ten(value: float) -> str:
-    """Write a large number as 10 to a power.
-
-    >>> from entice.theory.figures import power_of_ten
-    >>> power_of_ten(4.0e9)
-    '4·10⁹'
-    """
-    exponent = math.floor(math.log10(value))
-    raised = str(exponent).translate(str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"))
-    return f"{value / 10**exponent:.2g}·10{raised}"

@@ -36,8 +36,8 @@ class Growth(NamedTuple):
     """A row for each cell and metric: the `exponent` d log/d log T over the last decade of T with
     its 95 % interval (`exponent_low`, `exponent_high`), the same over the first decade
     (`exponent_at_first`), and two fits, `log_a` + `log_b` log T and `power_a` T^`power_p`, each
-    with its root mean square relative error (`log_error`, `power_error`); `fits` names the better
-    one."""
+    with its root mean square relative error (`log_error`, `power_error`); `fits` names the one
+    that is clearly better, or says undecided."""
 
     def plot(self) -> Figure:
         """Draw the points with both fits, regret above compensation, a column for each drift."""
@@ -79,7 +79,8 @@ def growth(
     study
         What to run. Its horizon is the last, its checkpoints are not used.
     horizons
-        At least three, a decade or more apart; by default two for each decade, from 1,000 on.
+        At least three, over a decade or more; by default two for each decade, from the study's own
+        down to 1,000.
     threads, progress
         As in `simulate`.
 
@@ -93,6 +94,9 @@ def growth(
     {'LinearDrift(0.5)': 0.1, 'StepDrift(0.5)': 1.0}
     """
     chosen = _horizons(study, horizons)
+    if study.replications < 2:
+        rule = "must be at least 2: one run tells nothing of its spread"
+        raise InputError("replications", rule, given=study.replications)
     study, threads = study.with_seed(), thread_count(threads)
     assert study.seed is not None
     runs = [
@@ -100,7 +104,7 @@ def growth(
         for k, T in enumerate(chosen)
     ]
     frames = []
-    with reporting(progress, "Growing") as report:
+    with reporting(progress, "Growing", unit="rounds") as report:
         rounds, before = sum(chosen), 0
         for T, run in zip(chosen, runs, strict=True):
             # The longest run takes most of the time: progress counts rounds.
@@ -122,8 +126,8 @@ def growth(
 
 def _horizons(study: Study, given: Any) -> list[int]:
     if given is None:
-        steps = range(6, math.floor(2 * math.log10(study.horizon)) + 1)
-        chosen = sorted({round(10 ** (k / 2)) for k in steps} | {study.horizon})
+        steps = range(max(0, math.floor(2 * math.log10(study.horizon / 1_000) + 1e-9)) + 1)
+        chosen = sorted({round(study.horizon / 10 ** (k / 2)) for k in steps})
     elif is_list(given):
         chosen = sorted({a_whole_number(f"horizons[{i}]", T) for i, T in enumerate(given)})
     else:
@@ -133,7 +137,7 @@ def _horizons(study: Study, given: Any) -> list[int]:
             "horizons",
             "must be at least three, from 2 on, the last at least ten times the first",
             given=chosen,
-            todo="Take a study with a horizon of at least 10,000, or name horizons.",
+            todo="By default that takes a study with a horizon of at least 10,000.",
         )
     return chosen
 
@@ -157,7 +161,12 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
     )
     values = (end, low, high, first, *line, errors[0], np.exp(power[0]), power[1], errors[1])
     found = {name: float(value) for name, value in zip(_FOUND, values, strict=True)}
-    return row | found | {"fits": "log" if errors[0] < errors[1] else "power"}
+    better = "log" if errors[0] < errors[1] else "power"
+    return row | found | {"fits": better if min(errors) < CLEARLY * max(errors) else "undecided"}
+
+
+CLEARLY = 2 / 3
+"""A fit is called the better one if its error is less than this share of the other's."""
 
 
 _FOUND = (

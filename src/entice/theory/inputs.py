@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ be 0; got [0.5, 0.75, 0.75].
     if means is not None:
         values = _row("means", means, at_least=2)
         best = values.max()
-        if (ties := int((values == best).sum())) > 1:
+        # Means that differ by rounding alone (0.3 and 0.1 + 0.2) are equal.
+        if (ties := int((best - values <= 1e-12 * max(1.0, abs(best))).sum())) > 1:
             rule = f"must have a single best arm, not {ties} with mean {best:g}: gaps would be 0"
             raise InputError("means", rule, given=values.tolist())
         return np.asarray(best - np.delete(values, values.argmax()))
@@ -51,13 +53,34 @@ be 0; got [0.5, 0.75, 0.75].
 
 def rounds_from(T: Any) -> Floats:
     """Return T, a number or an array of any shape, as floats of at least 2."""
-    try:
-        rounds = np.asarray(T, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("T", "must be a number of rounds, or an array of them", given=T) from None
+    rounds = numbers_from("T", T, "a number of rounds, or an array of them")
     if rounds.size == 0 or not np.isfinite(rounds).all() or rounds.min() < 2:
-        raise InputError("T", "must be at least 2 rounds, and finite", given=T)
+        low = "" if rounds.size == 0 else f" (the lowest is {rounds.min():g})"
+        raise InputError("T", f"must be at least 2 rounds, and finite{low}", given=T)
     return rounds
+
+
+def numbers_from(name: str, given: Any, what: str) -> Floats:
+    """Return numbers in an array of any shape as floats; text is no number."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iuf" and array.size > 0:
+        raise InputError(name, f"must be {what}", given=given)
+    return array.astype(np.float64)
+
+
+def between(name: str, given: Any, low: float, high: float) -> Floats:
+    """Return numbers in an array that must lie in a range, ends included."""
+    values = numbers_from(name, given, "numbers")
+    if not ((values >= low) & (values <= high)).all():
+        if high == math.inf:
+            rule = f"must be at least {low:g}"
+        else:
+            rule = f"must lie between {low:g} and {high:g}"
+        raise InputError(name, rule, given=given)
+    return values
 
 
 def at_least(name: str, given: Any, lowest: float) -> float:
@@ -83,6 +106,8 @@ def slope(l: Any) -> float:
 
 
 def _row(name: str, given: Any, at_least: int) -> Floats:
+    if hasattr(given, "to_numpy"):  # a column of a frame
+        given = given.to_numpy()
     if not is_list(given) or len(given) < at_least:
         rule = f"must be a list of at least {at_least} number{'s' * (at_least > 1)}"
         raise InputError(name, rule, given=given)

@@ -50,6 +50,14 @@ def settings_of(study: Study) -> list[Setting]:
 # Each assumption says what speaks against it, and nothing if nothing does.
 
 
+def single_best_arm(setting: Setting) -> Iterator[str]:
+    """Arm 1 is the unique optimum."""
+    means = setting.study.arms.true_means()
+    ties = int((means.max() - means <= 1e-12 * max(1.0, abs(means.max()))).sum())
+    if ties > 1:
+        yield f"{ties} arms share the highest mean, {means.max():g}: gaps must be positive"
+
+
 def rewards_in_unit_interval(setting: Setting) -> Iterator[str]:
     """The model's rewards have support [0, 1]."""
     arms = setting.study.arms
@@ -64,7 +72,7 @@ def rewards_in_unit_interval(setting: Setting) -> Iterator[str]:
 
 def drift_keeps_assumption_1(setting: Setting) -> Iterator[str]:
     """Assumption 1: f(0) = 0, non-decreasing, Lipschitz with a known constant."""
-    drift, label = setting.drift, setting.drift.label
+    label = setting.drift.label
     if math.isnan(setting.lipschitz):
         yield (
             f"the Lipschitz constant l of {label} is unknown: "
@@ -72,16 +80,24 @@ def drift_keeps_assumption_1(setting: Setting) -> Iterator[str]:
         )
     elif math.isinf(setting.lipschitz):
         yield f"{label} is not Lipschitz (Assumption 1)"
-    if isinstance(drift, CustomDrift):
-        contradiction = _contradiction(drift, setting.arms)
-        if contradiction is not None:
-            yield f"Assumption 1 does not hold: {contradiction}"
+    yield from contradicted(setting)
+
+
+def contradicted(setting: Setting) -> Iterator[str]:
+    """What a drift claims of itself does not hold, where we looked."""
+    drift = setting.drift
+    if not isinstance(drift, CustomDrift):
+        return
+    if is_stand_in(drift.function):
+        yield f"what {drift.label} does is unknown: its function is not to be found here"
+        return
+    found = _counterexample(drift, setting.arms)
+    if found is not None:
+        yield f"Assumption 1 does not hold: {found}"
 
 
 @functools.lru_cache(maxsize=256)
-def _contradiction(drift: CustomDrift, arms: int) -> str | None:
-    if is_stand_in(drift.function):
-        return f"the function of {drift.label} is not to be found here"
+def _counterexample(drift: CustomDrift, arms: int) -> str | None:
     try:
         check_drift(drift, arms=arms)
     except CheckFailed as found:
@@ -101,27 +117,53 @@ def feedback_projected(setting: Setting) -> Iterator[str]:
         yield "the proof projects feedback: feedback_range=(0, 1)"
 
 
+def projection_spares_rewards(setting: Setting) -> Iterator[str]:
+    """A projection must not touch the rewards themselves: the proofs speak of their means."""
+    projected = setting.study.feedback_range
+    low, high = setting.study.arms.support()
+    if projected is not None and (low < projected[0] or high > projected[1]):
+        yield (
+            f"feedback_range = ({projected[0]:g}, {projected[1]:g}) cuts into the rewards, "
+            f"which reach from {low:g} to {high:g}"
+        )
+
+
 def without_drift(setting: Setting) -> Iterator[str]:
     """Lower bounds are known for feedback that nobody bends."""
     if setting.lipschitz != 0:
         yield "known without drift only"
+    else:
+        yield from contradicted(setting)
 
 
 def policy_is_consistent(setting: Setting) -> Iterator[str]:
     """Lower bounds hold for policies whose regret is o(T^a) for each a > 0, on every instance.
 
-    UCB and Thompson sampling are, for noise no wider than what their widths assume. ε-greedy with
-    a fixed c is not: on instances with gaps small enough, c is too small.
+    UCB is, for noise up to a standard deviation of 1. Thompson sampling with variance 1/(n+1) is
+    for bounded rewards, but not for Gaussian noise of a variance above 1/2: the best arm's first n
+    ratings are so bad, with probability T^(−n/((n+1)σ²)), that it is not sampled again until T.
+    ε-greedy with a fixed c is not: on instances with gaps small enough, c is too small.
     """
     policy, arms = setting.policy, setting.study.arms
-    if isinstance(policy, (UCB, ThompsonSampling)):
-        if isinstance(policy, ThompsonSampling) and policy.scale == "std":
+    low, high = arms.support()
+    is_gaussian = isinstance(arms, Gaussian)
+    noise = float(np.max(arms.std)) if isinstance(arms, Gaussian) else (high - low) / 2
+    if isinstance(policy, UCB):
+        if noise > 1:
+            yield (
+                "UCB is not known to be consistent here: its widths assume noise of a standard "
+                f"deviation up to 1, and that of the arms may be {noise:g}"
+            )
+    elif isinstance(policy, ThompsonSampling):
+        if policy.scale == "std":
             yield f"{policy.label} is not consistent: it may lock onto a wrong arm for good"
-        noise = float(np.max(arms.std)) if isinstance(arms, Gaussian) else None
-        low, high = arms.support()
-        spread = (high - low) / 2 if noise is None else noise
-        if spread > 1:
-            yield f"{policy.label} is consistent for noise up to a standard deviation of 1"
+        elif is_gaussian and noise**2 > 0.5 * (1 + 1e-12):
+            yield (
+                "Thompson sampling is not consistent for Gaussian noise of a variance above 1/2: "
+                "a bad start may keep the best arm from being sampled again"
+            )
+        elif noise > 1:
+            yield f"Thompson sampling is not known to be consistent for rewards {2 * noise:g} wide"
     elif isinstance(policy, EpsilonGreedy):
         yield "ε-greedy with a fixed c is not consistent: for small gaps c is too small"
     else:
@@ -158,12 +200,13 @@ def largest(metric: str, setting: Setting) -> tuple[float, str]:
 def _widest_payment(setting: Setting) -> float:
     """How far two displayed averages can lie apart."""
     study = setting.study
-    if study.feedback_range is not None:
-        low, high = study.feedback_range
-    elif setting.lipschitz == 0:
+    low, high = -math.inf, math.inf
+    if setting.lipschitz == 0 and not any(contradicted(setting)):
         low, high = study.arms.support()
-    else:
-        return math.inf  # drift may push averages beyond the rewards' range
+    # Otherwise drift may push averages beyond the rewards' range.
+    if study.feedback_range is not None:
+        least, most = study.feedback_range
+        low, high = min(max(low, least), most), max(min(high, most), least)
     if study.cold_start == "prior":
         low, high = min(low, study.prior), max(high, study.prior)
     return high - low

@@ -23,6 +23,6 @@ def digamma(x: Any) -> Floats:
     for _ in range(12):
         below = below + np.where(up < 12, 1 / up, 0.0)
         up = np.where(up < 12, up + 1, up)
-    s = 1 / up**2
+    s = (1 / up) ** 2
     series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132)))))
     return np.asarray(np.log(up) - 1 / (2 * up) - series - below)[()]

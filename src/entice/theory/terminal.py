@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from entice.study.table import number
-from entice.theory.figures import power_of_ten
 from entice.theory.growth import METRICS, Growth
 
 _WORDS = {
@@ -29,7 +28,8 @@ def show_bounds(rows: pl.DataFrame, horizon: int, console: Console) -> None:
     notes: dict[str, int] = {}
     console.print(
         f"Bounds after {horizon:,} rounds. Measured: the mean of all runs, and what 95 % of them "
-        "stay below. Ratio: bound / mean."
+        "stay below. Ratio: bound / mean. Lower bounds (≥) are asymptotic: at a finite T means may "
+        "stay below them."
     )
     for cell in rows.partition_by("policy_index", "drift_index", maintain_order=True):
         console.print()
@@ -77,18 +77,31 @@ def _value(value: float | None) -> str:
     return power_of_ten(value) if value >= 1e6 else number(value)
 
 
+def power_of_ten(value: float) -> str:
+    """Write a large number as 10 to a power.
+
+    >>> from entice.theory.terminal import power_of_ten
+    >>> power_of_ten(4.0e9), power_of_ten(9.96e6)
+    ('4·10⁹', '1·10⁷')
+    """
+    digits, exponent = f"{value:.1e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{float(digits):g}·10{raised}"
+
+
 def show_growth(found: Growth, console: Console) -> None:
     """Print the exponents of each policy and drift, at the beginning and at the end."""
     T = found.points["T"].to_numpy()
     console.print(
-        f"Growth from T = {T.min():,} to {T.max():,}. Exponent: d log / d log T over the first and "
-        "the last decade, with its 95 % interval. Fits: how far they are off, the better one bold."
+        f"Growth from T = {T.min():,} to {T.max():,}. Exponents: d log / d log T over the first "
+        "and the last decade, with its 95 % interval. Fit: which of a + b log T and a T^p is "
+        "clearly closer, and how far it is off (root mean square)."
     )
     for policy in found.table.partition_by("policy_index", maintain_order=True):
         table = _table(policy["policy"][0])
-        for title in ("drift", ""):
-            table.add_column(title, overflow="fold")
-        for title in ("at first", "at the end", "a + b log T", "a T^p"):
+        for title in ("drift", "of"):
+            table.add_column(title, no_wrap=True)
+        for title in ("at first", "at the end", "fit"):
             table.add_column(title, justify="right", no_wrap=True)
         for row in policy.iter_rows(named=True):
             table.add_row(*_growth_row(row))
@@ -99,12 +112,14 @@ def show_growth(found: Growth, console: Console) -> None:
 def _growth_row(row: dict[str, Any]) -> list[str]:
     names = [escape(row["drift"]) if row["metric"] == METRICS[0] else "", row["metric"]]
     if row["fits"] is None:
-        return [*names, "–", "nothing grows", "–", "–"]
+        return [*names, "–", "nothing grows", "–"]
     half = (row["exponent_high"] - row["exponent_low"]) / 2
-    fits = [f"{row['log_error']:.0%}", f"{row['power_error']:.0%}, p = {row['power_p']:.2f}"]
-    better = 0 if row["fits"] == "log" else 1
-    fits[better] = f"[bold]{fits[better]}[/]"
-    return [*names, f"{row['exponent_at_first']:.2f}", f"{row['exponent']:.3f} ± {half:.3f}", *fits]
+    fit = {
+        "log": f"a + b log T, {row['log_error']:.0%}",
+        "power": f"a T^{row['power_p']:.2f}, {row['power_error']:.0%}",
+        "undecided": f"undecided, {row['log_error']:.0%} and {row['power_error']:.0%}",
+    }[row["fits"]]
+    return [*names, f"{row['exponent_at_first']:.2f}", f"{row['exponent']:.3f} ± {half:.3f}", fit]
 
 
 def _table(title: str) -> Table:

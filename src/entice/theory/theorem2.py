@@ -19,6 +19,7 @@ from entice.theory.setting import (
     drift_keeps_assumption_1,
     feedback_projected,
     rewards_in_unit_interval,
+    single_best_arm,
 )
 from entice.theory.special import digamma
 
@@ -76,9 +77,11 @@ def expected_explorations(T: Any, *, c: float, arms: int) -> Floats:
     35.4
     """
     rounds, c, K = rounds_from(T), above_zero("c", c), _arms(arms)
-    sure = min(math.floor(c * K), 2**53)  # as many rounds explore for certain
-    harmonic = digamma(rounds + 1) - digamma(sure + 1.0)
-    return np.asarray(np.where(rounds <= sure, rounds / K, sure / K + c * harmonic))[()]
+    sure = math.floor(min(c * K, 2.0**53))  # as many rounds explore for certain
+    harmonic = np.maximum(0.0, digamma(rounds + 1) - digamma(sure + 1.0))
+    with np.errstate(over="ignore"):
+        later = sure / K + c * harmonic
+    return np.asarray(np.where(rounds <= sure, rounds / K, later))[()]
 
 
 def explorations(T: Any, *, c: float, arms: int, delta: float = DELTA) -> Floats:
@@ -111,6 +114,8 @@ def large_c(setting: Setting) -> Iterator[str]:
     """Theorem 2 asks for c ≥ 36/Δ."""
     policy = setting.policy
     assert isinstance(policy, EpsilonGreedy)
+    if any(single_best_arm(setting)):
+        return
     wanted = 36 / float(setting.gaps.min())
     if policy.c < wanted * (1 - 1e-12):
         yield f"the theorem asks for c ≥ 36/Δ = {wanted:.4g}, and c is {policy.c:g}"
@@ -133,6 +138,7 @@ def _known_with_gaps(setting: Setting) -> dict[str, Any]:
 
 
 ASSUMES = (
+    single_best_arm,
     rewards_in_unit_interval,
     drift_keeps_assumption_1,
     arms_rated_first,

@@ -3,8 +3,9 @@
 Both need Δ̲, a gap that any two displayed averages keep whenever they differ, in all rounds: a
 property of the run and not of the problem. Nobody knows it beforehand, and averages that cross on
 their way make it tiny. Here it is an argument, `displayed_gap`. For a study, formulas take the
-smallest true gap Δ: averages that settle on the means end up that close, so Δ̲ is no larger, and
-the bounds are at least what they come to with it.
+least difference of two true means: in runs long enough for averages to settle, they end up that
+close (closer still where they are paid for), so Δ̲ is no larger, and the bounds are at least what
+they come to with it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from entice.theory.setting import (
     Setting,
     arms_rated_first,
     drift_keeps_assumption_1,
+    projection_spares_rewards,
     rewards_in_unit_interval,
+    single_best_arm,
 )
 
 
@@ -148,14 +151,21 @@ def samples_by_variance(setting: Setting) -> Iterator[str]:
 
 
 def _known(setting: Setting) -> dict[str, Any]:
-    gaps = setting.gaps
-    return {"gaps": gaps, "l": setting.lipschitz, "displayed_gap": float(gaps.min())}
+    return _known_without_drift(setting) | {"l": setting.lipschitz}
+
+
+def _known_without_drift(setting: Setting) -> dict[str, Any]:
+    means = np.sort(setting.study.arms.true_means())
+    apart = np.diff(means)
+    return {"gaps": setting.gaps, "displayed_gap": float(apart[apart > 0].min())}
 
 
 ASSUMES = (
+    single_best_arm,
     rewards_in_unit_interval,
     drift_keeps_assumption_1,
     arms_rated_first,
+    projection_spares_rewards,
     samples_by_variance,
     displayed_gap_unknown,
 )
@@ -190,6 +200,6 @@ paid_pulls = Bound(
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
     assumes=(arms_rated_first, samples_by_variance, displayed_gap_unknown),
-    knows=lambda setting: {"gaps": setting.gaps, "displayed_gap": float(setting.gaps.min())},
+    knows=_known_without_drift,
     only_at_least=True,
 )

@@ -7,25 +7,29 @@ collected is at most l times its payments.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from entice.errors import InputError
 from entice.policies import UCB
 from entice.theory.bound import Bound
-from entice.theory.inputs import Floats, rounds_from, slope
+from entice.theory.inputs import Floats, between, rounds_from, slope
 from entice.theory.setting import arms_rated_first, drift_keeps_assumption_1
 
 
 def payment_bound(T: Any, *, pulls: Any) -> Floats:
     """Bound a payment in round T for an arm with so many ratings: sqrt(2 log T / n)."""
-    return np.asarray(np.sqrt(2 * np.log(rounds_from(T)) / np.asarray(pulls, dtype=np.float64)))[()]
+    n = between("pulls", pulls, 0.0, math.inf)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(2 * np.log(rounds_from(T)) / n))[()]
 
 
 def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0) -> Floats:
     """Bound an arm's cumulative drift after round T: B_i ≤ 2l sqrt(2 n_i log T)."""
-    logs, n = np.log(rounds_from(T)), np.asarray(pulls, dtype=np.float64)
+    logs, n = np.log(rounds_from(T)), between("pulls", pulls, 0.0, math.inf)
     return np.asarray(2 * slope(l) * np.sqrt(2 * n * logs))[()]
 
 
@@ -75,6 +79,9 @@ def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
     >>> found.select((pl.col("payment") <= pl.col("payment_bound")).all()).item()
     True
     """
+    wanted = {"t", "arm", "payment", "drift"}
+    if not isinstance(rounds, pl.DataFrame) or not wanted <= set(rounds.columns):
+        raise InputError("rounds", "must be what entice.trace returns", given=rounds)
     each = rounds.select(
         "t",
         "arm",
@@ -83,8 +90,7 @@ def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
         arm_drift=pl.col("drift").cum_sum().over("arm"),
     ).filter(pl.col("t") >= 2)
     t, before = each["t"].to_numpy(), each["before"].to_numpy()
-    with np.errstate(divide="ignore"):
-        widths = payment_bound(t, pulls=before)
     return each.with_columns(
-        payment_bound=widths, arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l)
+        payment_bound=payment_bound(t, pulls=before),
+        arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l),
     ).select("t", "arm", "payment", "payment_bound", "arm_drift", "arm_drift_bound")
