@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench exactness bench-peers figures lock lock-peers clean
+.PHONY: help setup demo reproduce test lint bench exactness beyond bench-peers figures lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
@@ -16,8 +16,9 @@ help:
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
+	@echo "make beyond     the drift-corrected policy, and how often drift estimates hold: the tables of docs/; 20 minutes"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
-	@echo "make figures    the pictures of the README and of docs/, anew; 3 minutes"
+	@echo "make figures    the pictures of the README and of docs/, anew; a quarter of an hour"
 	@echo "make setup      the environment alone, in $(VENV)"
 	@echo "make lock, make lock-peers  choose the newest dependencies and lock them with hashes"
 	@echo "make clean      remove what the others made"
@@ -44,7 +45,7 @@ reproduce: $(READY)
 
 test: $(READY) lint
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -52,7 +53,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/exactness.py tests/faults.py bench docs/theory_figures.py
+	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py bench docs/theory_figures.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -63,6 +64,10 @@ bench: $(READY)
 exactness: $(READY)
 	$(BIN)/python tests/exactness.py
 
+beyond: $(READY)
+	$(BIN)/python bench/corrected.py
+	$(BIN)/python bench/coverage.py
+
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py
 
@@ -72,6 +77,10 @@ figures: $(READY)
 	$(BIN)/python docs/theory_figures.py
 	$(BIN)/entice growth --seed 7 --out growth
 	cp growth/growth.png docs/growth.png
+	$(BIN)/entice atlas --seed 7 --out atlas
+	cp atlas/atlas.png docs/atlas.png
+	$(BIN)/entice plan examples/marketplace.toml --out plan
+	cp plan/plan.png docs/plan.png
 
 lock:
 	@$(PYTHON) -m venv --clear $(VENV)-lock
@@ -91,4 +100,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction growth .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

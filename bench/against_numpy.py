@@ -88,7 +88,7 @@ def entice_time(policy: Policy, drift: Drift) -> float:
     )  # fmt: skip
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64))
     room = cell.room_for(200)
-    return nanoseconds(lambda: cell.run(0, *room), 200, repeats=20)
+    return nanoseconds(lambda: cell.run(0, room), 200, repeats=20)
 
 
 def main() -> None:

@@ -194,13 +194,13 @@ class Ours:
             horizon=HORIZON, seed=SEED, checkpoints=1, cold_start=twin.cold_start, engine="generic",
         )  # fmt: skip
         cell = Cell(study, twin.policy, drift, stop=np.zeros(1, dtype=np.int64))
-        metrics, pulls = cell.room_for(turn)
+        room = cell.room_for(turn)
         regrets, times = [], []
         while len(times) < 5 or sum(times) < self._seconds:
             start = time.process_time()
-            cell.run(turn * len(times), metrics, pulls)
+            cell.run(turn * len(times), room)
             times.append(time.process_time() - start)
-            regrets.append(metrics[:, -1, 0].copy())
+            regrets.append(room.metrics[:, -1, 0].copy())
         all_regrets = np.concatenate(regrets)
         return Found(
             policy=twin.policy.label,

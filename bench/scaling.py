@@ -55,14 +55,14 @@ def nanoseconds(policy: Policy, engine: Any, arms: int, horizon: int) -> float:
     while True:
         room = cell.room_for(replications)
         start = time.process_time()
-        cell.run(0, *room)
+        cell.run(0, room)
         seconds = time.process_time() - start
         if seconds > TURN_SECONDS / 4:
             break
         replications *= 2
     for _ in range(TURNS - 1 if seconds < 2 else 0):
         start = time.process_time()
-        cell.run(0, *room)
+        cell.run(0, room)
         seconds = min(seconds, time.process_time() - start)
     return seconds / (replications * horizon) * 1e9
 

@@ -164,13 +164,14 @@ class Entice:
 
     def turn(self, replications: int) -> Turn:
         """Run the next so many replications."""
-        metrics, pulls = self.cell.room_for(replications)
-        metrics[:] = pulls[:] = 0  # the first touch of fresh memory is nobody's cost
+        room = self.cell.room_for(replications)
+        room.metrics[:] = room.pulls[:] = 0  # the first touch of fresh memory is nobody's cost
         start = time.process_time()
-        self.cell.run(self._first, metrics, pulls)
+        self.cell.run(self._first, room)
         seconds = time.process_time() - start
         self._first += replications
-        return Turn(seconds, Sample.of(metrics[:, -1, 0]), Sample.of(metrics[:, -1, 1]))
+        last = room.metrics[:, -1]
+        return Turn(seconds, Sample.of(last[:, 0]), Sample.of(last[:, 1]))
 
 
 class Numpy:

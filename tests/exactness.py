@@ -101,16 +101,20 @@ def grid(policies: Sequence[Policy], count: int | None = None) -> list[Case]:
     return chosen
 
 
+RAN_AWAY = 1e300
+"""Stands for the metrics of a run that was stopped."""
+
+
 def sample(study: entice.Study, replications: int) -> Sample:
     """Metrics at all checkpoints, and pulls, of each replication."""
     cell = Cell(study, study.policies[0], study.drifts[0], stop=np.zeros(1, np.int64))
-    metrics, pulls = cell.room_for(replications)
+    room = cell.room_for(replications)
     size = -(-replications // 16)
     with ThreadPoolExecutor(2) as pool:
-        blocks = [slice(i, i + size) for i in range(0, replications, size)]
-        list(pool.map(lambda b: cell.run(b.start, metrics[b], pulls[b]), blocks))
-    assert (pulls.sum(axis=1) == study.horizon).all()
-    return metrics, pulls
+        list(pool.map(lambda i: cell.run(i, room.rows(i, size)), range(0, replications, size)))
+    assert ((room.pulls.sum(axis=1) == study.horizon) | (room.stopped > 0)).all()
+    # Runs whose payments ran away are compared as well: how many they are, and from when on.
+    return np.nan_to_num(room.metrics, nan=RAN_AWAY), room.pulls
 
 
 @functools.lru_cache(maxsize=8)

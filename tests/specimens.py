@@ -35,6 +35,12 @@ CLASSES: dict[str, dict[str, Any]] = {
         "epsilon_greedy": entice.EpsilonGreedy,
         "thompson_sampling": entice.ThompsonSampling,
         "greedy": entice.Greedy,
+        "round_robin_epsilon_greedy": entice.RoundRobinEpsilonGreedy,
+        "alternating_thompson": entice.AlternatingThompson,
+        "elimination_race": entice.EliminationRace,
+        "discounted_ucb": entice.DiscountedUCB,
+        "drift_corrected_thompson": entice.DriftCorrectedThompson,
+        "sliding_window_ucb": entice.SlidingWindowUCB,
         "custom": entice.CustomPolicy,
     },
     "drifts": {
@@ -100,10 +106,17 @@ ARMS = [
 ]
 POLICIES = [
     entice.UCB(),
+    entice.UCB(count_in_flight=True),
     entice.EpsilonGreedy(c=5),
     entice.ThompsonSampling(),
     entice.ThompsonSampling(scale="std"),
     entice.Greedy(),
+    entice.RoundRobinEpsilonGreedy(c=0.5),
+    entice.AlternatingThompson(),
+    entice.EliminationRace(horizon=20_000, delta=0.1),
+    entice.DiscountedUCB(gamma=0.999),
+    entice.DriftCorrectedThompson(display="corrected", noise=0.5),
+    entice.SlidingWindowUCB(window=1000, xi=0.5),
     entice.CustomPolicy(first),
     entice.CustomPolicy(
         first, update=remember, params=[1, 0.5], memory=2, memory_per_arm=1, name='"ä" \\ [x]'

@@ -17,7 +17,16 @@ import entice
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["entice", *(m.name for m in pkgutil.walk_packages(entice.__path__, "entice."))]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/speed.md", "docs/peers.md", "docs/theory.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/speed.md",
+    "docs/peers.md",
+    "docs/theory.md",
+    "docs/beyond.md",
+    "docs/plan.md",
+    "docs/estimate.md",
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

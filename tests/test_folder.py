@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 import entice
 from entice.study.blocks import Block, BlockFolder, split
-from entice.study.cell import Cell
+from entice.study.cell import Cell, Room
 from entice.study.folder import run_in_folder
 
 STUDY = entice.Study(
@@ -218,6 +218,7 @@ def test_blocks_cover_each_replication_once() -> None:
 
 def test_a_block_of_another_shape_does_not_count(tmp_path: Path) -> None:
     folder = BlockFolder(tmp_path)
-    folder.save(Block(0, 0, 4), np.zeros((4, 10, 5)), np.zeros((4, 3), dtype=np.int64))
-    room = np.empty((4, 11, 5)), np.empty((4, 3), dtype=np.int64)
-    assert not folder.load(Block(0, 0, 4), *room)
+    counts, stopped = np.zeros((4, 3), dtype=np.int64), np.zeros(4, dtype=np.int64)
+    folder.save(Block(0, 0, 4), Room(np.zeros((4, 10, 5)), counts, stopped))
+    room = Room(np.empty((4, 11, 5)), counts, stopped)
+    assert not folder.load(Block(0, 0, 4), room)

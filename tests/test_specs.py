@@ -86,7 +86,7 @@ NONSENSE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         drift("custom", function=CUSTOM_DRIFT, params=["a"]),
         ("params[0]", "number", "'a'"),
     ),
-    "negative l": (drift("linear", l=-1), ("l", "negative", "-1", "CustomDrift")),
+    "negative l": (drift("linear", l=-1), ("l", "negative", "-1", "NegativeDrift")),
     "negative cap": (drift("saturating", l=1, cap=-1), ("cap", "negative", "-1")),
     "no policies": ({"policies": []}, ("policies", "at least one")),
     "no drifts": ({"drifts": []}, ("drifts", "at least one")),
@@ -275,7 +275,7 @@ def test_the_policy_of_another_type_is_told_by_its_position() -> None:
 def test_drifts_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
     message = complaint(lambda: study(drifts=given))
     assert "drifts[0]" in message
-    assert "NoDrift, LinearDrift, SaturatingDrift, StepDrift, CustomDrift" in message
+    assert "NoDrift, LinearDrift, SaturatingDrift, StepDrift, PowerDrift" in message
 
 
 @pytest.mark.parametrize("given", [None, [0.9, 0.1], entice.Gaussian, "gaussian"], ids=repr)

@@ -11,10 +11,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from entice import rng, testing, theory
+    from entice import estimate, rng, testing, theory
     from entice.errors import EnticeError, InputError, StudyError
     from entice.live import Offer, Principal
-    from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
+    from entice.planner.belief import Spread, StarCounts
+    from entice.planner.forecast import Forecast, forecast, plan
+    from entice.planner.spec import Plan
+    from entice.policies import (
+        UCB,
+        AlternatingThompson,
+        CustomPolicy,
+        DiscountedUCB,
+        DriftCorrectedThompson,
+        EliminationRace,
+        EpsilonGreedy,
+        Greedy,
+        RoundRobinEpsilonGreedy,
+        SlidingWindowUCB,
+        ThompsonSampling,
+    )
+    from entice.principal.probe import Probe
     from entice.principal.step import PLAYERS_CHOICE
     from entice.specs import Study
     from entice.study.result import Result
@@ -22,21 +38,46 @@ if TYPE_CHECKING:
     from entice.study.trace import trace
     from entice.world.arms import Bernoulli, Beta, Empirical, Gaussian
     from entice.world.drift import (
+        ArmDrift,
+        CarriedDrift,
+        CompressionDrift,
         CustomDrift,
+        FadingDrift,
         LinearDrift,
+        NegativeDrift,
         NoDrift,
+        PowerDrift,
+        RandomDrift,
         SaturatingDrift,
         StepDrift,
     )
+    from entice.world.meddler import Attacker, Nobody, StrategicArms
+    from entice.world.players import AlwaysAccept, LogisticAcceptance, Players, TableAcceptance
 
 # Names are looked up when first used, so that `entice --help` need not wait for the compiler.
-_MODULES = ("rng", "testing", "theory")
+_MODULES = ("estimate", "rng", "testing", "theory")
 _HOMES = {
     **dict.fromkeys(("EnticeError", "InputError", "StudyError"), "entice.errors"),
     **dict.fromkeys(("Offer", "Principal"), "entice.live"),
     **dict.fromkeys(
-        ("UCB", "CustomPolicy", "EpsilonGreedy", "Greedy", "ThompsonSampling"), "entice.policies"
+        (
+            "UCB",
+            "AlternatingThompson",
+            "CustomPolicy",
+            "DiscountedUCB",
+            "DriftCorrectedThompson",
+            "EliminationRace",
+            "EpsilonGreedy",
+            "Greedy",
+            "RoundRobinEpsilonGreedy",
+            "SlidingWindowUCB",
+            "ThompsonSampling",
+        ),
+        "entice.policies",
     ),
+    **dict.fromkeys(("Spread", "StarCounts"), "entice.planner.belief"),
+    **dict.fromkeys(("Forecast", "forecast", "plan"), "entice.planner.forecast"),
+    "Plan": "entice.planner.spec",
     "PLAYERS_CHOICE": "entice.principal.step",
     "Study": "entice.specs",
     "Result": "entice.study.result",
@@ -44,9 +85,28 @@ _HOMES = {
     "trace": "entice.study.trace",
     **dict.fromkeys(("Bernoulli", "Beta", "Empirical", "Gaussian"), "entice.world.arms"),
     **dict.fromkeys(
-        ("CustomDrift", "LinearDrift", "NoDrift", "SaturatingDrift", "StepDrift"),
+        (
+            "ArmDrift",
+            "CarriedDrift",
+            "CompressionDrift",
+            "CustomDrift",
+            "FadingDrift",
+            "LinearDrift",
+            "NegativeDrift",
+            "NoDrift",
+            "PowerDrift",
+            "RandomDrift",
+            "SaturatingDrift",
+            "StepDrift",
+        ),
         "entice.world.drift",
     ),
+    **dict.fromkeys(("Attacker", "Nobody", "StrategicArms"), "entice.world.meddler"),
+    **dict.fromkeys(
+        ("AlwaysAccept", "LogisticAcceptance", "Players", "TableAcceptance"),
+        "entice.world.players",
+    ),
+    "Probe": "entice.principal.probe",
 }
 
 
@@ -65,26 +125,54 @@ def __dir__() -> list[str]:
 __all__ = [
     "PLAYERS_CHOICE",
     "UCB",
+    "AlternatingThompson",
+    "AlwaysAccept",
+    "ArmDrift",
+    "Attacker",
     "Bernoulli",
     "Beta",
+    "CarriedDrift",
+    "CompressionDrift",
     "CustomDrift",
     "CustomPolicy",
+    "DiscountedUCB",
+    "DriftCorrectedThompson",
+    "EliminationRace",
     "Empirical",
     "EnticeError",
     "EpsilonGreedy",
+    "FadingDrift",
+    "Forecast",
     "Gaussian",
     "Greedy",
     "InputError",
     "LinearDrift",
+    "LogisticAcceptance",
+    "NegativeDrift",
     "NoDrift",
+    "Nobody",
     "Offer",
+    "Plan",
+    "Players",
+    "PowerDrift",
     "Principal",
+    "Probe",
+    "RandomDrift",
     "Result",
+    "RoundRobinEpsilonGreedy",
     "SaturatingDrift",
+    "SlidingWindowUCB",
+    "Spread",
+    "StarCounts",
     "StepDrift",
+    "StrategicArms",
     "Study",
     "StudyError",
+    "TableAcceptance",
     "ThompsonSampling",
+    "estimate",
+    "forecast",
+    "plan",
     "rng",
     "run",
     "simulate",

@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import entice
 from entice.errors import EnticeError
+from entice.planner.command import plan
 
 app = typer.Typer(
     name="entice",
@@ -216,6 +217,42 @@ def growth(
             found.points.write_csv(out / "points.csv")
             found.plot().savefig(out / "growth.png")
             console.print(f"Table and figure: [bold]{escape(str(out))}[/]")
+
+
+@app.command()
+def atlas(
+    replications: Annotated[int, typer.Option(help="Independent runs of each cell.")] = 200,
+    horizon: Annotated[int, typer.Option(help="Rounds.")] = 20_000,
+    seed: Annotated[
+        int | None, typer.Option(help="Of all random numbers; drawn and printed if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for atlas.csv and atlas.png.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Send policies through many worlds, and see where each breaks.
+
+    Drifts of all kinds, ratings that are late or missing, players who decline, arms that cheat, an
+    attacker. Regret and compensation are set against the best policy of each world.
+
+    The first time takes minutes, since each policy is compiled for each kind of world.
+    """
+    from entice.atlas import atlas as explore
+    from entice.atlas.terminal import show_atlas
+    from entice.study.folder import output_folder
+
+    console = Console(highlight=False)
+    with output_folder(out) if out is not None else contextlib.nullcontext():
+        with _told_if_interrupted(None):
+            found = explore(replications=replications, horizon=horizon, seed=seed, threads=threads)
+        show_atlas(found, console)
+        if out is not None:
+            found.table.write_csv(out / "atlas.csv")
+            found.plot().savefig(out / "atlas.png")
+            console.print(f"Table and figure: [bold]{escape(str(out))}[/]")
+    console.print(f"Seed {found.seed}, {replications:,} runs of {horizon:,} rounds for each cell.")
+
+
+app.command()(plan)
 
 
 @contextlib.contextmanager

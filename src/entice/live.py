@@ -12,6 +12,7 @@ from entice.engine.specialize import specialize
 from entice.errors import EnticeError, InputError, StudyError
 from entice.policies import Policy
 from entice.principal import step
+from entice.principal.display import raw
 from entice.principal.ledger import Ledger, new_ledger
 from entice.rng import POLICY, new_stream
 from entice.specs import ColdStart
@@ -79,7 +80,9 @@ class Principal:
         self._ledger = new_ledger(self.arms, a_number("Principal: prior", prior))
         self._memory = np.zeros(self._rules.memory)
         self._stream = new_stream(self.seed, 0, POLICY)
-        self._offer = specialize(step.offer, self._rules.select)
+        rules = self._rules
+        self._shown = self._ledger.means if rules.display is raw else np.zeros(self.arms)
+        self._offer = specialize(step.offer, rules.select, rules.display, rules.price)
         self._settle = specialize(step.settle, self._rules.update)
         self._t = 0
         self._pending: Offer | None = None
@@ -94,8 +97,9 @@ class Principal:
         if self._pending is None:
             t = self._t + 1
             arm, greedy, payment = self._offer(
-                t, self._ledger, self._memory, self._rules.params, self._stream, self._each_arm_once
-            )
+                t, self._ledger, self._ledger.pulls, self._shown, self._memory, self._rules.params,
+                self._stream, self._each_arm_once,
+            )  # fmt: skip
             if greedy == step.NO_SUCH_ARM:
                 raise StudyError(
                     f"Policy {self._policy.label} selected arm {arm} in round {t}, "

@@ -25,6 +25,8 @@ REWARD = 1
 """Purpose: the true rewards."""
 PLAYER = 2
 """Purpose: what players decide by chance."""
+PROBE = 3
+"""Purpose: which offers are probed, and how the coin falls."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

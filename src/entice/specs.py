@@ -19,18 +19,23 @@ from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number,
 from entice.engine.fast.choice import FastPath, fast_path
 from entice.engine.fingerprint import NoFingerprint, fingerprint
 from entice.engine.kernel import replicate
-from entice.errors import InputError, did_you_mean
+from entice.errors import InputError
 from entice.functions import importable, reference
 from entice.policies import Policy
+from entice.principal.probe import Probe
+from entice.tables import UNIONS, build, entry_of, kinds_of, table_of, without_none
 from entice.world.arms import Arms
-from entice.world.drift import Drift, NoDrift
+from entice.world.drift import ArmDrift, Drift, NoDrift
+from entice.world.meddler import Meddler, Nobody
+from entice.world.players import Players
 
 _THIS_PROCESS = secrets.token_hex()
 
 ColdStart = Literal["each_arm_once", "prior"]
 Engine = Literal["auto", "generic"]
 
-_UNIONS: dict[str, Any] = {"arms": Arms, "policies": Policy, "drifts": Drift}
+_ONE = ("arms", "meddler")
+"""Fields that hold one entry; the others of `UNIONS` hold a list."""
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +65,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     feedback_range
         Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
         in the paper's experiments.
+    players
+        Whether they take offers, and when, if ever, their ratings are seen; by default always, and
+        at once, as in the paper.
+    meddler
+        Who bends feedback on purpose: nobody, arms that cheat, an attacker.
+    probe
+        A coin that adds a known amount to some payments, so that the drift can be estimated.
     engine
         ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
         generic kernel. ``"generic"``: the kernel, which plays every round, for all cells; there
@@ -83,11 +95,14 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     cold_start: ColdStart = "each_arm_once"
     prior: float = 0.0
     feedback_range: tuple[float, float] | None = None
+    players: Players = Players()
+    meddler: Meddler = Nobody()
+    probe: Probe | None = None
     engine: Engine = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.arms, get_args(Arms)):
-            rule = f"must be one of {_kinds('arms')}"
+            rule = f"must be one of {kinds_of('arms')}"
             raise InputError("arms", rule, given=self.arms, todo="Say entice.Gaussian([0.9, 0.8]).")
         self._set_each("policies")
         self._set_each("drifts")
@@ -114,6 +129,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             )
         self._set_checkpoints()
         self._set_feedback_range()
+        self._check_world(arms)
         if self.engine not in get_args(Engine):
             rule = 'must be "auto" or "generic"'
             todo = '"auto" takes a fast path wherever there is one.'
@@ -157,15 +173,19 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def to_toml(self) -> str:
         """Write the study as TOML, custom functions as "module:name"."""
         plain = msgspec.to_builtins(self, enc_hook=reference)
-        return tomli_w.dumps(_without_none(plain))
+        return tomli_w.dumps(without_none(plain))
 
     def key(self) -> str:
         """Hash what decides the numbers of a study: the spec, and the code that it would run."""
         code: list[Any] = [self.arms.sampler().sample]
         for policy in self.policies:
             fast, rules = self.fast_path(policy), policy.rules(arms=2)
-            code += [fast.replicate] if fast else [replicate, rules.select, rules.update]
-        code += [drift.bend().function for drift in self.drifts]
+            code += [fast.replicate] if fast else [replicate, *rules.functions]
+        for drift in self.drifts:
+            bend = drift.bend()
+            code += [bend.function, bend.respond]
+        means = self.arms.true_means()
+        code += [self.players.acceptance.willingness().accept, self.meddler.meddling(means).meddle]
         try:
             told = fingerprint(*code)
         except NoFingerprint:  # nothing tells two versions apart: equal in this process alone
@@ -198,9 +218,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def fast_path(self, policy: Policy) -> FastPath | None:
         """Find the fast path by which a policy is run in this study, unless it is the kernel."""
-        if self.engine == "generic":
+        plain = self.players == Players() and self.meddler == Nobody() and self.probe is None
+        simple = all(drift.bend().is_function_of_payment for drift in self.drifts)
+        if self.engine == "generic" or self.feedback_range is not None or not (plain and simple):
             return None
-        return fast_path(policy, self.arms, projected=self.feedback_range is not None)
+        return fast_path(policy, self.arms)
 
     def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
         """Go through policies × drifts: (policy index, drift index, policy, drift)."""
@@ -214,29 +236,46 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if not isinstance(plain, dict):
             raise InputError("the study", "must be a table of settings", given=plain)
         settings = dict(plain)
-        for field in _UNIONS:
-            if field == "arms" and field in plain:
-                settings[field] = _entry(field, field, plain[field])
-            elif field in plain:
+        for field, given in plain.items():
+            if field in _ONE:
+                settings[field] = entry_of(field, field, given)
+            elif field == "players":
+                settings[field] = _players(given)
+            elif field == "probe" and given is not None:
+                settings[field] = build(Probe, field, table_of(field, given))
+            elif field in ("policies", "drifts"):
                 entries = plain[field] if isinstance(plain[field], list) else [plain[field]]
                 settings[field] = [
-                    _entry(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
+                    entry_of(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
                 ]
-        study: Study = _build(cls, "the study", settings)
+        study: Study = build(cls, "the study", settings)
         return study
 
     def _set_each(self, field: str) -> None:
         given = getattr(self, field)
         members = given if is_list(given) else [given]
-        union = get_args(_UNIONS[field])
+        union = get_args(UNIONS[field])
         if not members:
             raise InputError(f"Study: {field}", "must have at least one entry", given=given)
         for i, member in enumerate(members):
             if not isinstance(member, union):
                 raise InputError(
-                    f"Study: {field}[{i}]", f"must be one of {_kinds(field)}", given=member
+                    f"Study: {field}[{i}]", f"must be one of {kinds_of(field)}", given=member
                 )
         msgspec.structs.force_setattr(self, field, tuple(members))
+
+    def _check_world(self, arms: int) -> None:
+        for field, kinds in (("players", (Players,)), ("meddler", get_args(Meddler))):
+            if not isinstance(getattr(self, field), kinds):
+                rule = f"must be one of {', '.join(kind.__name__ for kind in kinds)}"
+                raise InputError(f"Study: {field}", rule, given=getattr(self, field))
+        if self.probe is not None and not isinstance(self.probe, Probe):
+            raise InputError("Study: probe", "must be a Probe, or none", given=self.probe)
+        for drift in self.drifts:
+            if isinstance(drift, ArmDrift) and len(drift.slopes) != arms:
+                rule = f"must have one slope for each of the {arms} arms"
+                raise InputError("ArmDrift: slopes", rule, given=drift.slopes)
+        self.meddler.meddling(self.arms.true_means())  # a target must be one of the arms
 
     def _set_checkpoints(self) -> None:
         given: Any = self.checkpoints
@@ -268,40 +307,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.feedback_range or (-math.inf, math.inf)
 
 
-def _entry(field: str, where: str, entry: Any) -> Any:
-    """Build the arms, a policy or a drift from a table that names its kind."""
-    kinds = {spec.__struct_config__.tag: spec for spec in get_args(_UNIONS[field])}
-    if not isinstance(entry, dict) or "kind" not in entry:
-        todo = did_you_mean("", kinds)
-        raise InputError(where, "must be a table with a kind", given=entry, todo=todo)
-    kind = entry["kind"]
-    if not isinstance(kind, str) or kind not in kinds:
-        todo = did_you_mean(str(kind), kinds)
-        raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
-    settings = {name: value for name, value in entry.items() if name != "kind"}
-    return _build(kinds[kind], where, settings)
-
-
-def _build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
-    """Call a spec's constructor, after a look at the names of its settings."""
-    fields = {field.name: field for field in msgspec.structs.fields(spec)}
-    for name in settings:
-        if name not in fields:
-            todo = did_you_mean(name, fields)
-            raise InputError(where, "has an unknown setting", given=name, todo=todo)
-    for name, field in fields.items():
-        if field.required and name not in settings:
-            raise InputError(where, f"must have the setting {name!r}", given=settings)
-    return spec(**settings)
-
-
-def _kinds(field: str) -> str:
-    return ", ".join(spec.__name__ for spec in get_args(_UNIONS[field]))
-
-
-def _without_none(plain: Any) -> Any:
-    if isinstance(plain, dict):
-        return {k: _without_none(v) for k, v in plain.items() if v is not None}
-    if isinstance(plain, (list, tuple)):
-        return [_without_none(v) for v in plain]
-    return plain
+def _players(given: Any) -> Any:
+    settings = table_of("players", given)
+    if "acceptance" in settings:
+        where = "players: acceptance"
+        settings["acceptance"] = entry_of("acceptance", where, settings["acceptance"])
+    return build(Players, "players", settings)

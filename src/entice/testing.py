@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from entice.checks import a_number, a_seed, a_whole_number
 from entice.engine.user_code import compile_user_function, ensure_own_draws_only
 from entice.errors import EnticeError, InputError
 from entice.policies import Policy
 from entice.principal.step import PLAYERS_CHOICE
-from entice.rng import POLICY, new_stream
-from entice.world.drift import Drift
+from entice.rng import PLAYER, POLICY, new_stream
+from entice.world.drift import ArmDrift, Bend, Drift
 
 
 class CheckFailed(EnticeError, AssertionError):
@@ -57,21 +58,16 @@ def check_drift(
     elif a_number("check_drift: lipschitz", lipschitz) < 0:
         raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
     bend = drift.bend()
-    function = _checked(bend.function)
+    arms = len(drift.slopes) if isinstance(drift, ArmDrift) else arms
     payments = np.linspace(0.0, largest_payment, 201)
     for t in (1, 2, 10, 1_000, 1_000_000):
         for arm in range(arms):
             where = f"(t = {t}, arm {arm})"
-            told = f"{drift.label} {where}"
-            found = [_call(told, function, float(x), t, arm, bend.params) for x in payments]
-            if not all(isinstance(value, (int, float)) for value in found):
-                raise CheckFailed(f"{drift.label} must return a number, not {found[-1]!r} {where}")
-            values = np.array(found)
-            if not np.isfinite(values).all():
-                at = payments[~np.isfinite(values)][0]
-                raise CheckFailed(f"{drift.label} is not a finite number at payment {at:g} {where}")
+            values = _values(drift.label, bend, payments, t, arm, arms, where)
             if values[0] != 0.0:
                 raise CheckFailed(f"{drift.label} is {values[0]:g} at payment 0, not 0 {where}")
+            if drift.outside:  # it says so itself: no more is claimed
+                continue
             slopes = np.diff(values) / np.diff(payments)
             steepest, falling = int(np.argmax(slopes)), int(np.argmin(slopes))
             if slopes[falling] < -1e-9:
@@ -81,6 +77,29 @@ def check_drift(
                 between = f"{payments[steepest]:g} to {payments[steepest + 1]:g}"
                 slope = f"{slopes[steepest]:.3g} > {lipschitz:g}"
                 raise CheckFailed(f"{drift.label} has slope {slope} at payments {between} {where}")
+
+
+def _values(
+    label: str, bend: Bend, payments: Any, t: int, arm: int, arms: int, where: str
+) -> npt.NDArray[np.float64]:
+    """What a drift does to one player's rating, for each payment he might have got."""
+    told = f"{label} {where}"
+    if bend.is_function_of_payment:
+        function = _checked(bend.function)
+        found = [_call(told, function, float(x), t, arm, bend.params) for x in payments]
+    else:
+        found = []
+        for x in payments:  # the same player each time: the same draws, and no past
+            memory, stream = np.zeros(bend.memory_per_arm * arms), new_stream(t, arm, PLAYER)
+            parts = bend.function, 0.5, float(x), t, arm, bend.params, memory, stream
+            found.append(_call(told, bend.respond, *parts))
+    if not all(isinstance(value, (int, float)) for value in found):
+        raise CheckFailed(f"{label} must return a number, not {found[-1]!r} {where}")
+    values = np.array(found)
+    if not np.isfinite(values).all():
+        at = payments[~np.isfinite(values)][0]
+        raise CheckFailed(f"{label} is not a finite number at payment {at:g} {where}")
+    return values
 
 
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from entice.engine.jit import compiled, compiled_apart
 from entice.principal.ledger import Ledger, clear, is_consistent
+from entice.principal.probe import HEADS, NO_PROBE, throw
 from entice.principal.step import offer, settle
-from entice.rng import POLICY, REWARD, Stream, start
+from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, start, uniform
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -38,13 +39,43 @@ class Truth(NamedTuple):
     """Its true mean."""
     error_unit: float
     """What errors of its average are relative to: |best_mean|, or nan when that is 0."""
+    limit: float
+    """Feedback beyond it has run away: payments feed on the drift that they cause."""
 
 
-def truth_of(means: Floats) -> Truth:
+RUNAWAY = 1e6
+"""How many times the arms' own scale feedback may reach before a replication is stopped.
+
+UCB and Thompson sampling pay no more than a width, or a few, and never get there; their fast paths
+look for infinities only.
+"""
+
+
+def truth_of(means: Floats, scale: float = 1.0) -> Truth:
     """Work out what the metrics need from the true means; of equal arms the first is the best."""
     best = int(np.argmax(means))
     mean = float(means[best])
-    return Truth(means[best] - means, best, mean, abs(mean) if mean != 0 else float("nan"))
+    unit = abs(mean) if mean != 0 else float("nan")
+    limit = RUNAWAY * max(1.0, scale, float(np.abs(means).max()))
+    return Truth(means[best] - means, best, mean, unit, limit)
+
+
+class Play(NamedTuple):
+    """How offers reach players and ratings come back, as numbers."""
+
+    each_arm_once: bool
+    prior: float
+    lowest: float
+    """Feedback is projected onto the range from here …"""
+    highest: float
+    """… to here."""
+    delay: int
+    """After how many further rounds a rating is seen."""
+    loss: float
+    """The probability that a rating never comes."""
+    probe_share: float
+    probe_amounts: Floats
+    """One of them hangs on each coin that is thrown."""
 
 
 class Workspace(NamedTuple):
@@ -52,25 +83,46 @@ class Workspace(NamedTuple):
 
     ledger: Ledger
     memory: Floats
+    """The policy's."""
+    begun: Counts
+    """The pulls of each arm that are rated or may yet be."""
+    counted: Counts
+    """The pulls that the policy is told of: `begun`, or the ledger's own."""
+    shown: Floats
+    """What players see; the ledger's own averages where they are shown as they are."""
+    tried: Counts
+    """The pulls of each arm, rated or not."""
+    drift_memory: Floats
+    meddler_memory: Floats
+    waiting: Floats
+    """Ratings under way, a row for each round of delay: arm, payment, feedback (nan: lost)."""
     policy_stream: Stream
     reward_stream: Stream
+    player_stream: Stream
+    probe_stream: Stream
 
 
 @compiled_apart
 def replicate(
     select: Callable[..., int],
     update: Callable[..., None],
+    display: Callable[..., int],
+    price: Callable[..., float],
     drift: Callable[..., float],
+    respond: Callable[..., float],
     sample: Callable[..., float],
+    accept: Callable[..., bool],
+    meddle: Callable[..., float],
+    at_once: Callable[..., bool],
+    probing: Callable[..., bool],
     observe: Callable[..., None],
     policy_params: tuple[Any, ...],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Any, ...],
+    player_params: tuple[Any, ...],
+    meddler_params: tuple[Any, ...],
     truth: Truth,
-    each_arm_once: bool,
-    prior: float,
-    lowest: float,
-    highest: float,
+    play: Play,
     seed: int,
     first: int,
     checkpoints: Counts,
@@ -83,52 +135,138 @@ def replicate(
     """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
 
     Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
+    `at_once` and `probing` are functions so that the compiler sees which world this is, and leaves
+    the others out.
     """
-    ledger, memory, policy_stream, reward_stream = workspace
+    ledger, memory, shown = workspace.ledger, workspace.memory, workspace.shown
+    begun, counted, tried = workspace.begun, workspace.counted, workspace.tried
+    waiting = workspace.waiting
+    policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
+    player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
+    drift_memory, meddler_memory = workspace.drift_memory, workspace.meddler_memory
     arms = ledger.pulls.shape[0]
     for row in range(metrics.shape[0]):
         replication = first + row
         start(policy_stream, seed, replication, POLICY)
         start(reward_stream, seed, replication, REWARD)
-        clear(ledger, prior)
+        start(player_stream, seed, replication, PLAYER)
+        start(probe_stream, seed, replication, PROBE)
+        clear(ledger, play.prior)
         memory[:] = 0.0
+        drift_memory[:] = 0.0
+        meddler_memory[:] = 0.0
+        if not at_once():
+            begun[:] = 0
+            tried[:] = 0
+            waiting[:] = NOBODY
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
+        ratings = 0
         t = 1
         for c in range(checkpoints.shape[0]):
             until = checkpoints[c]
             while t <= until:
                 if t % STOP_EVERY == 1 and stop[0] != 0:
                     return STOPPED, replication, t, 0
+                if not at_once():
+                    ratings += arrive(
+                        update, ledger, memory, policy_params, begun, waiting[t % waiting.shape[0]]
+                    )
                 arm, greedy, payment = offer(
-                    select, t, ledger, memory, policy_params, policy_stream, each_arm_once
-                )
+                    select, display, price, t, ledger, counted, shown, memory, policy_params,
+                    policy_stream, play.each_arm_once,
+                )  # fmt: skip
                 # Asked again, so that the compiler knows from here on: no index is negative.
                 if arm < 0 or arm >= arms:
                     return BAD_ARM, replication, t, arm
+                wanted, coin, amount = arm, NO_PROBE, 0.0
+                if probing():
+                    coin, amount = throw(play.probe_share, play.probe_amounts, probe_stream)
+                    if coin == HEADS:
+                        payment += amount
+                if arm != greedy and not accept(payment, player_params, player_stream):
+                    arm, payment = greedy, 0.0  # who declines takes what looks best
                 reward = sample(arm, arm_params, reward_stream)
-                bend = 0.0
-                if arm != greedy:
-                    bend = drift(payment, t, arm, drift_params)
+                bend = respond(
+                    drift, reward, payment, t, arm, drift_params, drift_memory, player_stream
+                )
+                if payment > 0.0:
                     compensation += payment
                     compensated += 1
-                    total_drift += bend
-                feedback = min(max(reward + bend, lowest), highest)
-                if not np.isfinite(feedback):
+                total_drift += bend
+                felt = reward + bend
+                felt += meddle(felt, t, arm, ledger, meddler_params, meddler_memory)
+                feedback = min(max(felt, play.lowest), play.highest)
+                if not abs(feedback) < truth.limit:
                     return NOT_FINITE, replication, t, arm
-                settle(update, ledger, memory, policy_params, arm, payment, feedback)
-                observe(trace, t, arm, greedy, payment, bend, feedback)
+                if at_once():
+                    settle(update, ledger, memory, policy_params, arm, payment, feedback)
+                else:
+                    tried[arm] += 1
+                    begun[arm] += 1
+                    if play.loss > 0.0 and uniform(player_stream) < play.loss:
+                        feedback = np.nan
+                    send(waiting[t % waiting.shape[0]], arm, payment, feedback)
+                observe(trace, t, arm, greedy, payment, bend, feedback, wanted, coin, amount)
                 t += 1
             write_metrics(
-                metrics[row, c], truth, ledger.pulls, ledger.means, compensation, compensated,
-                total_drift,
+                metrics[row, c], truth, ledger.pulls if at_once() else tried, ledger.means,
+                compensation, compensated, total_drift,
             )  # fmt: skip
         for i in range(ledger.pulls.shape[0]):
-            pulls[row, i] = ledger.pulls[i]
-        if not is_consistent(ledger, prior, t - 1):
+            pulls[row, i] = ledger.pulls[i] if at_once() else tried[i]
+        if not is_consistent(ledger, play.prior, t - 1 if at_once() else ratings):
             return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
+
+
+TRACED = 8
+"""How many numbers a trace keeps of a round."""
+
+NOBODY = -1.0
+"""Stands for the arm in an empty place among the ratings under way."""
+
+
+@compiled
+def send(place: Floats, arm: int, payment: float, feedback: float) -> None:
+    """Put a rating on its way."""
+    place[0] = arm
+    place[1] = payment
+    place[2] = feedback
+
+
+@compiled
+def arrive(
+    update: Callable[..., None],
+    ledger: Ledger,
+    memory: Floats,
+    params: tuple[Any, ...],
+    begun: Counts,
+    place: Floats,
+) -> int:
+    """Enter the rating that is due, if there is one and it was not lost; count it."""
+    if place[0] == NOBODY:
+        return 0
+    arm = int(place[0])
+    place[0] = NOBODY
+    if np.isnan(place[2]):
+        begun[arm] -= 1  # nothing will come: it is no longer in flight
+        return 0
+    settle(update, ledger, memory, params, arm, place[1], place[2])
+    return 1
+
+
+@compiled
+def yes() -> bool:
+    """The world is so."""
+    return True
+
+
+@compiled
+def no() -> bool:
+    """The world is not so."""
+    return False
 
 
 @compiled
@@ -154,14 +292,32 @@ def write_metrics(
 
 @compiled
 def unobserved(
-    trace: Floats, t: int, arm: int, greedy: int, payment: float, drift: float, feedback: float
+    trace: Floats,
+    t: int,
+    arm: int,
+    greedy: int,
+    payment: float,
+    drift: float,
+    feedback: float,
+    wanted: int,
+    coin: int,
+    amount: float,
 ) -> None:
     """Keep nothing of a round: the observer of a study."""
 
 
 @compiled
 def traced(
-    trace: Floats, t: int, arm: int, greedy: int, payment: float, drift: float, feedback: float
+    trace: Floats,
+    t: int,
+    arm: int,
+    greedy: int,
+    payment: float,
+    drift: float,
+    feedback: float,
+    wanted: int,
+    coin: int,
+    amount: float,
 ) -> None:
     """Write a round down: the observer of a trace of one replication."""
     trace[t - 1, 0] = arm
@@ -169,3 +325,6 @@ def traced(
     trace[t - 1, 2] = payment
     trace[t - 1, 3] = drift
     trace[t - 1, 4] = feedback
+    trace[t - 1, 5] = wanted
+    trace[t - 1, 6] = coin
+    trace[t - 1, 7] = amount

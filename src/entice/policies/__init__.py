@@ -1,11 +1,42 @@
 """Policies: how the principal wants arms to be explored. One file each."""
 
+from entice.policies.alternating_thompson import AlternatingThompson
 from entice.policies.custom import CustomPolicy
+from entice.policies.discounted_ucb import DiscountedUCB
+from entice.policies.drift_corrected_thompson import DriftCorrectedThompson
+from entice.policies.elimination_race import EliminationRace
 from entice.policies.epsilon_greedy import EpsilonGreedy
 from entice.policies.greedy import Greedy
+from entice.policies.round_robin_epsilon_greedy import RoundRobinEpsilonGreedy
+from entice.policies.sliding_window_ucb import SlidingWindowUCB
 from entice.policies.thompson_sampling import ThompsonSampling
 from entice.policies.ucb import UCB
 
-Policy = UCB | EpsilonGreedy | ThompsonSampling | Greedy | CustomPolicy
+Policy = (
+    UCB
+    | EpsilonGreedy
+    | ThompsonSampling
+    | Greedy
+    | CustomPolicy
+    | DriftCorrectedThompson
+    | RoundRobinEpsilonGreedy
+    | AlternatingThompson
+    | EliminationRace
+    | DiscountedUCB
+    | SlidingWindowUCB
+)
 
-__all__ = ["UCB", "CustomPolicy", "EpsilonGreedy", "Greedy", "Policy", "ThompsonSampling"]
+__all__ = [
+    "UCB",
+    "AlternatingThompson",
+    "CustomPolicy",
+    "DiscountedUCB",
+    "DriftCorrectedThompson",
+    "EliminationRace",
+    "EpsilonGreedy",
+    "Greedy",
+    "Policy",
+    "RoundRobinEpsilonGreedy",
+    "SlidingWindowUCB",
+    "ThompsonSampling",
+]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled
+from entice.principal.display import raw
+from entice.principal.payment import as_asked
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -36,6 +38,17 @@ class Rules(NamedTuple):
     """Handed to both functions."""
     memory: int = 0
     """How many numbers the policy keeps for itself; they are 0.0 before the first round."""
+    display: Callable[..., int] = raw
+    """`display(ledger, memory, params, shown) -> greedy`: fill in what players see."""
+    price: Callable[..., float] = as_asked
+    """`price(t, arm, greedy, forgone, memory, params, rng) -> payment`."""
+    counts_in_flight: bool = False
+    """Whether `pulls` counts those too whose ratings are still to come."""
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What is compiled into the kernel, in the kernel's order."""
+        return self.select, self.update, self.display, self.price
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):

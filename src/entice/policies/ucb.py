@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from entice.engine.jit import compiled
+from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
 from entice.rng import Stream
 
@@ -17,17 +18,32 @@ SPAN = 31
 class UCB(PolicySpec, frozen=True, tag="ucb"):
     """Select the arm with the highest m_i + sqrt(2 log t / n_i); unrated arms come first.
 
+    Parameters
+    ----------
+    count_in_flight
+        Whether n_i counts the pulls too whose ratings are still to come; m_i is the average of
+        ratings either way. While ratings are late, bounds that wait for them keep pointing at the
+        same arm, and all who come meanwhile are paid for what one of them would have told.
+        Where ratings come at once, nothing is in flight and both are the same.
+
     >>> import entice
-    >>> entice.UCB().label
-    'UCB'
+    >>> entice.UCB().label, entice.UCB(count_in_flight=True).label
+    ('UCB', 'UCB(in flight)')
     """
+
+    count_in_flight: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.count_in_flight, bool):
+            rule = "must be true or false"
+            raise InputError("UCB: count_in_flight", rule, given=self.count_in_flight)
 
     @property
     def label(self) -> str:  # noqa: D102
-        return "UCB"
+        return "UCB(in flight)" if self.count_in_flight else "UCB"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, memory=4 + 2 * arms)
+        return Rules(select, memory=4 + 2 * arms, counts_in_flight=self.count_in_flight)
 
 
 @compiled
@@ -75,6 +91,23 @@ def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
     best, top = 0, means[0] + factor * roots[0]
     for i in range(1, means.shape[0]):
         bound = means[i] + factor * roots[i]
+        if bound > top:
+            best, top = i, bound
+    return best
+
+
+@compiled
+def highest_weighted_bound(weights: Floats, sums: Floats, factor: float) -> int:
+    """Find the arm with the highest bound when not all ratings count, or not fully.
+
+    `weights` says how much each arm's ratings count together, `sums` is their sum, so weighted. An
+    arm without any comes first; ties go to the lowest index.
+    """
+    best, top = 0, -math.inf
+    for i in range(weights.shape[0]):
+        if weights[i] == 0.0:
+            return i
+        bound = sums[i] / weights[i] + factor / math.sqrt(weights[i])
         if bound > top:
             best, top = i, bound
     return best

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled
+from entice.rng import Stream
 
 
 @compiled
@@ -15,3 +18,17 @@ def gap(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
     The text prints the total C(T) with its sign flipped; the payment is never negative.
     """
     return float(displayed[greedy] - displayed[arm])
+
+
+@compiled
+def as_asked(
+    t: int,
+    arm: int,
+    greedy: int,
+    forgone: float,
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    stream: Stream,
+) -> float:
+    """Pay what the player forgoes, and no more (the paper)."""
+    return forgone

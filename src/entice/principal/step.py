@@ -30,30 +30,38 @@ That arm is known; a policy that asks for it by this name need not search the av
 @compiled
 def offer(
     select: Callable[..., int],
+    display: Callable[..., int],
+    price: Callable[..., float],
     t: int,
     ledger: Ledger,
+    counted: npt.NDArray[np.int64],
+    shown: npt.NDArray[np.float64],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
     each_arm_once: bool,
 ) -> tuple[int, int, float]:
-    """Decide round t: the principal's arm I, the player's own choice G, and the payment."""
+    """Decide round t: the principal's arm I, the player's own choice G, and the payment.
+
+    `counted` are the pulls that the policy is told of: those that were rated, or also those that
+    are in flight. `shown` is where `display` puts what the players see.
+    """
     arms = ledger.pulls.shape[0]
     if t <= (arms if each_arm_once else 0):
         return t - 1, t - 1, 0.0
     # Line 2: the principal selects I.
-    arm = select(t, ledger.pulls, ledger.means, memory, params, stream)
-    greedy = ledger.greedy[0]
+    arm = select(t, counted, ledger.means, memory, params, stream)
+    # Line 3: the player would choose G, from what is displayed.
+    greedy = display(ledger, memory, params, shown)
     if arm == PLAYERS_CHOICE:
-        return greedy, greedy, 0.0
+        return greedy, greedy, price(t, greedy, greedy, 0.0, memory, params, stream)
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0
-    # Line 3: the player would choose G; when I ties for the best, G is I.
-    payment = gap(ledger.means, greedy, arm)
-    # Lines 4 to 8: pay the gap, or nothing.
-    if payment > 0.0:
-        return arm, greedy, payment
-    return arm, arm, 0.0
+    # Lines 4 to 8: pay the gap, or nothing; when I ties for the best, G is I.
+    forgone = gap(shown, greedy, arm)
+    if not forgone > 0.0:
+        forgone, greedy = 0.0, arm
+    return arm, greedy, price(t, arm, greedy, forgone, memory, params, stream)
 
 
 @compiled

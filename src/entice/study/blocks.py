@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.study.cell import Room
 from entice.study.whole_file import whole_file
 
 Floats = npt.NDArray[np.float64]
@@ -53,24 +54,27 @@ class BlockFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, block: Block, metrics: Floats, pulls: Counts) -> bool:
+    def load(self, block: Block, room: Room) -> bool:
         """Fill the arrays from a finished block, if there is one that fits."""
         try:
             with self._path(block).open("rb") as file:
                 data = np.load(file, allow_pickle=False)
-                found = tuple(data["block"]), data["metrics"].shape, data["pulls"].shape
-                if found != (tuple(block), metrics.shape, pulls.shape):
+                found = [data[name] for name in Room._fields]
+                if tuple(data["block"]) != tuple(block) or any(
+                    was.shape != array.shape for was, array in zip(found, room, strict=True)
+                ):
                     return False
-                metrics[...], pulls[...] = data["metrics"], data["pulls"]
+                for was, array in zip(found, room, strict=True):
+                    array[...] = was
         except Exception:  # a damaged archive may end in any error: the block is run again
             return False
         return True
 
-    def save(self, block: Block, metrics: Floats, pulls: Counts) -> None:
+    def save(self, block: Block, room: Room) -> None:
         """Write a finished block, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with whole_file(self._path(block)) as path, path.open("wb") as file:
-            np.savez(file, block=np.array(block), metrics=metrics, pulls=pulls)
+            np.savez(file, block=np.array(block), **room._asdict())
 
     def remove(self) -> None:
         """Forget all blocks: the result holds everything."""

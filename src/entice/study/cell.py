@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from entice.engine.specialize import ready
 from entice.errors import InputError, StudyError
 from entice.functions import ensure_found
 from entice.policies import Policy
+from entice.principal.display import raw
 from entice.principal.ledger import new_ledger
 from entice.specs import Study
 from entice.world.drift import Drift
@@ -20,11 +21,24 @@ from entice.world.drift import Drift
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-_NO_TRACE = np.empty((0, 5))
+_NO_TRACE = np.empty((0, kernel.TRACED))
 
 
 class Stopped(Exception):
     """The run was told to stop before it was done."""
+
+
+class Room(NamedTuple):
+    """What the replications of a cell fill, a row each."""
+
+    metrics: Floats
+    pulls: Counts
+    stopped: Counts
+    """The round in which payments had run away, 0 where they did not."""
+
+    def rows(self, first: int, count: int) -> Room:
+        """The room of some replications."""
+        return Room._make(array[first : first + count] for array in self)
 
 
 class Cell:
@@ -49,18 +63,28 @@ class Cell:
         self._rounds = study.checkpoint_rounds()
         self._rules, self._bend = policy.rules(self.arms), drift.bend()
         self._sampler = study.arms.sampler()
-        self._truth = kernel.truth_of(means)
+        self._willingness = study.players.acceptance.willingness()
+        self._meddling = study.meddler.meddling(means)
+        self._truth = kernel.truth_of(means, study.arms.scale())
         # A trace has every round in it.
         self._fast = None if traced else study.fast_path(policy)
-        observe = kernel.traced if traced else kernel.unobserved
-        rules, bend, sampler = self._rules, self._bend, self._sampler
         entry: Any = kernel.replicate
-        parts: Any = (rules.select, rules.update, bend.function, sampler.sample, observe)
+        parts: Any = (
+            *self._rules.functions,
+            self._bend.function,
+            self._bend.respond,
+            self._sampler.sample,
+            self._willingness.accept,
+            self._meddling.meddle,
+            kernel.yes if study.players.rate_at_once else kernel.no,
+            kernel.yes if study.probe is not None else kernel.no,
+            kernel.traced if traced else kernel.unobserved,
+        )
         if self._fast is not None:
-            entry, parts = self._fast.replicate, (bend.function,)
+            entry, parts = self._fast.replicate, (self._bend.function,)
         for part in parts:
             ensure_found(part)
-        metrics, pulls = self.room_for(0)
+        metrics, pulls, _ = self.room_for(0)
         arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
         try:
             self._compiled = ready(entry, parts, arguments)
@@ -87,16 +111,37 @@ class Cell:
         rounds = self._study.horizon * self.arms
         return rounds if self._fast is None else -(-rounds // self._fast.speedup)
 
-    def room_for(self, replications: int) -> tuple[Floats, Counts]:
-        """Make the arrays that so many replications fill: metrics, and pulls per arm."""
-        return (
+    def room_for(self, replications: int) -> Room:
+        """Make the arrays that so many replications fill."""
+        return Room(
             np.empty((replications, len(self._rounds), len(kernel.METRICS))),
             np.empty((replications, self.arms), dtype=np.int64),
+            np.empty(replications, dtype=np.int64),
         )
 
-    def run(self, first: int, metrics: Floats, pulls: Counts, trace: Floats = _NO_TRACE) -> None:
-        """Run the replications first, first + 1, …, one for each row of the arrays."""
-        arguments = self._arguments(first, trace, metrics, pulls)
+    def run(self, first: int, room: Room, trace: Floats = _NO_TRACE) -> None:
+        """Run the replications first, first + 1, …, one for each row of the room.
+
+        One whose payments grow without bound is stopped: its round is noted in `stopped` (0 for
+        the others), and its metrics are nan from there on.
+        """
+        room.stopped[:] = 0
+        to_do = [(0, len(room.stopped))]
+        while to_do:
+            begin, end = to_do.pop()
+            rows = room.rows(begin, end - begin)
+            found = self._call(self._arguments(first + begin, trace, rows.metrics, rows.pulls))
+            if found is not None:
+                row, t = found[0] - first, found[1]
+                room.metrics[row, self._rounds >= t] = np.nan
+                room.pulls[row] = 0
+                room.stopped[row] = t
+                to_do.append((row + 1, end))
+                if self._fast is not None and self._fast.interleaved:
+                    to_do.append((begin, row))  # some of them may not have been finished
+
+    def _call(self, arguments: Any) -> tuple[int, int] | None:
+        """Run the compiled loop; return the replication and round where payments ran away."""
         try:
             code, replication, t, arm = self._compiled(*arguments)
         except Exception as error:  # whatever a user's function may raise
@@ -109,10 +154,10 @@ class Cell:
             ) from error
         if code == kernel.STOPPED:
             raise Stopped
-        where = f"in round {t} of replication {replication} (drift {self._drift.label})"
         if code == kernel.BAD_ARM:
             raise StudyError(
-                f"Policy {self._policy.label} selected arm {arm} {where}, "
+                f"Policy {self._policy.label} selected arm {arm} in round {t} of replication "
+                f"{replication} (drift {self._drift.label}), "
                 f"but arms are numbered 0 to {self.arms - 1}."
             )
         if code == kernel.TAMPERED:
@@ -120,30 +165,57 @@ class Cell:
                 f"Policy {self._policy.label} changed the counts or averages that it is shown: "
                 "pulls and means are to be read, not written."
             )
-        if code == kernel.NOT_FINITE:
-            raise StudyError(
-                f"The feedback on arm {arm} is not a finite number {where}, "
-                f"policy {self._policy.label}. Payments that feed on the drift they cause can grow "
-                "without bound: take a feedback_range or a weaker drift."
-            )
+        return (replication, t) if code == kernel.NOT_FINITE else None
 
     def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         study, fast = self._study, self._fast
         assert study.seed is not None
-        params = fast.params if fast is not None else self._rules.params
-        world = params, self._bend.params, self._sampler.params, self._truth
-        beginning = study.cold_start == "each_arm_once", study.prior
         which = study.seed, first, self._rounds
         if fast is not None:
+            world = fast.params, self._bend.params, self._sampler.params, self._truth
+            beginning = study.cold_start == "each_arm_once", study.prior
             scratch = apart(fast.make_scratch(self.arms, study.horizon))
             return *world, *beginning, *which, scratch, self._stop, metrics, pulls
-        workspace = apart(
-            kernel.Workspace(
-                new_ledger(self.arms, study.prior),
-                np.zeros(self._rules.memory),
-                np.zeros(4, dtype=np.uint64),
-                np.zeros(4, dtype=np.uint64),
-            )
+        params = (
+            self._rules.params,
+            self._bend.params,
+            self._sampler.params,
+            self._willingness.params,
+            self._meddling.params,
         )
-        limits = study.feedback_limits
-        return *world, *beginning, *limits, *which, workspace, self._stop, trace, metrics, pulls
+        return (
+            *params, self._truth, self._play(), *which, self._workspace(), self._stop,
+            trace, metrics, pulls,
+        )  # fmt: skip
+
+    def _play(self) -> kernel.Play:
+        study, probe = self._study, self._study.probe
+        return kernel.Play(
+            study.cold_start == "each_arm_once",
+            study.prior,
+            *study.feedback_limits,
+            study.players.delay,
+            study.players.loss,
+            probe.share if probe else 0.0,
+            np.array(probe.amounts if probe else (), dtype=np.float64),
+        )
+
+    def _workspace(self) -> kernel.Workspace:
+        study, rules, late = self._study, self._rules, not self._study.players.rate_at_once
+        ledger = apart(new_ledger(self.arms, study.prior))
+        begun = apart(np.zeros(self.arms if late else 0, dtype=np.int64))
+        return kernel.Workspace(
+            ledger=ledger,
+            memory=apart(np.zeros(rules.memory)),
+            begun=begun,
+            counted=begun if late and rules.counts_in_flight else ledger.pulls,
+            shown=ledger.means if rules.display is raw else apart(np.zeros(self.arms)),
+            tried=apart(np.zeros(self.arms if late else 0, dtype=np.int64)),
+            drift_memory=apart(np.zeros(self._bend.memory_per_arm * self.arms)),
+            meddler_memory=apart(np.zeros(self._meddling.memory_per_arm * self.arms)),
+            waiting=np.full((study.players.delay + 1 if late else 0, 3), kernel.NOBODY),
+            policy_stream=apart(np.zeros(4, dtype=np.uint64)),
+            reward_stream=apart(np.zeros(4, dtype=np.uint64)),
+            player_stream=apart(np.zeros(4, dtype=np.uint64)),
+            probe_stream=apart(np.zeros(4, dtype=np.uint64)),
+        )

@@ -34,8 +34,9 @@ class Result:
     final : polars.DataFrame
         One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
         `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
-        `best_arm_error` (relative; nan if the best mean is 0) and `pulls` (an array, one entry
-        for each arm).
+        `best_arm_error` (relative; nan if the best mean is 0), `pulls` (an array, one entry for
+        each arm) and `stopped`: the round in which payments had grown without bound, if they did.
+        Metrics of such a run are nan.
     curves : polars.DataFrame
         One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
     engines : tuple

@@ -16,14 +16,19 @@ from entice.checks import a_whole_number
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
 from entice.policies import Policy
+from entice.principal.probe import Probe
 from entice.specs import ColdStart, Engine, Study
 from entice.study.blocks import Block, BlockFolder, split
-from entice.study.cell import Cell
+from entice.study.cell import Cell, Room
 from entice.study.progress import Report, reporting
 from entice.study.result import Result
 from entice.study.summary import statistics
 from entice.world.arms import Arms
 from entice.world.drift import Drift, NoDrift
+from entice.world.meddler import Meddler, Nobody
+from entice.world.players import Players
+
+_PAPERS_PLAYERS, _NOBODY = Players(), Nobody()
 
 
 def simulate(
@@ -38,6 +43,9 @@ def simulate(
     cold_start: ColdStart = "each_arm_once",
     prior: float = 0.0,
     feedback_range: tuple[float, float] | None = None,
+    players: Players = _PAPERS_PLAYERS,
+    meddler: Meddler = _NOBODY,
+    probe: Probe | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
     progress: bool | Report | None = None,
@@ -48,7 +56,7 @@ def simulate(
     ----------
     arms, policies, drifts, horizon, replications, checkpoints
         See `Study`.
-    cold_start, prior, feedback_range, engine
+    cold_start, prior, feedback_range, players, meddler, probe, engine
         See `Study`.
     seed
         Of all random numbers. When none is given, one is drawn, printed and recorded.
@@ -77,6 +85,9 @@ def simulate(
         cold_start=cold_start,
         prior=prior,
         feedback_range=feedback_range,
+        players=players,
+        meddler=meddler,
+        probe=probe,
         engine=engine,
     )
     return run(study, threads=threads, progress=progress)
@@ -144,12 +155,14 @@ class Run:
         """Run all blocks and put the result together."""
         self._run_blocks(threads, report)
         order = range(len(self.cells))
-        return Result(
+        result = Result(
             self.study,
             final=pl.concat([self.finals[c] for c in order]),
             curves=pl.concat([self.curves[c] for c in order]),
             engines=self.study.engines(),
         )
+        _warn_of_runaways(result)
+        return result
 
     def _run_blocks(self, threads: int, report: Report) -> None:
         total = len(self.cells) * self.study.replications
@@ -180,22 +193,21 @@ class Run:
         return self.room[cell]
 
     def _run(self, block: Block, room: Any) -> Block:
-        rows = slice(block.first, block.first + block.replications)
-        metrics, pulls = room[0][rows], room[1][rows]
+        rows = room.rows(block.first, block.replications)
         if self.folder is None:
-            self.compiled[block.cell].run(block.first, metrics, pulls)
-        elif not self.folder.load(block, metrics, pulls):
-            self.compiled[block.cell].run(block.first, metrics, pulls)
-            self.folder.save(block, metrics, pulls)
+            self.compiled[block.cell].run(block.first, rows)
+        elif not self.folder.load(block, rows):
+            self.compiled[block.cell].run(block.first, rows)
+            self.folder.save(block, rows)
         return block
 
     def _finish(self, block: Block) -> None:
         self.done += block.replications
         self.missing[block.cell] -= 1
         if self.missing[block.cell] == 0:
-            metrics, pulls = self.room.pop(block.cell)
-            self.finals[block.cell] = self._final(block.cell, metrics[:, -1, :], pulls)
-            self.curves[block.cell] = self._curves(block.cell, metrics)
+            room = self.room.pop(block.cell)
+            self.finals[block.cell] = self._final(block.cell, room)
+            self.curves[block.cell] = self._curves(block.cell, room.metrics)
 
     def _names(self, cell: int) -> list[pl.Expr]:
         p, d, policy, drift = self.cells[cell]
@@ -206,11 +218,17 @@ class Run:
             pl.lit(d, dtype=pl.Int64).alias("drift_index"),
         ]
 
-    def _final(self, cell: int, metrics: Any, pulls: Any) -> pl.DataFrame:
+    def _final(self, cell: int, room: Room) -> pl.DataFrame:
+        metrics, pulls, stopped = room.metrics[:, -1, :], room.pulls, room.stopped
         columns: dict[str, Any] = {"replication": np.arange(len(metrics), dtype=np.int64)}
         columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
         columns["pulls"] = pl.Series(pulls, dtype=pl.Array(pl.Int64, pulls.shape[1]))
-        frame = pl.DataFrame(columns).with_columns(pl.col("compensated_pulls").cast(pl.Int64))
+        columns["stopped"] = stopped.copy()
+        ran_away = pl.col("stopped") > 0
+        frame = pl.DataFrame(columns).with_columns(
+            pl.when(~ran_away).then("compensated_pulls").cast(pl.Int64),
+            pl.when(ran_away).then("stopped"),
+        )
         return frame.select(*self._names(cell), *columns)
 
     def _curves(self, cell: int, metrics: Any) -> pl.DataFrame:
@@ -225,3 +243,18 @@ class Run:
         )
         policy, drift, *indices = self._names(cell)
         return frame.select(policy, drift, *frame.columns, *indices)
+
+
+def _warn_of_runaways(result: Result) -> None:
+    """Say in which cells payments fed on the drift that they caused."""
+    for p, d, policy, drift in result.study.cells():
+        rounds = result.final.filter(policy_index=p, drift_index=d)["stopped"].drop_nulls()
+        if rounds.len() > 0:
+            print(
+                f"entice: payments grew without bound in {rounds.len():,} of "
+                f"{result.study.replications:,} runs of {policy.label} with {drift.label}, first "
+                f"in round {min(rounds):,}. These "
+                "runs were stopped there: `stopped` in result.final. A feedback_range or a cap on "
+                "the drift keeps payments in bounds.",
+                file=sys.stderr,
+            )

@@ -15,7 +15,8 @@ STATISTICS = ("mean", "stderr", *QUANTILES)
 def statistics(values: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Summarise over the first axis, the replications.
 
-    The standard error of a single replication is nan: one run tells nothing of its spread.
+    The standard error of a single replication is nan: one run tells nothing of its spread. So are
+    the mean and its error where a run was stopped (nan); in quantiles it counts as the worst.
     """
     count = values.shape[0]
     spread = values.std(axis=0, ddof=1) if count > 1 else np.full(values.shape[1:], math.nan)
@@ -36,6 +37,6 @@ def _quantiles(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     ranks = np.array(list(QUANTILES.values())) * (values.shape[0] - 1)
     below = np.floor(ranks).astype(np.int64)
     low, high = ranked[..., below], ranked[..., np.minimum(below + 1, values.shape[0] - 1)]
-    found = low + (high - low) * (ranks - below)
-    found[np.isnan(ranked[..., -1])] = math.nan  # nan is sorted last; it has no rank
+    # nan is sorted last: a run that was stopped counts as the worst.
+    found = np.where(ranks == below, low, low + (high - low) * (ranks - below))
     return np.moveaxis(found, -1, 0)

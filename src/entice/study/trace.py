@@ -8,9 +8,12 @@ import numpy as np
 import polars as pl
 
 from entice.checks import a_whole_number
+from entice.engine.kernel import TRACED
 from entice.errors import InputError
+from entice.principal.probe import NO_PROBE
 from entice.specs import Study
 from entice.study.cell import Cell
+from entice.world.players import AlwaysAccept
 
 
 def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
@@ -27,8 +30,10 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        `t`, `arm` (the principal's), `greedy_arm` (the player's own choice), `payment`, `drift`,
-        `feedback`.
+        `t`, `arm` (that was pulled), `greedy_arm` (the player's own choice), `payment`, `drift`,
+        `feedback` (null: it never came). With players who may decline, `offered_arm`; with a
+        probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not thrown) and
+        `probe_amount`. A run whose payments grow without bound ends where they did.
 
     >>> import entice
     >>> rounds = entice.trace(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
@@ -46,9 +51,24 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
         raise InputError("trace: replication", "must not be negative", given=replication)
     _, _, policy, drift = cells[0]
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64), traced=True)
-    rounds = np.empty((study.horizon, 5))
-    cell.run(replication, *cell.room_for(1), rounds)
-    names = ("arm", "greedy_arm", "payment", "drift", "feedback")
-    return pl.DataFrame(
-        {"t": np.arange(1, study.horizon + 1)} | {n: rounds[:, i] for i, n in enumerate(names)}
-    ).with_columns(pl.col("arm", "greedy_arm").cast(pl.Int64))
+    rounds = np.empty((study.horizon, TRACED))
+    room = cell.room_for(1)
+    cell.run(replication, room, rounds)
+    played = int(room.stopped[0]) - 1 if room.stopped[0] else study.horizon
+    names = (
+        "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
+    )  # fmt: skip
+    columns = {name: rounds[:played, i] for i, name in enumerate(names)}
+    thrown = pl.when(pl.col("probe") != NO_PROBE)
+    frame = pl.DataFrame({"t": np.arange(1, played + 1)} | columns).with_columns(
+        pl.col("arm", "greedy_arm", "offered_arm").cast(pl.Int64),
+        thrown.then(pl.col("probe").cast(pl.Int64)),
+        thrown.then(pl.col("probe_amount")),
+        pl.col("feedback").fill_nan(None),
+    )
+    shown = ["t", *names[:5]]
+    if study.players.acceptance != AlwaysAccept():
+        shown.append("offered_arm")
+    if study.probe is not None:
+        shown += ["probe", "probe_amount"]
+    return frame.select(shown)

@@ -78,8 +78,8 @@ def drift_keeps_assumption_1(setting: Setting) -> Iterator[str]:
             f"the Lipschitz constant l of {label} is unknown: "
             "if you can vouch for one, CustomDrift(…, lipschitz=l)"
         )
-    elif math.isinf(setting.lipschitz):
-        yield f"{label} is not Lipschitz (Assumption 1)"
+    elif setting.drift.outside:
+        yield f"{label} {setting.drift.outside} (Assumption 1)"
     yield from contradicted(setting)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from entice.checks import a_number, is_list, set_numbers
+from entice.checks import a_number, a_whole_number, is_list, set_numbers
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.rng import Stream, beta, normal, uniform
+from entice.world.stars import STAR_VALUES, STARS, read_star_counts
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,6 +35,14 @@ class ArmsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     `true_means()` are the expected rewards, `support()` is the lowest and the highest reward that
     any arm may give.
     """
+
+    def scale(self) -> float:
+        """How large rewards are, roughly: the width of their noise or of their range."""
+        return max(map(abs, self.support()))
+
+    def support(self) -> tuple[float, float]:
+        """The lowest and the highest reward that any arm may give."""
+        raise NotImplementedError
 
 
 class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
@@ -61,6 +72,9 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
 
     def true_means(self) -> Floats:  # noqa: D102
         return np.array(self.means)
+
+    def scale(self) -> float:  # noqa: D102
+        return float(np.max(np.abs(self.means)) + np.max(self.std))
 
     def support(self) -> tuple[float, float]:  # noqa: D102
         if np.any(np.array(self.std) > 0):
@@ -163,6 +177,34 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
 
     values: Sequence[float]
     weights: Sequence[Sequence[float]]
+
+    @classmethod
+    def from_star_counts(
+        cls, path: str | Path, *, arms: int | None = None, least_ratings: int = 1
+    ) -> Empirical:
+        """Make arms of products whose stars were counted, on a scale from 0 (1 star) to 1 (5).
+
+        Parameters
+        ----------
+        path
+            A CSV file with a row for each product and columns `stars_1` … `stars_5`. Where there is
+            a column `incentivized`, ordinary reviews (0) are taken.
+        arms
+            How many products to take: those with the most ratings; all by default.
+        least_ratings
+            Products with fewer are left out.
+        """
+        counts = read_star_counts(path).filter(pl.col("incentivized") == 0)
+        total = pl.sum_horizontal(STARS)
+        counts = counts.filter(total >= least_ratings).sort(
+            total, descending=True, maintain_order=True
+        )
+        if arms is not None:
+            counts = counts.head(a_whole_number("arms", arms))
+        if counts.height < 2:
+            rule = f"must have at least 2 products with {least_ratings} ordinary ratings or more"
+            raise InputError("the star counts", rule, given=str(path))
+        return cls(values=STAR_VALUES, weights=counts.select(STARS).rows())
 
     def __post_init__(self) -> None:
         values = set_numbers(self, "values", at_least=1)

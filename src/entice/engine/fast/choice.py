@@ -26,22 +26,24 @@ class FastPath(NamedTuple):
     """How many times as fast as the kernel it is, at least, on the paper's instance."""
     params: tuple[Any, ...] = ()
     """What it wants to know of the policy."""
+    interleaved: bool = False
+    """Whether it has several replications under way at a time."""
 
 
-def fast_path(policy: Policy, arms: Arms, projected: bool) -> FastPath | None:
-    """Find the fast path that is exact for a policy on these arms, if there is one.
+def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
+    """Find the fast path that is exact for a policy on these arms, in the paper's world.
 
     Sums of Gaussian rewards are Gaussian, and a sum of rewards is what lets a path skip rounds.
     So the arms must be Gaussian, all with some noise (else ties matter, which a path may break
-    otherwise than the kernel), and feedback must not be projected. The drift may be any function:
-    paid rounds are played one by one.
+    otherwise than the kernel), and feedback must neither be projected nor come late. The drift may
+    be any function of the payment: paid rounds are played one by one.
     """
-    if not isinstance(arms, Gaussian) or projected:
+    if not isinstance(arms, Gaussian):
         return None
     if np.min(arms.std) < _LEAST_STD or np.max(arms.std) > 1 / _LEAST_STD:
         return None
     if isinstance(policy, UCB):
-        return FastPath(ucb.replicate, ucb.make_scratch, 3)
+        return FastPath(ucb.replicate, ucb.make_scratch, 3, interleaved=True)
     if isinstance(policy, EpsilonGreedy):
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (policy.c,))
     if isinstance(policy, Greedy):  # it is ε-greedy that never explores

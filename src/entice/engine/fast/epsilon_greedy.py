@@ -145,7 +145,7 @@ def replicate(
                     rounds = _exploit(scratch, leader, rival, rounds, noise)
                     regret += truth.gaps[leader] * rounds
                     t += rounds
-                    if not np.isfinite(means[leader]):
+                    if not abs(means[leader]) < truth.limit:
                         return NOT_FINITE, replication, t, leader
                     if means[leader] <= rival:
                         leader, rival = _overtaken(scratch, leader, bits)
@@ -161,7 +161,7 @@ def replicate(
                     compensated += 1
                     total_drift += bend
                     feedback += bend
-                if not np.isfinite(feedback):
+                if not abs(feedback) < truth.limit:
                     return NOT_FINITE, replication, t, arm
                 leader, rival = _explore(scratch, leader, rival, arm, feedback, bits)
                 planned += 1

@@ -1,0 +1,122 @@
+"""Sends policies through worlds, and sets each against the best of its row."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from entice.errors import InputError
+from entice.policies import Policy
+from entice.specs import Study
+from entice.study.progress import Report, reporting
+from entice.study.result import Result
+from entice.study.run import Run, thread_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from entice.atlas.worlds import World
+
+_METRICS = ("regret", "compensation")
+
+
+class Atlas(NamedTuple):
+    """What `atlas` found."""
+
+    table: pl.DataFrame
+    """A row for each world and policy: `regret`, `regret_stderr`, `compensation`,
+    `compensation_stderr`, `median_regret`, the same relative to the best of the world
+    (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs whose payments ran
+    away, and which have no mean."""
+    seed: int
+
+    def plot(self) -> Figure:
+        """Draw two heat maps, regret and compensation against the best policy of each world."""
+        from entice.atlas.figure import plot_atlas
+
+        return plot_atlas(self)
+
+
+def atlas(
+    worlds: Sequence[World] | None = None,
+    policies: Sequence[Policy] | None = None,
+    *,
+    horizon: int = 20_000,
+    replications: int = 200,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+) -> Atlas:
+    """Run each policy in each world.
+
+    Parameters
+    ----------
+    worlds, policies
+        Those of `entice.atlas.WORLDS` and `POLICIES` by default.
+    horizon, replications, seed, threads, progress
+        As for `simulate`.
+
+    The first time, each combination is compiled, which takes some seconds each; later it is not.
+
+    >>> import entice
+    >>> from entice.atlas import WORLDS, atlas
+    >>> found = atlas(WORLDS[:2], [entice.UCB(), entice.ThompsonSampling()], horizon=1000,
+    ...               replications=10, seed=7)
+    >>> found.table.height
+    4
+    """
+    from entice.atlas import worlds as known
+
+    chosen = known.WORLDS if worlds is None else tuple(worlds)
+    policies = known.POLICIES if policies is None else tuple(policies)
+    if not chosen:
+        raise InputError("worlds", "must have at least one entry", given=worlds)
+    threads = thread_count(threads)
+    seed = secrets.randbits(32) if seed is None else seed
+    studies = [
+        Study(
+            policies=policies,
+            horizon=horizon,
+            replications=replications,
+            seed=seed,
+            checkpoints=1,
+            **world.settings,
+        )
+        for world in chosen
+    ]
+    frames, total = [], len(chosen) * len(policies) * replications
+    with reporting(progress, "Exploring") as report:
+        for i, (world, study) in enumerate(zip(chosen, studies, strict=True)):
+            before = i * len(policies) * replications
+
+            def told(done: int, _: int, before: int = before) -> None:
+                report(before + done, total)
+
+            result = Run(study).go(threads, told)
+            frames.append(_rows(world.name, result))
+    return Atlas(pl.concat(frames), seed)
+
+
+def _rows(name: str, result: Result) -> pl.DataFrame:
+    final = result.final.group_by("policy_index", "policy", maintain_order=True).agg(
+        pl.col("regret").mean(),
+        regret_stderr=pl.col("regret").std() / pl.len().sqrt(),
+        compensation=pl.col("compensation").mean(),
+        compensation_stderr=pl.col("compensation").std() / pl.len().sqrt(),
+        median_regret=pl.col("regret").median(),
+        stopped=pl.col("stopped").is_not_null().mean(),
+    )
+    numbers = pl.col(pl.Float64).fill_nan(None)
+    return (
+        final.with_columns(numbers)
+        .with_columns(
+            *(
+                (pl.col(m) / pl.col(m).filter(pl.col(m) > 0).min()).alias(f"{m}_ratio")
+                for m in _METRICS
+            )
+        )
+        .select(pl.lit(name).alias("world"), pl.all())
+    )

@@ -1,0 +1,38 @@
+"""The atlas as a table for the terminal."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from entice.atlas.atlas import Atlas
+from entice.study.table import number
+
+
+def show_atlas(found: Atlas, console: Console) -> None:
+    """Print regret / compensation of each policy in each world, the best of a row in bold."""
+    policies = found.table["policy"].unique(maintain_order=True).to_list()
+    table = Table(
+        title="Mean regret / compensation; bold: the least regret of the world",
+        title_justify="left",
+        title_style="",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )
+    table.add_column("world", overflow="fold")
+    for policy in policies:
+        table.add_column(escape(policy), justify="right", overflow="fold")
+    for world in found.table.partition_by("world", maintain_order=True):
+        cells = []
+        for row in world.iter_rows(named=True):
+            if row["regret"] is None:
+                cells.append(f"runs away\n({row['stopped']:.0%} of runs)")
+                continue
+            told = f"{number(row['regret'])}\n/ {number(row['compensation'])}"
+            cells.append(f"[bold]{told}[/]" if row["regret_ratio"] == 1 else told)
+        table.add_row(escape(world["world"][0]), *cells)
+    console.print(table)

@@ -1,0 +1,90 @@
+"""The worlds of the atlas, and the policies that visit them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from entice.paper.setups import MEANS
+from entice.policies import (
+    UCB,
+    AlternatingThompson,
+    DriftCorrectedThompson,
+    EpsilonGreedy,
+    Policy,
+    ThompsonSampling,
+)
+from entice.world.arms import Bernoulli, Gaussian
+from entice.world.drift import (
+    ArmDrift,
+    CarriedDrift,
+    CompressionDrift,
+    FadingDrift,
+    LinearDrift,
+    NegativeDrift,
+    NoDrift,
+    PowerDrift,
+    RandomDrift,
+    SaturatingDrift,
+    StepDrift,
+)
+from entice.world.meddler import Attacker, StrategicArms
+from entice.world.players import Players, TableAcceptance
+
+
+class World(NamedTuple):
+    """One row of the atlas: settings of a study, on the paper's nine arms unless they say else."""
+
+    name: str
+    settings: MappingProxyType[str, Any]
+
+
+def _world(name: str, drift: Any, **settings: Any) -> World:
+    given = {"arms": Gaussian(MEANS), "drifts": (drift,)} | settings
+    return World(name, MappingProxyType(given))
+
+
+_L = LinearDrift(1.1)
+# Thornton's randomised incentives (data README): uptake by payment, on a scale of our payments.
+_UPTAKE = TableAcceptance(
+    payments=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
+    shares=(0.34, 0.67, 0.77, 0.84, 0.87, 0.86, 0.85),
+)
+
+WORLDS = (
+    _world("no drift", NoDrift()),
+    _world("linear, l = 0.4", LinearDrift(0.4)),
+    _world("linear, l = 1.1", _L),
+    _world("linear, l = 3", LinearDrift(3.0)),
+    _world("linear, l = 5", LinearDrift(5.0)),
+    _world("linear, l = 10", LinearDrift(10.0)),
+    _world("saturating at 0.2", SaturatingDrift(l=1.1, cap=0.2)),
+    _world("step of 0.3", StepDrift(0.3)),
+    _world("quadratic, 5x²", PowerDrift(5.0, 2.0)),
+    _world("root, 0.5√x", PowerDrift(0.5, 0.5)),
+    _world("negative, −1.1x", NegativeDrift(1.1)),
+    _world("random by player, l ≤ 2.2", RandomDrift(0.0, 2.2)),
+    _world("by arm, l ≤ 2.2", ArmDrift((1.1, 2.2, 0.3, 1.6, 0.0, 0.8, 1.9, 0.5, 1.4))),
+    _world("fading, half-life 5,000", FadingDrift(1.1, 5_000.0)),
+    _world("carried over, 80 %", CarriedDrift(0.3, 0.8)),
+    _world("compression to 0.75", CompressionDrift(0.75, 0.4)),
+    _world("ratings 500 rounds late", _L, players=Players(delay=500)),
+    _world("70 % of ratings missing", _L, players=Players(loss=0.7)),
+    _world("players who decline", _L, players=Players(acceptance=_UPTAKE)),
+    _world("arms that cheat, budget 50", _L, meddler=StrategicArms(50.0)),
+    _world("an attacker", NoDrift(), meddler=Attacker(target=8)),
+    _world("noise 0.25", _L, arms=Gaussian(MEANS, std=0.25)),
+    _world("noise 2", _L, arms=Gaussian(MEANS, std=2.0)),
+    _world("Bernoulli, projected", _L, arms=Bernoulli(MEANS), feedback_range=(0.0, 1.0)),
+)
+"""Where policies are sent."""
+
+POLICIES: tuple[Policy, ...] = (
+    UCB(),
+    UCB(count_in_flight=True),
+    EpsilonGreedy(c=5),
+    ThompsonSampling(),
+    AlternatingThompson(),
+    DriftCorrectedThompson(),
+)
+"""Who is sent."""

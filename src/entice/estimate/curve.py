@@ -1,0 +1,136 @@
+"""The drift as a curve, from probes of several amounts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from entice.errors import InputError
+from entice.estimate.interval import a_level, doubts, reach
+from entice.estimate.log import ROUNDING, Rounds, read_probed
+
+
+class Curve(NamedTuple):
+    """A drift that does not fall, at each amount that was probed."""
+
+    points: pl.DataFrame
+    """`payment`, `drift`, `low`, `high` (the interval), `measured` (the rise as it was found,
+    before the curve was kept from falling), `probes` (with this amount added)."""
+    observations: int
+    method: str
+    warning: str = ""
+
+
+def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0.95) -> Curve:
+    """Estimate the drift f, which does not fall and has f(0) = 0, from probes of several amounts.
+
+    Only offers without a payment of their own are compared, most offers of a policy that has
+    learnt: there the coin's amount is all that is paid, so that heads minus tails is f(amount).
+    Each rating counts by how far it is from the arm's earlier unpaid ones. Then neighbours that
+    fall are pooled (isotonic regression).
+
+    Intervals are pointwise, around the curve and as wide as those of what was measured. That is
+    not too narrow: pooling brings every point closer to the truth (stochastically, Kelly 1989,
+    Annals of Statistics 17, 937–940).
+
+    Parameters
+    ----------
+    rounds, amount, level
+        As in `probe_slope`; for a curve of more than one point there must be several amounts,
+        as with ``entice.Probe(share=0.2, amount=[0.1, 0.3, 0.6])``.
+
+    >>> import entice
+    >>> rounds = entice.trace(
+    ...     arms=entice.Gaussian([0.9, 0.7]), policies=[entice.UCB()],
+    ...     drifts=[entice.StepDrift(0.5)], probe=entice.Probe(share=0.5, amount=[0.1, 0.3, 0.6]),
+    ...     horizon=20_000, seed=7)
+    >>> points = entice.estimate.probe_curve(rounds).points
+    >>> points["drift"].round(1).to_list()
+    [0.5, 0.5, 0.5]
+    """
+    level = a_level(level)
+    frame = _surprises(read_probed(rounds, amount))
+    plain = _Sample(frame.filter(pl.col("coin") == 0)["surprise"])
+    amounts = frame["amount"].unique().sort().to_list()
+    paid = [
+        _Sample(frame.filter((pl.col("coin") == 1) & (pl.col("amount") == a))["surprise"])
+        for a in amounts
+    ]
+    if not amounts or min(plain.size, *(sample.size for sample in paid)) < 2:
+        tossed = {f"{a:g}": sample.size for a, sample in zip(amounts, paid, strict=True)}
+        raise InputError(
+            "rounds",
+            "must have at least 2 rated probes with each amount added to no other payment, and 2 "
+            "with nothing added",
+            given=f"{plain.size} with nothing added, by amount {tossed}",
+            todo="Probe a larger share of offers, or fewer amounts.",
+        )
+    measured = [sample.mean - plain.mean for sample in paid]
+    widths = [_to_each_side(sample, plain, level) for sample in paid]
+    drift = np.maximum(0.0, isotonic(measured, [sample.size for sample in paid]))
+    points = pl.DataFrame(
+        {
+            "payment": amounts,
+            "drift": drift,
+            "low": np.maximum(0.0, drift - widths),
+            "high": drift + widths,
+            "measured": measured,
+            "probes": [sample.size for sample in paid],
+        }
+    )
+    told = [doubts(sum(sample.size for sample in paid), frame.height)]
+    if (points["measured"] + pl.Series(widths) < 0).any():
+        told.append("feedback falls with the payment, which a curve that may not fall hides")
+    warning = "; ".join(filter(None, told))
+    return Curve(points, frame.height, "randomised probe, isotonic", warning)
+
+
+def isotonic(values: Sequence[float], weights: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Fit values that do not fall, by least squares: pool adjacent violators.
+
+    >>> from entice.estimate.curve import isotonic
+    >>> isotonic([1, 3, 2, 4], [1, 1, 1, 1]).tolist()
+    [1.0, 2.5, 2.5, 4.0]
+    """
+    pools: list[tuple[float, float, int]] = []  # average, weight, how many
+    for value, weight in zip(values, weights, strict=True):
+        pool = (float(value), float(weight), 1)
+        while pools and pools[-1][0] > pool[0]:
+            average, heavy, many = pools.pop()
+            both = heavy + pool[1]
+            pool = ((average * heavy + pool[0] * pool[1]) / both, both, many + pool[2])
+        pools.append(pool)
+    return np.repeat([pool[0] for pool in pools], [pool[2] for pool in pools])
+
+
+def _surprises(frame: pl.DataFrame) -> pl.DataFrame:
+    """Keep probed offers without a payment of their own, and how far off the usual each is."""
+    unpaid = pl.col("payment").abs() <= ROUNDING * pl.col("amount").fill_null(1.0)
+    usual = pl.when(unpaid).then("feedback").otherwise(0.0).cum_sum().shift(1).over("arm")
+    earlier = unpaid.cast(pl.Int64).cum_sum().shift(1).over("arm")
+    return (
+        frame.with_columns(earlier=earlier, surprise=pl.col("feedback") - usual / earlier)
+        .filter(pl.col("coin").is_not_null() & (pl.col("earlier") > 0))
+        .filter(pl.col("base").abs() <= ROUNDING * pl.col("amount"))
+    )
+
+
+class _Sample:
+    def __init__(self, values: pl.Series) -> None:
+        self.size = len(values)
+        self.mean = float(values.to_numpy().mean()) if self.size else math.nan
+        self.error = float(values.to_numpy().var(ddof=1)) / self.size if self.size > 1 else math.nan
+
+
+def _to_each_side(one: _Sample, other: _Sample, level: float) -> float:
+    """Half of Welch's interval for the difference of two means."""
+    error = one.error + other.error
+    if error == 0:
+        return 0.0
+    parts = one.error**2 / (one.size - 1) + other.error**2 / (other.size - 1)
+    return reach(level, error**2 / parts) * math.sqrt(error)

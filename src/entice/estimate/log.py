@@ -1,0 +1,164 @@
+"""What estimates are made from: the rounds of a trace, or a log from elsewhere, once checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from entice.checks import a_number
+from entice.errors import InputError
+
+Rounds = pl.DataFrame | pl.LazyFrame | str | Path
+"""A trace, any polars frame with its columns, or the path of a CSV or Parquet file with them."""
+
+_READERS: dict[str, Any] = {".csv": pl.scan_csv, ".parquet": pl.scan_parquet}
+_OPTIONAL = ("t", "greedy_arm", "offered_arm", "probe_amount")
+ROUNDING = 1e-9
+"""Payments that differ by less, relative to the amount of a probe, are equal."""
+
+
+def read(rounds: Rounds, *more: str) -> pl.DataFrame:
+    """Return all ratings in order: arm, payment, feedback and more columns, checked.
+
+    Ratings that never came (null, or nan) are left out.
+    """
+    frame = _numbers(_load(rounds, ("arm", "payment", "feedback", *more)), "payment", "feedback")
+    frame = frame.with_columns(pl.col("feedback").fill_nan(None))
+    _refuse(frame, "arm", pl.col("arm").is_null(), "must name an arm in every row")
+    _refuse(frame, "payment", ~_finite("payment"), "must be a finite number in every row")
+    _refuse(frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null if lost")
+    if "t" in frame.columns:
+        frame = frame.sort("t", maintain_order=True)
+    return frame
+
+
+def read_probed(rounds: Rounds, amount: float | None) -> pl.DataFrame:
+    """Return all ratings in order: arm, payment, feedback, coin (or null), amount and base.
+
+    `base` is the payment before the coin. Where players may decline, a coin counts only if the
+    offer was of what the player would have chosen anyway: whether another one is taken depends on
+    the payment, and so on the coin.
+    """
+    frame = _numbers(read(rounds, "probe"), "probe")
+    frame = frame.with_columns(pl.col("probe").fill_nan(None).alias("coin"))
+    _refuse(frame, "probe", ~pl.col("coin").is_in([0.0, 1.0]), "must be 1, 0 or null in every row")
+    if "offered_arm" in frame.columns:
+        if "greedy_arm" not in frame.columns:
+            raise InputError(
+                "rounds",
+                "must have the column greedy_arm beside offered_arm",
+                given=frame.columns,
+                todo="Players may decline all but their own choice, and do so if the coin adds "
+                "nothing: only probes of their own choice can be compared.",
+            )
+        own = pl.col("offered_arm") == pl.col("greedy_arm")
+        frame = frame.with_columns(pl.when(own).then("coin"))
+    frame = _with_amounts(frame, amount)
+    frame = frame.with_columns(base=pl.col("payment") - pl.col("coin") * pl.col("amount"))
+    _refuse(
+        frame,
+        "payment",
+        pl.col("base") < -ROUNDING * pl.col("amount"),
+        "must include the amount where the coin fell heads",
+        todo="If offers were declined, add the columns offered_arm and greedy_arm.",
+    )
+    frame = frame.select("arm", "payment", "feedback", "coin", "amount", "base")
+    frame = frame.filter(pl.col("feedback").is_not_null())
+    if frame["coin"].count() == 0:
+        raise InputError(
+            "rounds",
+            "must have a rated offer in which the coin was thrown",
+            given=f"{frame.height} ratings, none of a probed offer",
+            todo="Trace with probe=entice.Probe(share=0.05, amount=0.3).",
+        )
+    return frame
+
+
+def _with_amounts(frame: pl.DataFrame, given: float | None) -> pl.DataFrame:
+    """Add the column `amount`: what hangs on each coin."""
+    amount = None if given is None else an_amount(given)
+    if "probe_amount" not in frame.columns:
+        if amount is None:
+            raise InputError(
+                "amount",
+                "must be given: what heads add to the payment",
+                todo="Or add a column probe_amount to the rounds.",
+            )
+        return frame.with_columns(amount=pl.lit(amount))
+    frame = _numbers(frame, "probe_amount").rename({"probe_amount": "amount"})
+    thrown = pl.col("coin").is_not_null()
+    positive = _finite("amount") & (pl.col("amount") > 0)
+    _refuse(frame, "amount", thrown & ~positive, "must be greater than 0 where a coin was thrown")
+    if amount is not None:
+        rule = f"must be {amount:g} in every row, as the argument amount says"
+        _refuse(frame, "amount", thrown & (pl.col("amount") != amount), rule)
+    return frame
+
+
+def an_amount(given: Any) -> float:
+    """Return `given` as what heads add to a payment."""
+    amount = a_number("amount", given)
+    if amount <= 0:
+        raise InputError("amount", "must be greater than 0", given=given)
+    return amount
+
+
+def _load(rounds: Rounds, needed: tuple[str, ...]) -> pl.DataFrame:
+    lazy = _scan(rounds)
+    try:
+        columns = lazy.collect_schema().names()
+        missing = [name for name in needed if name not in columns]
+        if missing:
+            todo = "entice.trace returns such a frame."
+            if missing == ["probe"]:
+                todo = "entice.trace adds it when it is given probe=entice.Probe()."
+            rule = f"must have the columns {', '.join(needed)}; {', '.join(missing)} is missing"
+            raise InputError("rounds", rule, given=columns, todo=todo)
+        wanted = [name for name in columns if name in needed or name in _OPTIONAL]
+        return lazy.select(wanted).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError("rounds", f"can't be read ({error})", given=rounds) from error
+
+
+def _scan(rounds: Rounds) -> pl.LazyFrame:
+    if isinstance(rounds, pl.DataFrame | pl.LazyFrame):
+        return rounds.lazy()
+    if not isinstance(rounds, str | Path):
+        rule = "must be a polars frame, or the path of a CSV or Parquet file"
+        raise InputError("rounds", rule, given=rounds)
+    path = Path(rounds)
+    if path.suffix.lower() not in _READERS:
+        raise InputError("rounds", "must be a file named .csv or .parquet", given=str(path))
+    if not path.is_file():
+        raise InputError("rounds", "must be a file that exists", given=str(path))
+    options = {"infer_schema_length": None} if path.suffix.lower() == ".csv" else {}
+    scanned: pl.LazyFrame = _READERS[path.suffix.lower()](path, **options)
+    return scanned
+
+
+def _numbers(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Make columns floats, or say in which row one is no number."""
+    for name in names:
+        if frame.schema[name] == pl.Float64:
+            continue
+        as_floats = frame[name].cast(pl.Float64, strict=False)
+        lost = as_floats.is_null() & frame[name].is_not_null()
+        _refuse(frame, name, pl.lit(lost), "must be a number in every row")
+        frame = frame.with_columns(as_floats)
+    return frame
+
+
+def _finite(name: str) -> pl.Expr:
+    return pl.col(name).is_finite().fill_null(False)
+
+
+def _refuse(
+    frame: pl.DataFrame, name: str, bad: pl.Expr, rule: str, todo: str | None = None
+) -> None:
+    """Raise an error that names the first bad row, if there is one."""
+    rows = frame.select(bad.fill_null(False).arg_true()).to_series()
+    if len(rows):
+        given = f"{frame[name][rows[0]]!r} in row {rows[0] + 1} of {frame.height}"
+        raise InputError(f"rounds: {name}", rule, given=given, todo=todo)

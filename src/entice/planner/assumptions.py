@@ -1,0 +1,80 @@
+"""What a plan takes for granted, in plain words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from entice.planner.spec import Plan
+from entice.planner.words import money
+from entice.world.players import Acceptance, AlwaysAccept, LogisticAcceptance
+
+
+def assumptions(plan: Plan) -> list[str]:
+    """Say what was assumed of items, visitors and gratitude."""
+    low, high = plan.drift
+    slope = f"{low:g} stars" if low == high else f"{low:g} to {high:g} stars, each as likely"
+    unrated = "to be as good as a typical one"
+    if plan.unrated_shows is not None:
+        unrated = f"to have {plan.unrated_shows:g} stars"
+    told = [
+        f"{plan.arms:,} items. {_items(plan)}",
+        f"{plan.visitors_a_day:,} visitors a day for {plan.days:,} days, each of whom takes one "
+        f"item. {_percent(plan.share_who_rate)} of them rate it.",
+        f"Who takes an item that looks worse is paid for it: {money(plan, plan.price_of_a_star)} "
+        f"for each star by which it does. {_takers(plan, plan.acceptance)} Who declines takes "
+        "the item that looks best.",
+        f"A payment worth one star raises the rating by {slope}. Ratings stay within 1 to 5.",
+        "Nothing has been rated when it begins. Visitors expect an item without ratings "
+        f"{unrated}.",
+    ]
+    if plan.close_enough > 0:
+        told.append(f"An item within {plan.close_enough:g} stars of the best one counts as best.")
+    if plan.policy_sees == "zero_to_one":
+        told.append("Policies see 1 to 5 stars as 0 to 1.")
+    return told
+
+
+def _items(plan: Plan) -> str:
+    if plan.spread is not None:
+        centre, width = plan.spread.centre, plan.spread.width
+        if plan.spread.shape == "normal":
+            return (
+                f"Their true averages lie around {centre:g} stars, two in three of them within "
+                f"{width:g}; which lies where is not known."
+            )
+        low, high = max(1.0, centre - width), min(5.0, centre + width)
+        return (
+            f"Their true averages lie between {low:g} and {high:g} stars, each value as likely; "
+            "which lies where is not known."
+        )
+    assert plan.star_counts is not None
+    if plan.star_counts.path is None:
+        return "Their true averages are those of the given star counts, with the doubt they leave."
+    of = f" of category {plan.star_counts.category}" if plan.star_counts.category else ""
+    return f"In each run they are others{of}, drawn from {Path(plan.star_counts.path).name}."
+
+
+def _takers(plan: Plan, acceptance: Acceptance) -> str:
+    if isinstance(acceptance, AlwaysAccept):
+        return "Everyone takes such an offer."
+    if isinstance(acceptance, LogisticAcceptance):
+        most = acceptance.midpoint + acceptance.width * math.log(9)
+        if acceptance.midpoint <= 0:
+            none = 1 / (1 + math.exp(acceptance.midpoint / acceptance.width))
+            return f"{_percent(none)} take the smallest offer, more a larger one."
+        return (
+            f"Half of all take an offer of {acceptance.midpoint:.2g} stars "
+            f"({money(plan, acceptance.midpoint * plan.price_of_a_star)}), nine in ten one of "
+            f"{most:.2g} stars."
+        )
+    pairs = list(zip(acceptance.payments, acceptance.shares, strict=True))
+    (least, few), (most, many) = pairs[0], pairs[-1]
+    return (
+        f"{_percent(few)} take an offer of {least:g} stars or less, {_percent(many)} one of "
+        f"{most:g} or more."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,145 @@
+"""A forecast, drawn."""
+
+from __future__ import annotations
+
+import textwrap
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from entice.planner.forecast import Forecast
+from entice.planner.spec import Plan
+from entice.planner.words import money, names, rounded_up, runs_within
+from entice.plots import COLOURS, MUTED, house_style
+
+_INK = "#1f2937"
+
+
+def plot_forecast(forecast: Forecast) -> Figure:
+    """Draw what each policy costs, what it needs by when, and when the best item leads."""
+    count = len(forecast.plan.policies)
+    # Names and amounts are text as it stands: a dollar sign does not begin a formula.
+    with house_style(), mpl.rc_context({"text.parse_math": False}):
+        layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1, wspace=0.03)
+        figure = Figure(figsize=(12.4, max(4.3, 2.2 + 0.5 * count)), layout=layout)
+        cost, needs, leads = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
+        _draw_costs(cost, forecast)
+        _draw_needs(needs, forecast)
+        _draw_leads(leads, forecast)
+        figure.canvas.draw()  # labels of ticks are made when first drawn
+    return figure
+
+
+def _colour(policy: int) -> str:
+    return COLOURS[policy % len(COLOURS)]
+
+
+def _draw_costs(ax: Axes, forecast: Forecast) -> None:
+    """Bars for the mean of payments and lost stars, a mark for what may be promised."""
+    plan, order = forecast.plan, forecast.order
+    promises = [forecast.promise(p, "cost") for p in order]
+    edge = _edge([float(forecast.of(p, "cost").mean()) for p in order], promises)
+    for row, (p, promise) in enumerate(zip(order, promises, strict=True)):
+        paid = float(forecast.of(p, "spend").mean())
+        lost = float(forecast.of(p, "stars_lost").mean()) * plan.price_of_a_star
+        ax.barh(row, paid, height=0.5, color=_colour(p))
+        ax.barh(row, lost, left=paid, height=0.5, color=_colour(p), alpha=0.3)
+        seen = promise <= edge
+        if seen:
+            ax.plot([promise, promise], [row - 0.34, row + 0.34], color=_INK, linewidth=1.8)
+        ax.annotate(
+            money(plan, rounded_up(promise)) if seen else f"→ {money(plan, rounded_up(promise))}",
+            (min(promise, edge), row), xytext=(5, 0), textcoords="offset points", va="center",
+            fontsize=9, color=_INK, fontweight="bold" if row == 0 else "normal",
+        )  # fmt: skip
+    ax.set_xlim(0, 1.24 * edge)
+    ax.set_ylim(len(order) - 0.45, -0.55)
+    ax.set_yticks(range(len(order)), [_folded(names(plan)[p]) for p in order])
+    ax.tick_params(axis="y", length=0)
+    for label, p in zip(ax.get_yticklabels(), order, strict=True):
+        label.set(color=_colour(p), fontweight="bold")
+    ax.spines["left"].set_visible(False)
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="x")
+    _amounts(ax.xaxis, forecast)
+    told = f"Average payments (solid) and lost stars (pale).\nMark: {_share(plan)} stay under."
+    _head(ax, "What it costs in all", told)
+
+
+def _edge(means: list[float], promises: list[float]) -> float:
+    """How far to the right to draw: one hopeless policy must not squeeze the others."""
+    near = [promise for promise in promises if promise <= 2 * max(means)]
+    return max([*means, *near]) or 1.0
+
+
+def _draw_needs(ax: Axes, forecast: Forecast) -> None:
+    """The payments by the end of each day in a typical run, and up to the promise."""
+    plan, top = forecast.plan, forecast.plan.budget or 0.0
+    for p in forecast.order:
+        days = forecast.days.filter(policy_index=p)
+        typical, promise = (
+            np.concatenate([[0.0], days[name]]) for name in ("needed_q50", "needed_at_confidence")
+        )
+        if not promise.any():
+            continue
+        day = np.arange(plan.days + 1)
+        ax.fill_between(day, typical, promise, color=_colour(p), alpha=0.15, linewidth=0)
+        ax.plot(day, typical, color=_colour(p), linewidth=2)
+        top = max(top, float(promise[-1]))
+    if plan.budget is not None:
+        ax.axhline(plan.budget, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        ax.annotate(
+            f"budget {money(plan, plan.budget)}", (plan.days, plan.budget), xytext=(-3, -5),
+            textcoords="offset points", ha="right", va="top", fontsize=9, color=_INK,
+            bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.0},
+        )  # fmt: skip
+    ax.set_ylim(0, 1.06 * top if top > 0 else 1)
+    _days(ax, forecast)
+    _amounts(ax.yaxis, forecast)
+    limit = "without a limit" if plan.budget is not None else "day by day"
+    _head(ax, f"Payments, {limit}", f"Line: a typical run.\nShade: up to what {_share(plan)} need.")
+
+
+def _draw_leads(ax: Axes, forecast: Forecast) -> None:
+    for p in forecast.order:
+        days = forecast.days.filter(policy_index=p)
+        ax.plot(days["day"], days["leads"], color=_colour(p), linewidth=2)
+    ax.set_ylim(0, 1.02)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    _days(ax, forecast)
+    told = "Share of runs,\nat the end of each day."
+    if forecast.plan.budget is not None:
+        told = "Share of runs, at the end of each day,\nwithin the budget."
+    _head(ax, "The best item leads", told)
+
+
+def _head(ax: Axes, title: str, told: str) -> None:
+    ax.set_title(title, pad=34)
+    ax.text(
+        0, 1.03, told, transform=ax.transAxes, fontsize=8.5, color=MUTED, va="bottom",
+        linespacing=1.35,
+    )  # fmt: skip
+
+
+def _share(plan: Plan) -> str:
+    return runs_within(plan.confidence)
+
+
+def _folded(name: str) -> str:
+    return "\n".join(textwrap.wrap(name, 18))
+
+
+def _days(ax: Axes, forecast: Forecast) -> None:
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.set_xlim(0, forecast.plan.days)
+    ax.set_xlabel("Day")
+
+
+def _amounts(axis: Axis, forecast: Forecast) -> None:
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: money(forecast.plan, value)))

@@ -1,0 +1,330 @@
+"""What a plan would cost and find, put together from its runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+import entice
+from entice.planner.belief import Spread, StarCounts, World
+from entice.planner.campaign import Campaign, Run
+from entice.planner.outcome import Outcome
+from entice.planner.spec import Plan, Sees
+from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.study.folder import output_folder
+from entice.study.progress import Report, reporting
+from entice.study.run import thread_count
+from entice.study.whole_file import whole_file
+from entice.world.players import Acceptance, AlwaysAccept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+
+_ALL_ACCEPT = AlwaysAccept()
+_USUAL = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
+_RESAMPLES = 200
+SUMMARISED = (
+    "spend", "stars_lost", "share_lost", "cost", "lead_day", "stuck", "needed", "budget_day",
+)  # fmt: skip
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}
+
+
+def plan(
+    *,
+    visitors_a_day: int,
+    days: int,
+    price_of_a_star: float,
+    drift: float | Sequence[float],
+    arms: int | None = None,
+    spread: Spread | None = None,
+    star_counts: StarCounts | None = None,
+    currency: str = "",
+    share_who_rate: float = 1.0,
+    acceptance: Acceptance = _ALL_ACCEPT,
+    policies: Sequence[Policy] = _USUAL,
+    budget: float | None = None,
+    confidence: float = 0.9,
+    unrated_shows: float | None = None,
+    close_enough: float = 0.05,
+    policy_sees: Sees = "stars",
+    replications: int = 400,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+) -> Forecast:
+    """Ask before launch what exploring would cost, and what it would find.
+
+    Parameters
+    ----------
+    visitors_a_day, days, price_of_a_star, drift, arms, spread, star_counts, currency
+        See `Plan`.
+    share_who_rate, acceptance, policies, budget, confidence, unrated_shows, close_enough
+        See `Plan`.
+    policy_sees, replications
+        See `Plan`.
+    seed
+        Of all random numbers. When none is given, one is drawn, printed and recorded.
+    threads, progress
+        As in `entice.simulate`. No number depends on them.
+
+    >>> from entice.planner.belief import Spread
+    >>> from entice.planner.forecast import plan
+    >>> forecast = plan(arms=4, spread=Spread(centre=4.1, width=0.45), visitors_a_day=50, days=10,
+    ...                 price_of_a_star=2.00, drift=[0, 1], replications=20, seed=7)
+    >>> forecast.runs.height  # 20 runs of each of 4 policies
+    80
+    """
+    spec = Plan(
+        arms=arms,
+        spread=spread,
+        star_counts=star_counts,
+        visitors_a_day=visitors_a_day,
+        days=days,
+        price_of_a_star=price_of_a_star,
+        currency=currency,
+        share_who_rate=share_who_rate,
+        acceptance=acceptance,
+        drift=drift,  # type: ignore[arg-type]  # one number stands for a pair
+        policies=policies,
+        budget=budget,
+        confidence=confidence,
+        unrated_shows=unrated_shows,
+        close_enough=close_enough,
+        policy_sees=policy_sees,
+        replications=replications,
+        seed=seed,
+    )
+    return forecast(spec, threads=threads, progress=progress)
+
+
+def forecast(
+    plan: Plan, *, threads: int | None = None, progress: bool | Report | None = None
+) -> Forecast:
+    """Run a plan; `threads` and `progress` are as in `entice.simulate`."""
+    threads = thread_count(threads)
+    if plan.seed is None:
+        plan = plan.with_seed()
+        print(f"entice: seed {plan.seed} (drawn; give seed={plan.seed} to repeat)", file=sys.stderr)
+    with reporting(progress, "Planning") as report:
+        return Forecast(plan, Campaign(plan).go(threads, report))
+
+
+class Forecast:
+    """What a plan would cost and find, with the spec and the seed that made it.
+
+    Attributes
+    ----------
+    plan : Plan
+        What was asked, seed included.
+    runs : polars.DataFrame
+        One row for each policy and run: `policy`, `policy_index`, `run`, the truth that it drew
+        (`slope`, `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend and lost stars
+        together), `lead_day` (from which a best item leads for good; null: it does not), `stuck`
+        (a wrong item leads at the end), `needed` (what would be spent without the budget) and
+        `budget_day` (on which the budget is used up, and payments end; null: it lasts).
+    days : polars.DataFrame
+        One row for each policy and day: quantiles of what would have been spent by its end without
+        the budget (`needed_at_confidence` is that of the plan), and the share of runs in which a
+        best item leads.
+    """
+
+    def __init__(self, plan: Plan, runs: Sequence[Run]) -> None:
+        self.plan = plan
+        worlds = [run.world for run in runs]
+        by_policy = [[run.outcomes[p] for run in runs] for p in range(len(plan.policies))]
+        self.runs = pl.concat(_runs(plan, p, worlds, of_it) for p, of_it in enumerate(by_policy))
+        self.days = pl.concat(_days(plan, p, of_it) for p, of_it in enumerate(by_policy))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Forecast: {len(self.plan.policies)} policies × {self.plan.replications} runs × "
+            f"{self.plan.days} days, seed {self.plan.seed}>"
+        )
+
+    def __str__(self) -> str:
+        """Show what `entice plan` prints."""
+        from rich.console import Console
+
+        from entice.planner.table import show
+
+        console = Console(width=100, color_system=None, highlight=False)
+        with console.capture() as capture:
+            show(self, console)
+        return capture.get().rstrip()
+
+    def of(self, policy: int, column: str) -> Floats:
+        """Return one number of each run of a policy; what never happens is on day infinity."""
+        values = self.runs.filter(policy_index=policy)[column].cast(pl.Float64)
+        return values.fill_null(math.inf).to_numpy()
+
+    def promise(self, policy: int, column: str) -> float:
+        """Return the smallest value that a share `confidence` of the runs does not exceed."""
+        return float(at_share(self.of(policy, column), self.plan.confidence))
+
+    def typical(self, policy: int, column: str) -> float:
+        """Return the value of the run in the middle."""
+        return float(at_share(self.of(policy, column), 0.5))
+
+    @property
+    def order(self) -> list[int]:
+        """The policies, the one to recommend first.
+
+        That is the one with the smallest whole cost (payments, and lost stars at the price of a
+        star; under the budget, if there is one) that a share `confidence` of the runs does not
+        exceed.
+        """
+        costs = [self.promise(p, "cost") for p in range(len(self.plan.policies))]
+        return sorted(range(len(costs)), key=costs.__getitem__)
+
+    @property
+    def recommended(self) -> Policy:
+        """The policy to take."""
+        return self.plan.policies[self.order[0]]
+
+    @property
+    def wanted_budget(self) -> float:
+        """What the recommended policy needs with the wanted confidence, if nothing stops it."""
+        return self.promise(self.order[0], "needed")
+
+    def certainty(self) -> dict[int, float]:
+        """Say how often each policy comes first when the runs are drawn again from themselves.
+
+        All policies meet the same worlds, so a resample takes whole worlds.
+        """
+        costs = np.stack([self.of(p, "cost") for p in range(len(self.plan.policies))])
+        assert self.plan.seed is not None
+        rng = np.random.default_rng((self.plan.seed, _RESAMPLES))
+        runs = costs.shape[1]
+        picks = [costs[:, rng.integers(runs, size=runs)] for _ in range(_RESAMPLES)]
+        firsts = [int(np.argmin(at_share(pick, self.plan.confidence))) for pick in picks]
+        return {p: firsts.count(p) / _RESAMPLES for p in self.order}
+
+    def summary(self) -> pl.DataFrame:
+        """Summarise the runs: a row for each policy and quantity.
+
+        `never` is the share of runs in which what a day is asked for does not happen; means are
+        over the others.
+        """
+        rows = []
+        for p, policy in enumerate(self.plan.policies):
+            for column in SUMMARISED:
+                values = self.of(p, column)
+                happens = np.isfinite(values)
+                row: dict[str, Any] = {"policy": policy.label, "quantity": column}
+                row["mean"] = float(values[happens].mean()) if happens.any() else None
+                for name, share in QUANTILES.items():
+                    row[name] = _or_none(at_share(values, share))
+                row["at_confidence"] = _or_none(at_share(values, self.plan.confidence))
+                row["never"] = float(1 - happens.mean())
+                rows.append(row | {"policy_index": p})
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def plot(self) -> Figure:
+        """Draw what each policy costs, what is spent by when, and when the best item leads."""
+        from entice.planner.figure import plot_forecast
+
+        return plot_forecast(self)
+
+    def to_json(self) -> str:
+        """Write plan, answer and distributions as JSON."""
+        from entice.planner.sentence import sentences
+
+        certainty = self.certainty()
+        about = {
+            "plan": self.plan.to_plain(),
+            "entice": entice.__version__,
+            "answer": sentences(self),
+            "recommended": self.recommended.label,
+            "recommended_index": self.order[0],
+            "budget_for_confidence": self.wanted_budget,
+            "comes_first": [certainty[p] for p in range(len(self.plan.policies))],
+            "summary": self.summary().to_dicts(),
+            "days": self.days.to_dicts(),
+        }
+        return json.dumps(about, indent=1, ensure_ascii=False)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `plan.json`, `plan.png` and `plan.html`, a page to read it on, into a folder."""
+        from entice.planner.report import report_page
+
+        folder = Path(folder)
+        with output_folder(folder):
+            figure = self.plot()
+            with whole_file(folder / "plan.json") as path:
+                path.write_text(self.to_json(), encoding="utf-8")
+            with whole_file(folder / "plan.png") as path:
+                figure.savefig(path, format="png")
+            with whole_file(folder / "plan.html") as path:
+                path.write_text(report_page(self, figure), encoding="utf-8")
+        return folder
+
+
+def at_share(values: Floats, share: float) -> Any:
+    """Return the smallest value, over the last axis, that a share of them does not exceed.
+
+    One of the values itself, never a point in between: "9 runs in 10 stay under it" is true of
+    the runs, and of days that may be infinite.
+
+    >>> import numpy as np
+    >>> from entice.planner.forecast import at_share
+    >>> float(at_share(np.array([5.0, 1.0, 4.0, 2.0, 3.0]), 0.8))
+    4.0
+    """
+    count = values.shape[-1]
+    rank = max(0, math.ceil(share * count - 1e-9) - 1)
+    return np.partition(values, rank, axis=-1)[..., rank]
+
+
+def _runs(plan: Plan, p: int, worlds: Sequence[World], outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    count = len(outcomes)
+    frame = pl.DataFrame(
+        {
+            "policy": [plan.policies[p].label] * count,
+            "policy_index": pl.Series([p] * count, dtype=pl.Int64),
+            "run": pl.Series(range(count), dtype=pl.Int64),
+            "slope": [world.slope for world in worlds],
+            "best_mean": [float(world.means.max()) for world in worlds],
+        }
+        | {
+            name: [getattr(outcome, name) for outcome in outcomes]
+            for name in Outcome._fields
+            if not name.endswith("_by_day")
+        }
+    )
+    price = plan.price_of_a_star
+    return frame.with_columns(
+        cost=pl.col("spend") + price * pl.col("stars_lost"),
+        stuck=pl.col("lead_day").is_infinite(),
+    ).with_columns(
+        pl.when(pl.col(day).is_finite()).then(pl.col(day)).cast(pl.Int64)
+        for day in ("lead_day", "budget_day")
+    )
+
+
+def _days(plan: Plan, p: int, outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    needed = np.stack([outcome.needed_by_day for outcome in outcomes], axis=-1)
+    leads = np.stack([outcome.leads_by_day for outcome in outcomes], axis=-1)
+    shares = {**QUANTILES, "at_confidence": plan.confidence}
+    return pl.DataFrame(
+        {
+            "policy": [plan.policies[p].label] * plan.days,
+            "policy_index": pl.Series([p] * plan.days, dtype=pl.Int64),
+            "day": pl.Series(range(1, plan.days + 1), dtype=pl.Int64),
+        }
+        | {f"needed_{name}": at_share(needed, share) for name, share in shares.items()}
+        | {"leads": leads.mean(axis=-1)}
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

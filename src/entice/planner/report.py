@@ -1,0 +1,89 @@
+"""A forecast as one self-contained page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from importlib.resources import files
+from string import Template
+
+from matplotlib.figure import Figure
+
+import entice
+from entice.planner.assumptions import assumptions
+from entice.planner.forecast import Forecast
+from entice.planner.sentence import of_policy, sentences
+from entice.planner.table import columns
+from entice.planner.words import money, names, rounded_up, runs_within
+from entice.plots import house_style
+
+
+def report_page(forecast: Forecast, figure: Figure) -> str:
+    """Write the page; whatever a user has named is text in it, never code."""
+    template = Template((files("entice.planner") / "report.html").read_text(encoding="utf-8"))
+    plan, first = forecast.plan, forecast.order[0]
+    headline, *others = sentences(forecast)
+    facts = {
+        "headline": headline,
+        "setting": f"{plan.arms:,} items, {plan.visitors_a_day:,} visitors a day, "
+        f"{plan.days:,} days",
+        "recommended": names(plan)[first],
+        "within": runs_within(plan.confidence),
+        "enough": money(plan, rounded_up(forecast.wanted_budget)),
+        "cost": money(plan, rounded_up(forecast.promise(first, "cost"))),
+        "stuck": f"{100 * forecast.of(first, 'stuck').mean():.1f} %",
+        "star": money(plan, plan.price_of_a_star),
+        "runs": f"{plan.replications:,}",
+        "seed": str(plan.seed),
+        "version": entice.__version__,
+    }
+    return template.substitute(
+        {name: html.escape(text) for name, text in facts.items()},
+        others=_items(others, "p"),
+        policies=_items([of_policy(forecast, p) for p in forecast.order], "li"),
+        assumptions=_items(assumptions(plan), "li"),
+        table=_table(forecast),
+        budget_note=_budget_note(forecast),
+        figure=_image(figure),
+    )
+
+
+def _items(texts: list[str], tag: str) -> str:
+    return "\n".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+
+
+def _budget_note(forecast: Forecast) -> str:
+    plan = forecast.plan
+    if plan.budget is None:
+        return ""
+    amount = html.escape(money(plan, plan.budget))
+    return (
+        f"<p>All numbers are within the budget of {amount}: from the first offer on that it does "
+        "not suffice for, nobody is paid, and each visitor takes the item with the best average. "
+        "What is enough for all payments, and the middle picture, are as if there were no "
+        "limit.</p>"
+    )
+
+
+def _table(forecast: Forecast) -> str:
+    shown = columns(forecast)
+    head = "".join(f"<th scope='col'>{html.escape(column.title)}</th>" for column in shown)
+    lines = []
+    for p in forecast.order:
+        cells = "".join(
+            f"<td>{html.escape(typical)}<small>{html.escape(promise)}</small></td>"
+            for typical, promise in (column.cells[p] for column in shown)
+        )
+        kind = " class='first'" if p == forecast.order[0] else ""
+        lines.append(
+            f"<tr{kind}><th scope='row'>{html.escape(names(forecast.plan)[p])}</th>{cells}</tr>"
+        )
+    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+
+
+def _image(figure: Figure) -> str:
+    file = io.BytesIO()
+    with house_style():
+        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

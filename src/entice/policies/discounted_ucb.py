@@ -1,0 +1,91 @@
+"""UCB that forgets by and by (Garivier and Moulines 2011)."""
+
+from __future__ import annotations
+
+import math
+
+from entice.checks import set_number
+from entice.engine.jit import compiled
+from entice.errors import InputError
+from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.policies.ucb import highest_weighted_bound
+from entice.rng import Stream
+
+
+class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
+    """UCB in which a rating that is s ratings old counts γ^s: for worlds that change.
+
+    Select the arm with the highest M_i + sqrt(ξ log n / N_i), where N_i is the weight of the arm's
+    ratings, M_i their weighted average and n = N_1 + … + N_K; unrated arms come first. Since N_i
+    decays while arm i is left alone, it is tried again and again for ever.
+
+    D-UCB of Garivier and Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
+    Problems" (ALT 2011), whose widths are 2B sqrt(ξ' log n / N_i) for rewards up to B. The ξ here
+    is their 4B²ξ'. Its default, 2, is Algorithm 2's, and theirs for B = 1 and ξ' = 1/2; γ = 1 is
+    UCB with log(t − 1) for log t. They discount by rounds; a policy learns of ratings alone, which
+    is the same wherever each round brings one.
+
+    Players still see the average of all ratings, old ones included, and are paid for what they
+    forgo by it: that an arm has become the best takes them longer to see than the policy.
+
+    Parameters
+    ----------
+    gamma
+        γ: about the last 1/(1 − γ) ratings count. For U changes in T rounds the authors advise
+        1 − sqrt(U/T)/4.
+    xi
+        ξ: how wide the bounds are.
+
+    >>> import entice
+    >>> entice.DiscountedUCB(gamma=0.999).label
+    'DiscountedUCB(gamma=0.999)'
+    """
+
+    gamma: float
+    xi: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < set_number(self, "gamma") <= 1:
+            rule = "must be greater than 0 and at most 1"
+            raise InputError("DiscountedUCB: gamma", rule, given=self.gamma)
+        if set_number(self, "xi") <= 0:
+            raise InputError("DiscountedUCB: xi", "must be greater than 0", given=self.xi)
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        told = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
+        return f"DiscountedUCB({told})"
+
+    def rules(self, arms: int) -> Rules:  # noqa: D102
+        return Rules(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
+
+
+@compiled
+def select(
+    t: int,
+    pulls: Counts,
+    means: Floats,
+    memory: Floats,
+    params: tuple[int, float, float],
+    rng: Stream,
+) -> int:
+    """Choose by the upper confidence bound of discounted ratings."""
+    arms, _, xi = params
+    weights, sums = memory[:arms], memory[arms:]
+    total = 0.0
+    for i in range(arms):
+        total += weights[i]
+    # The latest rating alone weighs 1; before it, nothing does, and all arms are unrated.
+    return highest_weighted_bound(weights, sums, math.sqrt(xi * math.log(max(1.0, total))))
+
+
+@compiled
+def update(
+    memory: Floats, params: tuple[int, float, float], arm: int, payment: float, feedback: float
+) -> None:
+    """Let all earlier ratings fade, and enter the new one."""
+    arms, gamma, _ = params
+    for i in range(2 * arms):
+        memory[i] *= gamma
+    memory[arm] += 1.0
+    memory[arms + arm] += feedback

@@ -1,0 +1,56 @@
+"""ε-greedy that explores in turn instead of by lot (Wang and Huang 2018)."""
+
+from __future__ import annotations
+
+from entice.checks import set_number
+from entice.engine.jit import compiled
+from entice.errors import InputError
+from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.principal.step import PLAYERS_CHOICE
+from entice.rng import Stream, uniform
+
+
+class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_greedy"):
+    """With probability min(1, cK/t) the next arm in turn, else the one with the best average.
+
+    Chance decides when to explore, but not what: after m explorations each arm has had m/K of
+    them, give or take one, where `EpsilonGreedy` leaves a spread of about sqrt(m/K). That is the
+    modified ε-greedy of Wang and Huang, "Multi-armed Bandits with Compensation" (NeurIPS 2018),
+    whose setting is the paper's without drift.
+
+    Parameters
+    ----------
+    c
+        How much to explore; about cK log(T) rounds of T.
+
+    >>> import entice
+    >>> entice.RoundRobinEpsilonGreedy(c=5).label
+    'RoundRobinEpsilonGreedy(c=5)'
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        if set_number(self, "c") <= 0:
+            rule = "must be greater than 0"
+            raise InputError("RoundRobinEpsilonGreedy: c", rule, given=self.c)
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"RoundRobinEpsilonGreedy(c={self.c:g})"
+
+    def rules(self, arms: int) -> Rules:  # noqa: D102
+        return Rules(select, params=(self.c,), memory=1)
+
+
+@compiled
+def select(
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
+) -> int:
+    """Explore by chance the arm whose turn it is, otherwise exploit."""
+    arms = pulls.shape[0]
+    if uniform(rng) < min(1.0, params[0] * arms / t):
+        arm = int(memory[0])
+        memory[0] = arm + 1 if arm + 1 < arms else 0
+        return arm
+    return PLAYERS_CHOICE

@@ -1,0 +1,67 @@
+"""From plain tables, as TOML and JSON have them, to specs: what is misspelt is told."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+
+from entice.errors import InputError, did_you_mean
+from entice.policies import Policy
+from entice.world.arms import Arms
+from entice.world.drift import Drift
+from entice.world.meddler import Meddler
+from entice.world.players import Acceptance
+
+UNIONS: dict[str, Any] = {
+    "arms": Arms, "policies": Policy, "drifts": Drift, "meddler": Meddler, "acceptance": Acceptance,
+}  # fmt: skip
+"""The kinds that a table may name, by the field that it stands in."""
+
+
+def entry_of(field: str, where: str, entry: Any) -> Any:
+    """Build the arms, a policy or a drift from a table that names its kind."""
+    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    if not isinstance(entry, dict) or "kind" not in entry:
+        todo = did_you_mean("", kinds)
+        raise InputError(where, "must be a table with a kind", given=entry, todo=todo)
+    kind = entry["kind"]
+    if not isinstance(kind, str) or kind not in kinds:
+        todo = did_you_mean(str(kind), kinds)
+        raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
+    settings = {name: value for name, value in entry.items() if name != "kind"}
+    return build(kinds[kind], where, settings)
+
+
+def table_of(where: str, given: Any) -> dict[str, Any]:
+    """Return a table of settings, or say that there is none."""
+    if not isinstance(given, dict):
+        raise InputError(where, "must be a table of settings", given=given)
+    return dict(given)
+
+
+def build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
+    """Call a spec's constructor, after a look at the names of its settings."""
+    fields = {field.name: field for field in msgspec.structs.fields(spec)}
+    for name in settings:
+        if name not in fields:
+            todo = did_you_mean(name, fields)
+            raise InputError(where, "has an unknown setting", given=name, todo=todo)
+    for name, field in fields.items():
+        if field.required and name not in settings:
+            raise InputError(where, f"must have the setting {name!r}", given=settings)
+    return spec(**settings)
+
+
+def kinds_of(field: str) -> str:
+    """Name the kinds that a field may hold."""
+    return ", ".join(spec.__name__ for spec in get_args(UNIONS[field]))
+
+
+def without_none(plain: Any) -> Any:
+    """Leave out what is not set: TOML has no word for it."""
+    if isinstance(plain, dict):
+        return {k: without_none(v) for k, v in plain.items() if v is not None}
+    if isinstance(plain, (list, tuple)):
+        return [without_none(v) for v in plain]
+    return plain

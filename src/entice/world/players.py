@@ -1,0 +1,152 @@
+"""Players: whether they take an offer, and when, if ever, their rating is seen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from entice.checks import set_number, set_numbers, set_whole
+from entice.engine.jit import compiled
+from entice.errors import InputError
+from entice.rng import Stream, uniform
+
+Floats = npt.NDArray[np.float64]
+
+
+class Willingness(NamedTuple):
+    """An acceptance as the engine runs it."""
+
+    accept: Callable[..., bool]
+    """`accept(payment, params, rng) -> bool`, asked of offers for another arm than the greedy."""
+    params: tuple[Any, ...] = ()
+
+
+class AcceptanceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of the ways in which players take or decline an offer."""
+
+
+class AlwaysAccept(AcceptanceSpec, frozen=True, tag="always"):
+    """Everyone who is offered the gap takes it (the paper).
+
+    >>> import entice
+    >>> entice.AlwaysAccept()
+    AlwaysAccept()
+    """
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_always)
+
+
+@compiled
+def _always(payment: float, params: tuple[()], rng: Stream) -> bool:
+    return True
+
+
+class LogisticAcceptance(AcceptanceSpec, frozen=True, tag="logistic"):
+    """Of those offered x, a share 1/(1 + exp(−(x − midpoint)/width)) takes the offer.
+
+    >>> import entice
+    >>> entice.LogisticAcceptance(midpoint=0.1, width=0.05)
+    LogisticAcceptance(midpoint=0.1, width=0.05)
+    """
+
+    midpoint: float
+    width: float
+
+    def __post_init__(self) -> None:
+        set_number(self, "midpoint")
+        if set_number(self, "width") <= 0:
+            rule = "must be greater than 0"
+            raise InputError("LogisticAcceptance: width", rule, given=self.width)
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_logistic, (self.midpoint, self.width))
+
+
+@compiled
+def _logistic(payment: float, params: tuple[float, float], rng: Stream) -> bool:
+    return uniform(rng) * (1.0 + math.exp(-(payment - params[0]) / params[1])) < 1.0
+
+
+class TableAcceptance(AcceptanceSpec, frozen=True, tag="table"):
+    """Of those offered `payments[i]`, `shares[i]` take it; straight lines in between.
+
+    Below the first payment and beyond the last their shares hold.
+
+    >>> import entice
+    >>> table = entice.TableAcceptance(payments=[0, 0.1, 0.2], shares=[0.34, 0.67, 0.77])
+    """
+
+    payments: Sequence[float]
+    shares: Sequence[float]
+
+    def __post_init__(self) -> None:
+        payments = set_numbers(self, "payments", at_least=2)
+        shares = set_numbers(self, "shares", at_least=2)
+        if any(a >= b for a, b in itertools.pairwise(payments)):
+            raise InputError("TableAcceptance: payments", "must increase", given=payments)
+        if len(shares) != len(payments):
+            rule = f"must have as many entries as payments, {len(payments)}"
+            raise InputError("TableAcceptance: shares", rule, given=shares)
+        if min(shares) < 0 or max(shares) > 1:
+            raise InputError("TableAcceptance: shares", "must lie between 0 and 1", given=shares)
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_by_table, (np.array(self.payments), np.array(self.shares)))
+
+
+@compiled
+def _by_table(payment: float, params: tuple[Floats, Floats], rng: Stream) -> bool:
+    payments, shares = params
+    u = uniform(rng)
+    if payment <= payments[0]:
+        return bool(u < shares[0])
+    for i in range(1, payments.shape[0]):
+        if payment < payments[i]:
+            part = (payment - payments[i - 1]) / (payments[i] - payments[i - 1])
+            return bool(u < shares[i - 1] + part * (shares[i] - shares[i - 1]))
+    return bool(u < shares[-1])
+
+
+Acceptance = AlwaysAccept | LogisticAcceptance | TableAcceptance
+
+
+class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who comes: whether offers are taken, how late ratings are, how many are never given.
+
+    Parameters
+    ----------
+    acceptance
+        Who declines an offer takes the arm with the best displayed average, unpaid.
+    delay
+        A rating of round t is seen from round t + 1 + delay on.
+    loss
+        The probability that a rating never comes. A missing rating stays missing.
+
+    >>> import entice
+    >>> entice.Players(delay=500, loss=0.7)
+    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7)
+    """
+
+    acceptance: Acceptance = AlwaysAccept()
+    delay: int = 0
+    loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.acceptance, AcceptanceSpec):
+            rule = "must be one of AlwaysAccept, LogisticAcceptance, TableAcceptance"
+            raise InputError("Players: acceptance", rule, given=self.acceptance)
+        set_whole(self, "delay", at_least=0, at_most=10**7)
+        if not 0 <= set_number(self, "loss") < 1:
+            raise InputError("Players: loss", "must be at least 0 and less than 1", given=self.loss)
+
+    @property
+    def rate_at_once(self) -> bool:
+        """Whether every rating is seen before the next decision."""
+        return self.delay == 0 and self.loss == 0

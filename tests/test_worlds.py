@@ -1,0 +1,473 @@
+"""Worlds beyond the paper: every round like the oracle's, and what they do to policies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import naive
+import naive_world
+import numpy as np
+import polars as pl
+import pytest
+
+import entice
+from entice.paper.setups import MEANS
+from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
+from entice.testing import check_drift
+
+SHORT = [0.9, 0.6, 0.5, 0.1]
+SEED, REPLICATION = 11, 2
+
+
+class Draws:
+    """The streams that a replication draws from."""
+
+    def __init__(self) -> None:
+        purposes = {"policy": POLICY, "reward": REWARD, "player": PLAYER, "probe": PROBE}
+        self.of = {name: new_stream(SEED, REPLICATION, p) for name, p in purposes.items()}
+
+    def uniform(self, name: str) -> float:
+        return float(uniform(self.of[name]))
+
+    def normal(self, name: str) -> float:
+        return float(normal(self.of[name]))
+
+
+def carried(l: float, keep: float) -> Callable[..., float]:
+    lingering: dict[int, float] = {}
+
+    def bend(r: float, x: float, t: int, arm: int) -> float:
+        lingering[arm] = keep * lingering.get(arm, 0.0) + l * x
+        return lingering[arm]
+
+    return bend
+
+
+def by_player(draws: Draws) -> Callable[..., float]:
+    return lambda r, x, t, arm: (0.2 + 1.3 * draws.uniform("player")) * x if x > 0 else 0.0
+
+
+DRIFTS: dict[str, tuple[Any, Callable[[Draws], Callable[..., float]]]] = {
+    "power": (
+        entice.PowerDrift(5, 2),
+        lambda _: lambda r, x, t, arm: 5 * x**2.0 if x > 0 else 0.0,
+    ),
+    "negative": (
+        entice.NegativeDrift(1.1),
+        lambda _: lambda r, x, t, arm: -1.1 * x if x > 0 else 0.0,
+    ),
+    "per arm": (
+        entice.ArmDrift([0.1, 0.5, 1.0, 2.0]),
+        lambda _: lambda r, x, t, arm: [0.1, 0.5, 1.0, 2.0][arm] * x if x > 0 else 0.0,
+    ),
+    "fading": (
+        entice.FadingDrift(l=1.1, half_life=50),
+        lambda _: lambda r, x, t, arm: 1.1 * x * math.exp(-math.log(2) / 50 * t) if x > 0 else 0.0,
+    ),
+    "random": (entice.RandomDrift(0.2, 1.5), by_player),
+    "carried": (entice.CarriedDrift(l=0.5, keep=0.8), lambda _: carried(0.5, 0.8)),
+    "compression": (
+        entice.CompressionDrift(target=0.75, strength=0.4),
+        lambda _: lambda r, x, t, arm: 0.4 * (0.75 - r) if x > 0 else 0.0,
+    ),
+}
+
+
+def assert_same_world(
+    policy: Any,
+    plain_policy: naive.Policy,
+    *,
+    drift: str = "per arm",
+    accepts: Callable[[float, Draws], bool] | None = None,
+    meddle: Callable[..., float] | None = None,
+    in_flight_counts: bool = False,
+    horizon: int = 250,
+    **world: Any,
+) -> None:
+    """Play the same draws through the package and the oracle, and compare all rounds."""
+    ours_drift, plain_drift = DRIFTS[drift]
+    settings: dict[str, Any] = {
+        "arms": entice.Gaussian(SHORT, std=0.5),
+        "policies": [policy],
+        "drifts": [ours_drift],
+        "horizon": horizon,
+        "seed": SEED,
+        "engine": "generic",
+        **world,
+    }
+    rounds = entice.trace(**settings, replication=REPLICATION)
+    players, probe = world.get("players", entice.Players()), world.get("probe")
+    draws = Draws()
+
+    def coin() -> int | None:
+        if probe is None:
+            return None
+        u = draws.uniform("probe")
+        return None if u >= probe.share else int(u < probe.share / 2)
+
+    plain = naive_world.play(
+        policy=plain_policy,
+        arms=len(SHORT),
+        horizon=horizon,
+        reward=lambda arm: SHORT[arm] + 0.5 * draws.normal("reward"),
+        bend=plain_drift(draws),
+        accepts=(lambda x: accepts(x, draws)) if accepts else lambda x: True,
+        coin=coin,
+        probe_amount=probe.amount if probe else 0.0,
+        is_lost=lambda: players.loss > 0 and draws.uniform("player") < players.loss,
+        delay=players.delay,
+        meddle=meddle or (lambda felt, arm, ratings: 0.0),
+        uniform=lambda: draws.uniform("policy"),
+        normal=lambda: draws.normal("policy"),
+        in_flight_counts=in_flight_counts,
+    )
+    shown = ["t", "arm", "greedy", "payment", "drift", "feedback"]
+    shown += ["offered"] if accepts else []
+    shown += ["probe"] if probe else []
+    theirs = [tuple(getattr(r, name) for name in shown) for r in plain]
+    names = {"greedy": "greedy_arm", "offered": "offered_arm"}
+    ours = rounds.select([names.get(name, name) for name in shown]).rows()
+    assert len(ours) == len(theirs)
+    for mine, expected in zip(ours, theirs, strict=True):
+        for value, other in zip(mine, expected, strict=True):
+            is_same = value is other is None or math.isclose(value, other, abs_tol=1e-12)
+            assert is_same, (mine, expected)
+    final = entice.simulate(**settings, replications=REPLICATION + 1, progress=False).final
+    row = final.row(REPLICATION, named=True)
+    assert row["compensation"] == pytest.approx(sum(r.payment for r in plain))
+    assert row["compensated_pulls"] == sum(r.payment > 0 for r in plain)
+    assert row["total_drift"] == pytest.approx(sum(r.drift for r in plain))
+    assert row["regret"] == pytest.approx(sum(0.9 - SHORT[r.arm] for r in plain))
+    assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(SHORT))]
+
+
+def logistic(x: float, draws: Draws) -> bool:
+    return draws.uniform("player") * (1 + math.exp(-(x - 0.1) / 0.05)) < 1
+
+
+def table(x: float, draws: Draws) -> bool:
+    return draws.uniform("player") < float(np.interp(x, [0.0, 0.1, 0.4], [0.3, 0.7, 0.9]))
+
+
+@pytest.mark.parametrize("drift", DRIFTS)
+def test_each_drift_bends_every_round_like_the_oracle_s(drift: str) -> None:
+    assert_same_world(entice.UCB(), naive.UCB(), drift=drift)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7, 400])
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_ratings_come_late_or_never_like_the_oracle_s(delay: int, loss: float) -> None:
+    players = entice.Players(delay=delay, loss=loss)
+    assert_same_world(entice.ThompsonSampling(), naive.Thompson("variance"), players=players)
+
+
+def test_players_decline_like_the_oracle_s() -> None:
+    players = entice.Players(acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.05))
+    assert_same_world(entice.UCB(), naive.UCB(), players=players, accepts=logistic)
+    shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    players = entice.Players(acceptance=shares)
+    assert_same_world(entice.UCB(), naive.UCB(), players=players, accepts=table)
+
+
+def test_probes_are_thrown_like_the_oracle_s() -> None:
+    probe = entice.Probe(share=0.4, amount=0.3)
+    assert_same_world(entice.EpsilonGreedy(c=5), naive.EpsilonGreedy(5.0), probe=probe)
+
+
+def test_arms_cheat_like_the_oracle_s() -> None:
+    meddler = entice.StrategicArms(budget=7.5, at_most=0.6)
+    assert_same_world(
+        entice.UCB(), naive.UCB(), meddler=meddler, meddle=naive_world.strategic(7.5, 0.6, 0)
+    )
+
+
+def test_the_attacker_pushes_like_the_oracle_s() -> None:
+    attack = naive_world.attack(3, 0.5, 0.1, 0.05)
+    meddler = entice.Attacker(target=3, sigma=0.5, delta=0.1, margin=0.05)
+    assert_same_world(entice.UCB(), naive.UCB(), meddler=meddler, meddle=attack)
+
+
+def test_everything_at_once_is_like_the_oracle_s() -> None:
+    shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    assert_same_world(
+        entice.ThompsonSampling(),
+        naive.Thompson("variance"),
+        drift="random",
+        players=entice.Players(delay=5, loss=0.2, acceptance=shares),
+        accepts=table,
+        probe=entice.Probe(share=0.2, amount=0.1),
+        meddler=entice.StrategicArms(budget=5, at_most=0.5),
+        meddle=naive_world.strategic(5, 0.5, 0),
+    )
+
+
+# --- What worlds do to policies ---------------------------------------------------------------
+
+
+def paper(**settings: Any) -> entice.Result:
+    given: dict[str, Any] = {
+        "arms": entice.Gaussian(MEANS),
+        "policies": [entice.UCB()],
+        "drifts": [entice.LinearDrift(0.4)],
+        "horizon": 20_000,
+        "replications": 40,
+        "seed": 7,
+        "checkpoints": 1,
+    }
+    return entice.simulate(**given | settings, progress=False)
+
+
+def mean(result: entice.Result, metric: str = "regret") -> tuple[float, float]:
+    (row,) = result.summary().filter(metric=metric).iter_rows(named=True)
+    return row["mean"], row["stderr"]
+
+
+def test_late_and_missing_ratings_cost_regret() -> None:
+    """Best arm last: unrated arms come first, and the first of them is not to be the best."""
+    arms = entice.Gaussian(MEANS[::-1])
+    at_once, late, missing = (
+        mean(paper(arms=arms, drifts=[entice.LinearDrift(1.1)], players=players))
+        for players in (entice.Players(), entice.Players(delay=500), entice.Players(loss=0.7))
+    )
+    for worse in (late, missing):  # by five standard errors, and by half
+        assert worse[0] - 5 * worse[1] > 1.5 * (at_once[0] + 5 * at_once[1])
+
+
+def test_an_attacker_gets_its_target_pulled() -> None:
+    result = paper(meddler=entice.Attacker(target=8), drifts=[entice.NoDrift()], horizon=5_000)
+    pulls = np.array(result.final["pulls"].to_list())
+    assert (pulls[:, 8] > 0.8 * 5_000).all()
+
+
+def test_who_declines_is_not_paid() -> None:
+    never = entice.TableAcceptance(payments=[0, 1], shares=[0, 0])
+    result = paper(players=entice.Players(acceptance=never), horizon=2_000)
+    assert mean(result, "compensation")[0] == 0.0
+    always = entice.TableAcceptance(payments=[0, 1], shares=[1, 1])
+    taken = paper(players=entice.Players(acceptance=always), horizon=2_000, engine="generic")
+    plain = paper(horizon=2_000, engine="generic")
+    assert taken.final.equals(plain.final)
+
+
+# --- Payments that run away -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["auto", "generic"])
+def test_a_run_whose_payments_run_away_is_stopped_and_marked(
+    engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = paper(
+        policies=[entice.EpsilonGreedy(c=5)], drifts=[entice.LinearDrift(5.0)], engine=engine,
+        checkpoints=[100, 20_000],
+    )  # fmt: skip
+    final = result.final
+    ran_away = final["stopped"].is_not_null()
+    assert 0 < ran_away.sum() < 40
+    assert final.filter(ran_away)["regret"].is_nan().all()
+    assert final.filter(ran_away)["compensated_pulls"].is_null().all()
+    assert not final.filter(~ran_away)["regret"].is_nan().any()
+    assert np.isfinite(final.filter(~ran_away)["compensation"].to_numpy()).all()
+    told = capsys.readouterr().err
+    assert f"payments grew without bound in {ran_away.sum()} of 40 runs" in told
+    first = int(final["stopped"].drop_nulls().to_numpy().min())
+    assert f"first in round {first:,}" in told
+    summary = result.summary().filter(metric="compensation").row(0, named=True)
+    assert math.isnan(summary["mean"])
+    assert math.isfinite(summary["q05"])  # most runs' quantiles are known
+
+
+def test_the_other_runs_are_those_of_a_study_without_the_stopped_ones() -> None:
+    settings: Any = {"policies": [entice.EpsilonGreedy(c=5)], "drifts": [entice.LinearDrift(5.0)]}
+    whole = paper(**settings).final
+    part = paper(**settings, replications=20).final
+    assert part.equals(whole.head(20))
+
+
+def test_a_trace_ends_where_payments_ran_away() -> None:
+    settings: Any = {
+        "arms": entice.Gaussian(MEANS), "policies": [entice.EpsilonGreedy(c=5)], "seed": 7,
+        "drifts": [entice.LinearDrift(5.0)], "horizon": 20_000,
+    }  # fmt: skip
+    stopped = entice.simulate(
+        **settings, replications=40, engine="generic", progress=False
+    ).final.filter(pl.col("stopped").is_not_null())
+    which, t = stopped["replication"][0], stopped["stopped"][0]
+    rounds = entice.trace(**settings, replication=which)
+    assert rounds["t"].to_list()[-1] == t - 1
+    assert np.isfinite(rounds["feedback"].to_numpy()).all()
+
+
+# --- Counted stars ----------------------------------------------------------------------------
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "star_counts.csv"
+COUNTS = """\
+product,incentivized,stars_1,stars_2,stars_3,stars_4,stars_5
+a,0,10,0,0,0,30
+a,1,0,0,5,5,10
+b,0,0,10,0,10,0
+c,0,1,0,0,0,0
+"""
+
+
+def test_arms_from_star_counts(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    arms = entice.Empirical.from_star_counts(path)
+    assert arms.true_means().tolist() == [0.75, 0.5, 0.0]
+    assert entice.Empirical.from_star_counts(path, arms=2).true_means().tolist() == [0.75, 0.5]
+    assert len(entice.Empirical.from_star_counts(path, least_ratings=2).weights) == 2
+
+
+def test_compression_from_star_counts(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    drift = entice.CompressionDrift.from_star_counts(path)
+    paid = np.repeat([0.5, 0.75, 1.0], [5, 5, 10])
+    ordinary = np.repeat([0.0, 1.0], [10, 30])
+    strength = 1 - paid.std(ddof=1) / ordinary.std()
+    assert drift.strength == pytest.approx(strength)
+    moved = 0.75 + (paid.mean() - 0.75) / strength
+    assert drift.target == pytest.approx(moved)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("product,stars_1\na,1\n", "stars_2, stars_3, stars_4, stars_5 is missing"),
+        (COUNTS.replace("10,0,0,0,30", "10,x,0,0,30"), "must be whole numbers"),
+        (COUNTS.replace("10,0,0,0,30", "-1,0,0,0,30"), "must not be negative"),
+        ("product,stars_1,stars_2,stars_3,stars_4,stars_5\na,1,0,0,0,0\n", "at least 2 products"),
+    ],
+)
+def test_bad_star_counts_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    with pytest.raises(entice.InputError, match=words):
+        entice.Empirical.from_star_counts(path)
+    with pytest.raises(entice.InputError, match="can't be read"):
+        entice.Empirical.from_star_counts(tmp_path / "nowhere.csv")
+
+
+def test_compression_needs_products_with_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS.replace("a,1,", "d,1,"))
+    with pytest.raises(entice.InputError, match="ordinary and with incentivized"):
+        entice.CompressionDrift.from_star_counts(path)
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the counted reviews are not part of the project")
+def test_a_study_on_real_ratings_with_the_drift_of_real_paid_reviews() -> None:
+    arms = entice.Empirical.from_star_counts(REAL, arms=10, least_ratings=50)
+    drift = entice.CompressionDrift.from_star_counts(REAL)
+    assert 0.2 < drift.strength < 0.5
+    result = entice.simulate(
+        arms=arms, policies=[entice.UCB(), entice.ThompsonSampling()],
+        drifts=[entice.NoDrift(), drift], horizon=5_000, replications=40, seed=7, progress=False,
+    )  # fmt: skip
+    paid = result.summary().filter(metric="total_drift", drift=drift.label)
+    assert (paid["mean"] > 0).all()  # paid ratings of these products are higher, on the whole
+
+
+# --- Specs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: entice.NegativeDrift(-1), "NegativeDrift: l must not be negative"),
+        (lambda: entice.PowerDrift(1, 0), "exponent must be greater than 0"),
+        (lambda: entice.RandomDrift(1, 0.5), "highest must not be below the lowest slope, 1"),
+        (lambda: entice.ArmDrift([1]), "slopes must have at least 2 numbers"),
+        (lambda: entice.ArmDrift([1, -1]), "slopes must not be negative"),
+        (lambda: entice.FadingDrift(1, 0), "half_life must be greater than 0"),
+        (lambda: entice.CarriedDrift(1, 1), "keep must be at least 0 and less than 1"),
+        (lambda: entice.CompressionDrift(0.5, 1.5), "strength must be from 0 to 1"),
+        (lambda: entice.Players(delay=-1), "delay must be a whole number of at least 0"),
+        (lambda: entice.Players(loss=1), "loss must be at least 0 and less than 1"),
+        (lambda: entice.Players(acceptance=0.5), "acceptance must be one of AlwaysAccept"),
+        (lambda: entice.LogisticAcceptance(0, 0), "width must be greater than 0"),
+        (lambda: entice.TableAcceptance([0, 0], [0, 1]), "payments must increase"),
+        (lambda: entice.TableAcceptance([0, 1], [0, 1, 1]), "as many entries as payments, 2"),
+        (lambda: entice.TableAcceptance([0, 1], [0, 2]), "shares must lie between 0 and 1"),
+        (lambda: entice.StrategicArms(0), "budget must be greater than 0"),
+        (lambda: entice.Attacker(delta=1), "delta must lie between 0 and 1"),
+        (lambda: entice.Attacker(sigma=-1), "sigma must not be negative"),
+        (lambda: entice.Attacker(margin=-1), "margin must not be negative"),
+        (lambda: entice.Probe(share=0), "share must be greater than 0 and at most 1"),
+        (lambda: entice.Probe(amount=0), "amount must be greater than 0"),
+        (lambda: paper(drifts=[entice.ArmDrift([1, 2])]), "one slope for each of the 9 arms"),
+        (lambda: paper(meddler=entice.Attacker(target=9)), "must be an arm from 0 to 8"),
+        (lambda: paper(players=3), "players must be one of Players"),
+        (lambda: paper(meddler="x"), "meddler must be one of Nobody, StrategicArms, Attacker"),
+        (lambda: paper(probe=0.1), "probe must be a Probe, or none"),
+    ],
+)
+def test_nonsense_is_refused(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(entice.InputError, match=words):
+        make()
+
+
+def test_a_world_goes_through_toml_and_json() -> None:
+    study = entice.Study(
+        arms=entice.Gaussian(SHORT),
+        policies=[entice.UCB()],
+        drifts=[drift for drift, _ in DRIFTS.values()],
+        horizon=100,
+        players=entice.Players(
+            acceptance=entice.TableAcceptance([0, 1], [0.2, 0.8]), delay=3, loss=0.1
+        ),
+        meddler=entice.Attacker(target=1),
+        probe=entice.Probe(share=0.1, amount=0.2),
+    )
+    assert entice.Study.from_toml(study.to_toml()) == study
+    assert entice.Study.from_json(study.to_json()) == study
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("players = 3", "players must be a table of settings"),
+        ("players = { delays = 3 }", "Did you mean 'delay'"),
+        ('players = { acceptance = { kind = "tables" } }', "Did you mean 'table'"),
+        ('meddler = { kind = "attackers" }', "Did you mean 'attacker'"),
+        ("probe = { share = 2 }", "share must be greater than 0 and at most 1"),
+    ],
+)
+def test_a_misspelt_world_is_told(text: str, words: str) -> None:
+    study = (
+        'horizon = 100\narms = { kind = "bernoulli", means = [0.9, 0.5] }\n'
+        'policies = [{ kind = "ucb" }]\n'
+    )
+    with pytest.raises(entice.InputError, match=words):
+        entice.Study.from_toml(study + text)
+
+
+@pytest.mark.parametrize("drift", [drift for drift, _ in DRIFTS.values()], ids=lambda d: d.label)
+def test_each_drift_says_whether_assumption_1_holds_and_keeps_to_it(drift: Any) -> None:
+    assert check_drift(drift) is None
+    assert (drift.lipschitz == math.inf) == bool(drift.outside)
+    study = entice.Study(
+        arms=entice.Bernoulli(SHORT), policies=[entice.UCB()], drifts=[drift], horizon=100
+    )
+    answer = entice.theory.theorem1.regret.applies(study)
+    assert bool(answer) == (not drift.outside)
+    if drift.outside:
+        assert any(drift.outside in reason for reason in answer.reasons)
+
+
+def test_only_the_papers_world_has_fast_paths() -> None:
+    def engine(**world: Any) -> str:
+        settings: Any = {"arms": entice.Gaussian(SHORT), "policies": [entice.UCB()], "horizon": 100}
+        return entice.Study(**settings | world).engines()[0]
+
+    assert engine() == engine(drifts=[entice.PowerDrift(5, 2)]) == "fast"
+    for world in (
+        {"players": entice.Players(delay=1)},
+        {"meddler": entice.StrategicArms(budget=1)},
+        {"probe": entice.Probe()},
+        {"drifts": [entice.CarriedDrift(1, 0.5)]},
+    ):
+        assert engine(**world) == "generic"
