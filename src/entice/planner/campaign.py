@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from entice.engine.kernel import TRACED, truth_of
+from entice.engine.kernel import TRACED
 from entice.planner.belief import STARS, World
 from entice.planner.outcome import Outcome, Rounds, budget_ends, outcome_of
 from entice.planner.spec import Plan
@@ -51,21 +50,6 @@ class Worlds:
         return World(self._items.draw(rng), slope)
 
 
-class BelievedCell(Cell):
-    """A compiled cell that goes from world to world.
-
-    A cell takes milliseconds to set up even when its code is known; another world changes numbers
-    only, none of what was compiled.
-    """
-
-    def in_world(self, arms: Empirical, drift: LinearDrift) -> BelievedCell:
-        """The same policy in another world."""
-        other = copy.copy(self)
-        other._sampler, other._bend, other._drift = arms.sampler(), drift.bend(), drift
-        other._truth = truth_of(arms.true_means(), arms.scale())
-        return other
-
-
 class Campaign:
     """A plan with a seed, compiled and ready to go."""
 
@@ -94,7 +78,7 @@ class Campaign:
             ),
         )
         self.cells = [
-            BelievedCell(study, policy, drift, self.stop, traced=True) for policy in plan.policies
+            Cell(study, policy, drift, self.stop, traced=True) for policy in plan.policies
         ]
         self.unpaid = Unpaid(study)
 
@@ -134,7 +118,7 @@ class Campaign:
         arms = Empirical(values=self.values.tolist(), weights=world.shares.tolist())
         return arms, LinearDrift(world.slope)
 
-    def _play(self, cell: BelievedCell, arms: Empirical, run: int) -> tuple[Rounds, Rounds]:
+    def _play(self, cell: Cell, arms: Empirical, run: int) -> tuple[Rounds, Rounds]:
         trace = np.empty((self.plan.visitors, TRACED))
         cell.run(run, cell.room_for(1), trace)
         arm, leader, payment, _, feedback = trace[:, :5].T

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 
 from entice.errors import InputError
-from entice.policies import UCB, CustomPolicy, EpsilonGreedy, Greedy, ThompsonSampling
+from entice.policies.policy import PolicySpec
 from entice.theory.bound import Bound
 from entice.theory.inputs import (
     Floats,
@@ -29,6 +29,7 @@ from entice.theory.inputs import (
 )
 from entice.theory.setting import (
     Setting,
+    papers_world,
     policy_is_consistent,
     projection_spares_rewards,
     single_best_arm,
@@ -150,8 +151,14 @@ def _known(setting: Setting) -> dict[str, Any]:
     return {"gaps": setting.gaps, "divergences": np.maximum(divergences(setting.study.arms), tiny)}
 
 
-ASSUMES = (single_best_arm, without_drift, policy_is_consistent, projection_spares_rewards)
-ANY_POLICY = (UCB, EpsilonGreedy, ThompsonSampling, Greedy, CustomPolicy)
+ASSUMES = (
+    single_best_arm,
+    papers_world,
+    without_drift,
+    policy_is_consistent,
+    projection_spares_rewards,
+)
+ANY_POLICY = (PolicySpec,)
 
 regret = Bound(
     name="Lai and Robbins 1985",

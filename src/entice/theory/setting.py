@@ -16,6 +16,8 @@ from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
 from entice.world.arms import Gaussian
 from entice.world.drift import CustomDrift, Drift
+from entice.world.meddler import Nobody
+from entice.world.players import Players
 
 
 class Setting(NamedTuple):
@@ -56,6 +58,17 @@ def single_best_arm(setting: Setting) -> Iterator[str]:
     ties = int((means.max() - means <= 1e-12 * max(1.0, abs(means.max()))).sum())
     if ties > 1:
         yield f"{ties} arms share the highest mean, {means.max():g}: gaps must be positive"
+
+
+def papers_world(setting: Setting) -> Iterator[str]:
+    """Everyone takes the offer and rates at once, and nobody else bends feedback or pays."""
+    study = setting.study
+    if study.players != Players():
+        yield "players decline, or rate late or never: the model has none of it"
+    if study.meddler != Nobody():
+        yield f"{study.meddler.label} bends feedback, too: the model has drift alone"
+    if study.probe is not None:
+        yield "a probe pays more than the gap"
 
 
 def rewards_in_unit_interval(setting: Setting) -> Iterator[str]:
@@ -184,7 +197,11 @@ def largest(metric: str, setting: Setting) -> tuple[float, str]:
     if metric == "payment":
         return each, "the width of the averages' range"
     total = (T * each, f"{each:g} in every round")
-    if isinstance(setting.policy, UCB) and study.cold_start == "each_arm_once":
+    if (
+        isinstance(setting.policy, UCB)
+        and study.cold_start == "each_arm_once"
+        and not any(papers_world(setting))
+    ):
         # Each payment is at most sqrt(2 log t / n); summed up over n, then over arms by Cauchy
         # and Schwarz.
         cap = 2 * math.sqrt(2 * K * T * math.log(T))
@@ -201,7 +218,9 @@ def _widest_payment(setting: Setting) -> float:
     """How far two displayed averages can lie apart."""
     study = setting.study
     low, high = -math.inf, math.inf
-    if setting.lipschitz == 0 and not any(contradicted(setting)):
+    if study.probe is not None:
+        return math.inf
+    if setting.lipschitz == 0 and study.meddler == Nobody() and not any(contradicted(setting)):
         low, high = study.arms.support()
     # Otherwise drift may push averages beyond the rewards' range.
     if study.feedback_range is not None:

@@ -14,6 +14,7 @@ from entice.theory.setting import (
     Setting,
     arms_rated_first,
     drift_keeps_assumption_1,
+    papers_world,
     projection_spares_rewards,
     rewards_in_unit_interval,
     single_best_arm,
@@ -54,6 +55,7 @@ def known(setting: Setting) -> dict[str, Any]:
 
 ASSUMES = (
     single_best_arm,
+    papers_world,
     rewards_in_unit_interval,
     drift_keeps_assumption_1,
     arms_rated_first,

@@ -18,6 +18,7 @@ from entice.theory.setting import (
     arms_rated_first,
     drift_keeps_assumption_1,
     feedback_projected,
+    papers_world,
     rewards_in_unit_interval,
     single_best_arm,
 )
@@ -139,6 +140,7 @@ def _known_with_gaps(setting: Setting) -> dict[str, Any]:
 
 ASSUMES = (
     single_best_arm,
+    papers_world,
     rewards_in_unit_interval,
     drift_keeps_assumption_1,
     arms_rated_first,
@@ -173,6 +175,6 @@ paid_pulls = Bound(
     policies=(EpsilonGreedy,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
-    assumes=(enough_explorations,),
+    assumes=(papers_world, enough_explorations),
     knows=_known,
 )

@@ -24,6 +24,7 @@ from entice.theory.setting import (
     Setting,
     arms_rated_first,
     drift_keeps_assumption_1,
+    papers_world,
     projection_spares_rewards,
     rewards_in_unit_interval,
     single_best_arm,
@@ -162,6 +163,7 @@ def _known_without_drift(setting: Setting) -> dict[str, Any]:
 
 ASSUMES = (
     single_best_arm,
+    papers_world,
     rewards_in_unit_interval,
     drift_keeps_assumption_1,
     arms_rated_first,
@@ -199,7 +201,7 @@ paid_pulls = Bound(
     policies=(ThompsonSampling,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
-    assumes=(arms_rated_first, samples_by_variance, displayed_gap_unknown),
+    assumes=(papers_world, arms_rated_first, samples_by_variance, displayed_gap_unknown),
     knows=_known_without_drift,
     only_at_least=True,
 )

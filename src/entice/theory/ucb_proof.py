@@ -17,7 +17,7 @@ from entice.errors import InputError
 from entice.policies import UCB
 from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, between, rounds_from, slope
-from entice.theory.setting import arms_rated_first, drift_keeps_assumption_1
+from entice.theory.setting import arms_rated_first, drift_keeps_assumption_1, papers_world
 
 
 def payment_bound(T: Any, *, pulls: Any) -> Floats:
@@ -40,7 +40,7 @@ payment = Bound(
     policies=(UCB,),
     as_stated=payment_bound,
     as_proved=payment_bound,
-    assumes=(arms_rated_first,),
+    assumes=(papers_world, arms_rated_first),
     knows=lambda setting: {"pulls": setting.study.horizon},
 )
 arm_drift = Bound(
@@ -50,7 +50,7 @@ arm_drift = Bound(
     policies=(UCB,),
     as_stated=arm_drift_bound,
     as_proved=arm_drift_bound,
-    assumes=(drift_keeps_assumption_1, arms_rated_first),
+    assumes=(papers_world, drift_keeps_assumption_1, arms_rated_first),
     knows=lambda setting: {"pulls": setting.study.horizon, "l": setting.lipschitz},
 )
 
