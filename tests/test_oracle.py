@@ -58,8 +58,13 @@ def assert_same_rounds(
     prior: float | None,
     feedback_range: tuple[float, float] | None,
     replication: int = 3,
+    totals: bool = True,
 ) -> None:
-    """Play the same draws through both and compare all rounds and all metrics."""
+    """Play the same draws through both and compare all rounds, and the metrics of a study.
+
+    The loop of a study is compiled apart from that of a trace; where that has been compared often
+    enough, `totals` leaves it out.
+    """
     means = arms.true_means()
     settings: dict[str, Any] = {
         "arms": arms,
@@ -88,7 +93,8 @@ def assert_same_rounds(
     )
     theirs = [(r.t, r.arm, r.greedy, r.payment, r.drift, r.feedback) for r in plain]
     assert ours.rows() == theirs
-
+    if not totals:
+        return
     final = entice.simulate(**settings, replications=replication + 1, progress=False).final
     row = final.row(replication, named=True)
     assert row["compensation"] == naive.compensation(plain)
@@ -116,6 +122,7 @@ def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data:
         horizon=data.draw(st.integers(len(means), 120), "horizon"),
         prior=data.draw(st.sampled_from([None, 0.0, 0.5, -2.0]), "prior"),
         feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
+        totals=drift in ("linear", "time-varying"),
     )
 
 

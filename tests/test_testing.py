@@ -234,6 +234,8 @@ def test_built_in_drifts_keep_to_assumption_1(drift: Any) -> None:
 
 def test_a_drift_is_held_to_what_it_says_of_itself() -> None:
     assert check_drift(entice.StepDrift(0.3)) is None  # it says that it is not Lipschitz
+    with pytest.raises(CheckFailed, match="has slope"):
+        check_drift(entice.StepDrift(0.3), lipschitz=1.0)  # somebody else says that it is
     with pytest.raises(CheckFailed, match=r"fading\(2\) has slope 2 > 1"):
         check_drift(entice.CustomDrift(fading, params=[2.0], lipschitz=1.0))
 

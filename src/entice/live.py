@@ -28,7 +28,7 @@ class Offer(NamedTuple):
     greedy_arm: int
     """The arm that the player would pick without a payment."""
     payment: float
-    """The payment for trying `arm`, in units of reward; 0 when it is the greedy arm."""
+    """The payment for trying `arm`, in units of reward; as a rule 0 when it is the greedy arm."""
 
 
 class Principal:

@@ -18,7 +18,7 @@ import tomli_w
 from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number, set_whole
 from entice.engine.fast.choice import FastPath, fast_path
 from entice.engine.fingerprint import NoFingerprint, fingerprint
-from entice.engine.kernel import replicate
+from entice.engine.kernel import RUNAWAY, replicate
 from entice.errors import InputError
 from entice.functions import importable, reference
 from entice.policies import Policy
@@ -61,7 +61,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
         arm displays `prior` and is paid for like any other.
     prior
-        What an unrated arm displays, with ``cold_start="prior"``.
+        What an unrated arm displays: with ``cold_start="prior"``, or where ratings are late or
+        missing.
     feedback_range
         Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
         in the paper's experiments.
@@ -113,10 +114,14 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.cold_start not in get_args(ColdStart):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Study: cold_start", rule, given=self.cold_start)
-        if set_number(self, "prior") != 0 and self.cold_start == "each_arm_once":
+        shown_once_rated = self.cold_start == "each_arm_once" and (
+            not isinstance(self.players, Players) or self.players.rate_at_once
+        )
+        if set_number(self, "prior") != 0 and shown_once_rated:
             raise InputError(
                 "Study: prior",
-                'needs cold_start="prior": with "each_arm_once" no unrated arm is ever displayed',
+                'needs cold_start="prior", or ratings that are late or missing: '
+                'with "each_arm_once" no unrated arm is ever displayed',
                 given=self.prior,
             )
         arms = len(self.arms.true_means())
@@ -177,20 +182,27 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def key(self) -> str:
         """Hash what decides the numbers of a study: the spec, and the code that it would run."""
-        code: list[Any] = [self.arms.sampler().sample]
+        means, sampler = self.arms.true_means(), self.arms.sampler()
+        code: list[Any] = [sampler.sample]
+        numbers: list[Any] = [sampler.params, RUNAWAY]
         for policy in self.policies:
-            fast, rules = self.fast_path(policy), policy.rules(arms=2)
+            fast, rules = self.fast_path(policy), policy.rules(len(means))
             code += [fast.replicate] if fast else [replicate, *rules.functions]
+            numbers += [rules.params, rules.memory, rules.counts_in_flight]
         for drift in self.drifts:
             bend = drift.bend()
             code += [bend.function, bend.respond]
-        means = self.arms.true_means()
-        code += [self.players.acceptance.willingness().accept, self.meddler.meddling(means).meddle]
+            numbers += [bend.params]
+        willingness = self.players.acceptance.willingness()
+        meddling = self.meddler.meddling(means)
+        code += [willingness.accept, meddling.meddle]
+        numbers += [willingness.params, meddling.params]
         try:
             told = fingerprint(*code)
         except NoFingerprint:  # nothing tells two versions apart: equal in this process alone
             told = _THIS_PROCESS
-        return hashlib.sha256(f"{self.to_json()}\n{told}".encode()).hexdigest()
+        made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
+        return hashlib.sha256(made_of.encode()).hexdigest()
 
     def with_seed(self) -> Study:
         """Return the study with a seed: its own, or a fresh one."""
@@ -313,3 +325,10 @@ def _players(given: Any) -> Any:
         where = "players: acceptance"
         settings["acceptance"] = entry_of("acceptance", where, settings["acceptance"])
     return build(Players, "players", settings)
+
+
+def _plain(numbers: Any) -> Any:
+    """Write arrays as lists, all of them, wherever they stand."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.tolist()
+    return [_plain(n) for n in numbers] if isinstance(numbers, (list, tuple)) else numbers

@@ -53,6 +53,7 @@ def check_drift(
     arms = _at_least_one("check_drift: arms", arms)
     if a_number("check_drift: largest_payment", largest_payment) <= 0:
         raise InputError("check_drift: largest_payment", "must be above 0", given=largest_payment)
+    claims_nothing = lipschitz is None and bool(drift.outside)
     if lipschitz is None:
         lipschitz = drift.lipschitz
     elif a_number("check_drift: lipschitz", lipschitz) < 0:
@@ -66,7 +67,7 @@ def check_drift(
             values = _values(drift.label, bend, payments, t, arm, arms, where)
             if values[0] != 0.0:
                 raise CheckFailed(f"{drift.label} is {values[0]:g} at payment 0, not 0 {where}")
-            if drift.outside:  # it says so itself: no more is claimed
+            if claims_nothing:  # it says itself that it is outside Assumption 1
                 continue
             slopes = np.diff(values) / np.diff(payments)
             steepest, falling = int(np.argmax(slopes)), int(np.argmin(slopes))

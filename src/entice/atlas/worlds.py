@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from entice.paper.setups import MEANS
 from entice.policies import (
     UCB,
     AlternatingThompson,
@@ -31,6 +30,9 @@ from entice.world.drift import (
 from entice.world.meddler import Attacker, StrategicArms
 from entice.world.players import Players, TableAcceptance
 
+SHUFFLED = (0.5, 0.1, 0.7, 0.3, 0.9, 0.2, 0.8, 0.4, 0.6)
+"""The paper's arms; ties go to the first, and that must not be the best one."""
+
 
 class World(NamedTuple):
     """One row of the atlas: settings of a study, on the paper's nine arms unless they say else."""
@@ -40,12 +42,13 @@ class World(NamedTuple):
 
 
 def _world(name: str, drift: Any, **settings: Any) -> World:
-    given = {"arms": Gaussian(MEANS), "drifts": (drift,)} | settings
+    given = {"arms": Gaussian(SHUFFLED), "drifts": (drift,)} | settings
     return World(name, MappingProxyType(given))
 
 
 _L = LinearDrift(1.1)
-# Thornton's randomised incentives (data README): uptake by payment, on a scale of our payments.
+# Uptake over rising incentives in Thornton's randomised experiment (American Economic Review 98,
+# 2008), on a scale of our payments.
 _UPTAKE = TableAcceptance(
     payments=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
     shares=(0.34, 0.67, 0.77, 0.84, 0.87, 0.86, 0.85),
@@ -72,10 +75,10 @@ WORLDS = (
     _world("70 % of ratings missing", _L, players=Players(loss=0.7)),
     _world("players who decline", _L, players=Players(acceptance=_UPTAKE)),
     _world("arms that cheat, budget 50", _L, meddler=StrategicArms(50.0)),
-    _world("an attacker", NoDrift(), meddler=Attacker(target=8)),
-    _world("noise 0.25", _L, arms=Gaussian(MEANS, std=0.25)),
-    _world("noise 2", _L, arms=Gaussian(MEANS, std=2.0)),
-    _world("Bernoulli, projected", _L, arms=Bernoulli(MEANS), feedback_range=(0.0, 1.0)),
+    _world("an attacker", NoDrift(), meddler=Attacker()),
+    _world("noise 0.25", _L, arms=Gaussian(SHUFFLED, std=0.25)),
+    _world("noise 2", _L, arms=Gaussian(SHUFFLED, std=2.0)),
+    _world("Bernoulli, projected", _L, arms=Bernoulli(SHUFFLED), feedback_range=(0.0, 1.0)),
 )
 """Where policies are sent."""
 

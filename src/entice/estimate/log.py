@@ -30,6 +30,9 @@ def read(rounds: Rounds, *more: str) -> pl.DataFrame:
     _refuse(frame, "payment", ~_finite("payment"), "must be a finite number in every row")
     _refuse(frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null if lost")
     if "t" in frame.columns:
+        if not (frame["t"].dtype.is_numeric() or frame["t"].dtype.is_temporal()):
+            rule = "must be numbers or times, to put ratings in order; text would sort as text"
+            raise InputError("the column t", rule, given=frame["t"].head(2).to_list())
         frame = frame.sort("t", maintain_order=True)
     return frame
 

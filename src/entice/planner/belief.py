@@ -68,8 +68,9 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shape: Shape = "normal"
 
     def __post_init__(self) -> None:
-        if not 1 < set_number(self, "centre") < 5:
-            rule = "must be more than 1 and less than 5 stars"
+        lowest, highest = STARS[0] + _MARGIN, STARS[-1] - _MARGIN
+        if not lowest < set_number(self, "centre") < highest:
+            rule = f"must be more than {lowest:g} and less than {highest:g} stars"
             raise InputError("Spread: centre", rule, given=self.centre)
         if not 0 < set_number(self, "width") <= 4:
             rule = "must be more than 0 and at most 4 stars"

@@ -181,10 +181,10 @@ class Forecast:
 
         That is the one with the smallest whole cost (payments, and lost stars at the price of a
         star; under the budget, if there is one) that a share `confidence` of the runs does not
-        exceed.
+        exceed; of equal ones, that which would pay the least.
         """
-        costs = [self.promise(p, "cost") for p in range(len(self.plan.policies))]
-        return sorted(range(len(costs)), key=costs.__getitem__)
+        policies = range(len(self.plan.policies))
+        return sorted(policies, key=lambda p: (self.promise(p, "cost"), self.promise(p, "needed")))
 
     @property
     def recommended(self) -> Policy:

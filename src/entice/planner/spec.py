@@ -203,7 +203,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if (self.spread is None) == (self.star_counts is None):
             raise InputError(
                 "Plan",
-                "must say what is believed of the items: by spread or by star_counts, not both",
+                "must say what is believed of the items, by spread or else by star_counts",
                 todo="If you know nothing better: spread with centre 4.1 and width 0.45, "
                 "as among real products.",
             )
@@ -221,6 +221,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def _set_currency(self) -> None:
         if not isinstance(self.currency, str) or not self.currency.isprintable():
             raise InputError("Plan: currency", "must be text of one line", given=self.currency)
+        msgspec.structs.force_setattr(self, "currency", self.currency.strip())
         if len(self.currency) > 12:
             rule = "must be short, at most 12 characters"
             raise InputError("Plan: currency", rule, given=self.currency)

@@ -149,6 +149,7 @@ class Run:
         self.room: dict[int, Any] = {}  # metrics and pulls of the cells under way
         self.finals: dict[int, pl.DataFrame] = {}
         self.curves: dict[int, pl.DataFrame] = {}
+        self.warned: set[int] = set()  # cells of which it was said that payments run away
         self.done = 0
 
     def go(self, threads: int, report: Report) -> Result:
@@ -203,11 +204,24 @@ class Run:
 
     def _finish(self, block: Block) -> None:
         self.done += block.replications
+        self._warn_early(block)
         self.missing[block.cell] -= 1
         if self.missing[block.cell] == 0:
             room = self.room.pop(block.cell)
             self.finals[block.cell] = self._final(block.cell, room)
             self.curves[block.cell] = self._curves(block.cell, room.metrics)
+
+    def _warn_early(self, block: Block) -> None:
+        """Say at once, for each cell once, that payments grow without bound."""
+        stopped = self.room[block.cell].rows(block.first, block.replications).stopped
+        if block.cell not in self.warned and stopped.any():
+            self.warned.add(block.cell)
+            _, _, policy, drift = self.cells[block.cell]
+            print(
+                f"entice: payments grow without bound in runs of {policy.label} with "
+                f"{drift.label}; such runs are stopped and marked",
+                file=sys.stderr,
+            )
 
     def _names(self, cell: int) -> list[pl.Expr]:
         p, d, policy, drift = self.cells[cell]

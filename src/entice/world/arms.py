@@ -194,13 +194,15 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         least_ratings
             Products with fewer are left out.
         """
+        least = a_whole_number("least_ratings", least_ratings)
+        if arms is not None and a_whole_number("arms", arms) < 2:
+            raise InputError("arms", "must be at least 2", given=arms)
         counts = read_star_counts(path).filter(pl.col("incentivized") == 0)
-        total = pl.sum_horizontal(STARS)
-        counts = counts.filter(total >= least_ratings).sort(
-            total, descending=True, maintain_order=True
-        )
+        ratings = pl.sum_horizontal(STARS)
+        counts = counts.filter(ratings >= least)
+        counts = counts.sort(ratings, descending=True, maintain_order=True)
         if arms is not None:
-            counts = counts.head(a_whole_number("arms", arms))
+            counts = counts.head(int(arms))
         if counts.height < 2:
             rule = f"must have at least 2 products with {least_ratings} ordinary ratings or more"
             raise InputError("the star counts", rule, given=str(path))

@@ -23,7 +23,8 @@ def read_star_counts(path: str | Path) -> pl.DataFrame:
     try:
         counts = pl.read_csv(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a CSV file"
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if is_missing else "it is not a CSV file"
         raise InputError("the star counts", f"can't be read ({reason})", given=str(path)) from error
     missing = [name for name in STARS if name not in counts.columns]
     if missing:

@@ -44,7 +44,8 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
 
         Within products, weighted by their paid reviews: `strength` is how much narrower paid
         ratings are spread, and `target` the value towards which their mean has moved. Stars are on
-        a scale from 0 to 1. What the file can't show is how the drift depends on the payment.
+        a scale from 0 to 1. Two numbers fit mean and spread, not the share of each star; and the
+        file can't show how the drift depends on the payment.
         """
         counts = read_star_counts(path)
         values = np.array(STAR_VALUES)
@@ -59,20 +60,19 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
         if both.height == 0:
             rule = "must have products with ordinary and with incentivized reviews"
             raise InputError("the star counts", rule, given=str(path))
-        weights = both["ratings_paid"].to_numpy().astype(float)
-        told = {
-            name: float(np.average(both[name].to_numpy(), weights=weights))
-            for name in ("mean", "mean_paid", "variance")
-        }
-        # Few paid reviews of a product have too small a variance by themselves: n/(n−1).
-        several = both.filter(pl.col("ratings_paid") > 1)
-        n = several["ratings_paid"].to_numpy().astype(float)
-        narrow = float(np.average(several["variance_paid"].to_numpy() * n / (n - 1), weights=n - 1))
-        strength = min(1.0, max(0.0, 1 - math.sqrt(narrow / told["variance"])))
+        n, paid = (both[name].to_numpy().astype(float) for name in ("ratings", "ratings_paid"))
+        means = [np.average(both[name].to_numpy(), weights=paid) for name in ("mean", "mean_paid")]
+        # Few ratings have too small a variance by themselves, by a factor of (n−1)/n.
+        wide = float(((paid - 1) * both["variance"].to_numpy() * n / np.maximum(1, n - 1)).sum())
+        narrow = float((paid * both["variance_paid"].to_numpy()).sum())
+        if wide == 0.0:
+            rule = "must have products with several paid ratings, and ordinary ones that differ"
+            raise InputError("the star counts", rule, given=str(path))
+        strength = min(1.0, max(0.0, 1 - math.sqrt(narrow / wide)))
         if strength == 0.0:
             rule = "must have paid ratings that are spread less widely than ordinary ones"
             raise InputError("the star counts", rule, given=str(path))
-        moved = told["mean"] + (told["mean_paid"] - told["mean"]) / strength
+        moved = float(means[0] + (means[1] - means[0]) / strength)
         return cls(target=min(1.0, max(0.0, moved)), strength=strength)
 
     @property
