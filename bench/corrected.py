@@ -6,6 +6,7 @@ Constants of the policy were found on the paper's instance; the random instances
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -54,6 +55,27 @@ def over_time(replications: int, seed: int) -> None:
         _print(f"T = {T:,}, {replications} runs", _with_lock_ins(result))
 
 
+def at_its_limits(replications: int, seed: int) -> None:
+    """Where it is weak: an extreme drift, its own many small payments, an attacker."""
+    settings: Any = {
+        "horizon": 20_000, "replications": replications, "seed": seed, "checkpoints": 1,
+    }  # fmt: skip
+    steep = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=POLICIES[:2], drifts=[entice.LinearDrift(100)],
+        **settings,
+    )  # fmt: skip
+    _print(f"l = 100, {replications} runs", _with_lock_ins(steep))
+    plain = entice.simulate(arms=entice.Gaussian(MEANS), policies=POLICIES[:1], **settings)
+    paid = plain.final["compensated_pulls"].to_numpy().mean()
+    print(f"\nWithout drift it pays {paid:,.0f} times in 20,000 rounds.")
+    attacked = entice.simulate(
+        arms=entice.Gaussian(MEANS), meddler=entice.Attacker(),
+        policies=[entice.DriftCorrectedThompson(), entice.EliminationRace(horizon=20_000)],
+        **settings,
+    )  # fmt: skip
+    _print(f"An attacker, {replications} runs", _with_lock_ins(attacked))
+
+
 def _with_lock_ins(result: entice.Result) -> pl.DataFrame:
     """Tell the runs with more than a tenth of the regret that uniform play would have."""
     means = result.study.arms.true_means()
@@ -79,7 +101,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=2024)
-    parser.add_argument("--only", choices=["paper", "random", "time"], help="one of the tables")
+    parser.add_argument(
+        "--only", choices=["paper", "random", "time", "limits"], help="one of the tables"
+    )
     given = parser.parse_args()
     print('"Locked in": regret above a tenth of what uniform play would lose.')
     if given.only in (None, "paper"):
@@ -88,6 +112,8 @@ def main() -> None:
         on_random_instances(max(2, given.replications // 50), given.seed)
     if given.only in (None, "time"):
         over_time(max(2, given.replications // 10), given.seed)
+    if given.only in (None, "limits"):
+        at_its_limits(max(2, given.replications // 5), given.seed)
 
 
 if __name__ == "__main__":

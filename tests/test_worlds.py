@@ -289,6 +289,21 @@ def test_a_run_whose_payments_run_away_is_stopped_and_marked(
     assert math.isfinite(summary["q05"])  # most runs' quantiles are known
 
 
+@pytest.mark.parametrize("policy", [entice.UCB(), entice.ThompsonSampling()])
+def test_fast_paths_stop_runs_where_the_kernel_does(policy: Any) -> None:
+    """Absurd as the drift must be: payments of these two are a few widths at most."""
+    stopped = []
+    for engine in ("auto", "generic"):
+        result = paper(
+            policies=[policy], drifts=[entice.LinearDrift(1e7)], engine=engine, horizon=2_000
+        )
+        rounds = result.final["stopped"]
+        stopped.append(rounds.len() - rounds.null_count())
+    # Both shares from 40 runs: a difference of 20 has a probability below 1e-5.
+    assert abs(stopped[0] - stopped[1]) < 20
+    assert min(stopped) > 0
+
+
 def test_the_other_runs_are_those_of_a_study_without_the_stopped_ones() -> None:
     settings: Any = {"policies": [entice.EpsilonGreedy(c=5)], "drifts": [entice.LinearDrift(5.0)]}
     whole = paper(**settings).final

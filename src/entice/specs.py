@@ -23,7 +23,7 @@ from entice.errors import InputError
 from entice.functions import importable, reference
 from entice.policies import Policy
 from entice.principal.probe import Probe
-from entice.tables import UNIONS, build, entry_of, kinds_of, table_of, without_none
+from entice.tables import UNIONS, build, entry_of, kinds_of, table_of, text_of, without_none
 from entice.world.arms import Arms
 from entice.world.drift import ArmDrift, Drift, NoDrift
 from entice.world.meddler import Meddler, Nobody
@@ -152,13 +152,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def from_file(cls, path: str | Path) -> Study:
         """Read a study from a TOML file; modules beside it may hold its custom functions."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise InputError(
-                "the study file", f"can't be read ({reason})", given=str(path)
-            ) from error
+        text = text_of("the study file", path)
         with importable(path.resolve().parent):
             return cls.from_toml(text)
 

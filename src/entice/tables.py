@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -31,6 +32,15 @@ def entry_of(field: str, where: str, entry: Any) -> Any:
         raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
     settings = {name: value for name, value in entry.items() if name != "kind"}
     return build(kinds[kind], where, settings)
+
+
+def text_of(what: str, path: Path) -> str:
+    """Read a file of text, or say why it can't be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InputError(what, f"can't be read ({reason})", given=str(path)) from error
 
 
 def table_of(where: str, given: Any) -> dict[str, Any]:

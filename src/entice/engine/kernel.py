@@ -44,11 +44,7 @@ class Truth(NamedTuple):
 
 
 RUNAWAY = 1e6
-"""How many times the arms' own scale feedback may reach before a replication is stopped.
-
-UCB and Thompson sampling pay no more than a width, or a few, and never get there; their fast paths
-look for infinities only.
-"""
+"""How many times the arms' own scale feedback may reach before a replication is stopped."""
 
 
 def truth_of(means: Floats, scale: float = 1.0) -> Truth:

@@ -16,7 +16,7 @@ from entice.errors import InputError
 from entice.functions import importable, reference
 from entice.planner.belief import Drawing, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.tables import build, entry_of, table_of, without_none
+from entice.tables import build, entry_of, table_of, text_of, without_none
 from entice.world.players import Acceptance, AlwaysAccept
 
 Sees = Literal["stars", "zero_to_one"]
@@ -134,13 +134,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def from_file(cls, path: str | Path) -> Plan:
         """Read a plan from a TOML file; paths in it begin at its folder."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise InputError(
-                "the plan file", f"can't be read ({reason})", given=str(path)
-            ) from None
+        text = text_of("the plan file", path)
         with importable(path.resolve().parent):
             plan = cls.from_toml(text)
         if plan.star_counts is None or plan.star_counts.path is None:

@@ -33,16 +33,8 @@ class ArmsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     """Base of all kinds of arms.
 
     `true_means()` are the expected rewards, `support()` is the lowest and the highest reward that
-    any arm may give.
+    any arm may give, `scale()` says roughly how large rewards are.
     """
-
-    def scale(self) -> float:
-        """How large rewards are, roughly: the width of their noise or of their range."""
-        return max(map(abs, self.support()))
-
-    def support(self) -> tuple[float, float]:
-        """The lowest and the highest reward that any arm may give."""
-        raise NotImplementedError
 
 
 class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
@@ -112,6 +104,9 @@ class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
     def true_means(self) -> Floats:  # noqa: D102
         return np.array(self.means)
 
+    def scale(self) -> float:  # noqa: D102
+        return 1.0
+
     def support(self) -> tuple[float, float]:  # noqa: D102
         return 0.0, 1.0
 
@@ -147,6 +142,9 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
     def true_means(self) -> Floats:  # noqa: D102
         with np.errstate(over="ignore"):
             return np.asarray(1.0 / (1.0 + np.array(self.b) / np.array(self.a)))
+
+    def scale(self) -> float:  # noqa: D102
+        return 1.0
 
     def support(self) -> tuple[float, float]:  # noqa: D102
         return 0.0, 1.0
@@ -228,6 +226,9 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
 
     def true_means(self) -> Floats:  # noqa: D102
         return np.asarray(self.probabilities() @ np.array(self.values))
+
+    def scale(self) -> float:  # noqa: D102
+        return max(map(abs, self.support()))
 
     def support(self) -> tuple[float, float]:  # noqa: D102
         possible = np.array(self.values)[self.probabilities().max(axis=0) > 0]

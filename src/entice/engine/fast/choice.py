@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entice.engine.fast import epsilon_greedy, thompson_sampling, ucb
+from entice.engine.kernel import truth_of
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.world.arms import Arms, Gaussian
 
@@ -49,6 +50,6 @@ def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
     if isinstance(policy, Greedy):  # it is ε-greedy that never explores
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (0.0,))
     if isinstance(policy, ThompsonSampling):
-        params = (policy.scale == "std",)
+        params = (policy.scale == "std", truth_of(arms.true_means(), arms.scale()).limit)
         return FastPath(thompson_sampling.replicate, thompson_sampling.make_scratch, 2, params)
     return None

@@ -70,7 +70,7 @@ _EXPLORE = 64  # rounds that are played outright before it is tried again
 @unfolded
 def replicate(
     drift: Callable[..., float],
-    policy_params: tuple[bool],
+    policy_params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     truth: Truth,
@@ -118,7 +118,7 @@ def replicate(
 @unfolded
 def play(
     drift: Callable[..., float],
-    params: tuple[bool],
+    params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,

@@ -43,7 +43,7 @@ class Watch(NamedTuple):
 @inner_apart
 def ride(
     drift: Callable[..., float],
-    params: tuple[bool],
+    params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
@@ -184,7 +184,7 @@ def pull_leader(
     count: int,
     floor: float,
     leader: int,
-    params: tuple[bool],
+    params: tuple[bool, float],
     scratch: Scratch,
 ) -> tuple[int, bool]:
     """Pull the leader `count` times, or until its average falls below the floor.

@@ -22,7 +22,7 @@ from entice.rng import normal
 @inner_apart
 def draw_all(
     drift: Callable[..., float],
-    params: tuple[bool],
+    params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
@@ -42,7 +42,7 @@ def draw_all(
 @inner_apart
 def search(
     drift: Callable[..., float],
-    params: tuple[bool],
+    params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,

@@ -80,7 +80,9 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
 
 
 @inner
-def begin(params: tuple[bool], prior: float, seed: int, replication: int, scratch: Scratch) -> None:
+def begin(
+    params: tuple[bool, float], prior: float, seed: int, replication: int, scratch: Scratch
+) -> None:
     """Forget the last replication."""
     start(scratch.stream, seed, replication, THOMPSON)
     clear(scratch.ledger, prior)
@@ -94,7 +96,7 @@ def begin(params: tuple[bool], prior: float, seed: int, replication: int, scratc
 
 
 @inner
-def spread(params: tuple[bool], pulls: int) -> float:
+def spread(params: tuple[bool, float], pulls: int) -> float:
     """The standard deviation of an arm's sample: 1/sqrt(n + 1), or 1/(n + 1) for scale="std"."""
     if params[0]:
         return 1.0 / (pulls + 1.0)
@@ -104,14 +106,14 @@ def spread(params: tuple[bool], pulls: int) -> float:
 @inner
 def pull(
     drift: Callable[..., float],
-    params: tuple[bool],
+    params: tuple[bool, float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     arm: int,
     scratch: Scratch,
 ) -> bool:
-    """Pay for an arm what the greedy one is ahead, and enter the feedback, if it is finite."""
+    """Pay for an arm what the greedy one is ahead, and enter the feedback, within the limit."""
     ledger = scratch.ledger
     payment = gap(ledger.means, ledger.greedy[0], arm)
     feedback = arm_params[0][arm] + arm_params[1][arm] * normal(scratch.stream)
@@ -121,7 +123,7 @@ def pull(
         scratch.account.compensated[0] += 1
         scratch.account.total_drift[0] += bend
         feedback += bend
-    if not np.isfinite(feedback):
+    if not abs(feedback) < params[1]:
         return False
     record(ledger, arm, feedback)
     scratch.spreads[arm] = spread(params, ledger.pulls[arm])
@@ -130,12 +132,16 @@ def pull(
 
 @inner_apart
 def pull_each(
-    params: tuple[bool], arm_params: tuple[Floats, Floats], t: int, last: int, scratch: Scratch
+    params: tuple[bool, float],
+    arm_params: tuple[Floats, Floats],
+    t: int,
+    last: int,
+    scratch: Scratch,
 ) -> int:
     """Play rounds t to last of a cold start: arm t − 1 in round t, unpaid."""
     for arm in range(t - 1, last):
         feedback = arm_params[0][arm] + arm_params[1][arm] * normal(scratch.stream)
-        if not np.isfinite(feedback):
+        if not abs(feedback) < params[1]:
             return arm
         record(scratch.ledger, arm, feedback)
         scratch.spreads[arm] = spread(params, scratch.ledger.pulls[arm])

@@ -79,7 +79,7 @@ def replicate(
                     return STOPPED, first + row, t, arm
                 _draw_noise(own)
             ceiling = Ceiling(until, own.ceiling[0], own.ceiling[1])
-            t = reign(drift, drift_params, arm_params, own, ceiling, t, arm)
+            t = reign(drift, drift_params, arm_params, own, ceiling, truth.limit, t, arm)
             if t < 0:
                 return NOT_FINITE, first + row, -t, arm
         elif begun < rows:
@@ -170,7 +170,7 @@ def _rate_each_arm(
             scratch.tally[0] += payment
             scratch.tally[1] += 1.0
             scratch.tally[2] += bend
-        if not np.isfinite(feedback):
+        if not abs(feedback) < truth.limit:
             return c, -t
         scratch.pulls[arm] = 1
         scratch.sums[arm] = feedback

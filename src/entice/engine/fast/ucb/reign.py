@@ -42,18 +42,19 @@ def reign(
     arm_params: tuple[Floats, Floats],
     scratch: Scratch,
     ceiling: Ceiling,
+    limit: float,
     t: int,
     arm: int,
 ) -> int:
     """Pull the arm that leads at round t, and again for as long as it surely leads.
 
-    Returns the first round that was not played, or −t if the feedback of round t is not finite.
+    Returns the first round that was not played, or −t if the feedback of round t exceeds the limit.
     """
     at, greedy = np.uint64(arm), np.uint64(scratch.greedy[0])
     mean, std = arm_params[0][at], arm_params[1][at]
     payment = scratch.means[greedy] - scratch.means[at]
     if payment > 0.0:
-        return _paid(drift, drift_params, scratch, ceiling, mean, std, t, arm, payment)
+        return _paid(drift, drift_params, scratch, ceiling, limit, mean, std, t, arm, payment)
     return _unpaid(scratch, ceiling, mean, std, t, arm)
 
 
@@ -63,6 +64,7 @@ def _paid(
     drift_params: tuple[Any, ...],
     scratch: Scratch,
     ceiling: Ceiling,
+    limit: float,
     mean: float,
     std: float,
     t: int,
@@ -78,7 +80,7 @@ def _paid(
     while True:
         reward = mean + std * scratch.noise[np.uint64(used)]
         bend = drift(payment, t, arm, drift_params)
-        if not np.isfinite(reward + bend):
+        if not abs(reward + bend) < limit:
             return -t
         compensation += payment
         total_drift += bend
