@@ -69,6 +69,15 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
 
 
 @compiled
+def restate(ledger: Ledger, arm: int, pulls: int, total: float, prior: float) -> None:
+    """Put an arm's ratings as they are known by now: some may have been changed or taken back."""
+    ledger.pulls[arm] = pulls
+    ledger.sums[arm] = total
+    ledger.means[arm] = total / pulls if pulls > 0 else prior
+    find_greedy(ledger)
+
+
+@compiled
 def is_consistent(ledger: Ledger, prior: float, ratings: int) -> bool:
     """Tell whether counts and averages are what so many ratings must have made them.
 

@@ -58,10 +58,91 @@ def offer(
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0
     # Lines 4 to 8: pay the gap, or nothing; when I ties for the best, G is I.
+    return _paid(price, t, arm, greedy, shown, memory, params, stream)
+
+
+@compiled
+def _paid(
+    price: Callable[..., float],
+    t: int,
+    arm: int,
+    greedy: int,
+    shown: npt.NDArray[np.float64],
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    stream: Stream,
+) -> tuple[int, int, float]:
     forgone = gap(shown, greedy, arm)
     if not forgone > 0.0:
         forgone, greedy = 0.0, arm
     return arm, greedy, price(t, arm, greedy, forgone, memory, params, stream)
+
+
+TRIES = 64
+"""How often a policy that draws is asked again when it wants an arm that it can't have."""
+
+
+@compiled
+def offer_within(
+    select: Callable[..., int],
+    display: Callable[..., int],
+    price: Callable[..., float],
+    t: int,
+    ledger: Ledger,
+    counted: npt.NDArray[np.int64],
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    stream: Stream,
+    most: float,
+    eligible: npt.NDArray[np.bool_],
+    displayed: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.float64],
+    permitted: npt.NDArray[np.bool_],
+    means: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
+) -> tuple[int, int, float, int]:
+    """Decide a round in which not every arm may be had: `offer` as a service needs it.
+
+    An arm is permitted if it is `eligible` and its price is at most `most`. One without ratings
+    is paid for once while that rating is under way: everyone else would be paid to tell the same.
+    `displayed` is what the player sees where the caller knows better (nan: it does not). The last
+    four arrays are room for what was shown, what was permitted, and what the policy is told.
+
+    Returns the arm, the player's own choice, the payment, and how many eligible arms were too
+    dear. When all arms are permitted, it is what `offer` returns.
+    """
+    arms = ledger.pulls.shape[0]
+    for i in range(arms):
+        shown[i] = ledger.means[i]
+    display(ledger, memory, params, shown)
+    greedy = -1
+    for i in range(arms):
+        if not np.isnan(displayed[i]):
+            shown[i] = displayed[i]
+        if eligible[i] and (greedy < 0 or shown[i] > shown[greedy]):
+            greedy = i
+    limited, whole = 0, True
+    for i in range(arms):
+        forgone = gap(shown, greedy, i)
+        asked_already = ledger.pulls[i] == 0 and counted[i] > 0
+        permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or asked_already))
+        limited += eligible[i] and forgone > most
+        whole = whole and permitted[i]
+        # No policy prefers an arm whose average is so low, nor takes it for unrated.
+        means[i] = ledger.means[i] if permitted[i] else -np.inf
+        counts[i] = counted[i] if permitted[i] else max(1, counted[i])
+    arm = greedy
+    for _ in range(1 if whole else TRIES):
+        wanted = select(t, counts, means, memory, params, stream)
+        if wanted == PLAYERS_CHOICE:
+            break
+        if wanted < 0 or wanted >= arms:
+            return wanted, NO_SUCH_ARM, 0.0, limited
+        if permitted[wanted]:
+            arm = wanted
+            break
+    arm, greedy, payment = _paid(price, t, arm, greedy, shown, memory, params, stream)
+    return arm, greedy, payment if payment <= most else 0.0, limited
 
 
 @compiled

@@ -1,0 +1,285 @@
+"""A campaign as it runs: its books, and the policy that decides from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from entice.engine.specialize import specialize
+from entice.policies import greedy
+from entice.policies.policy import no_update
+from entice.principal.ledger import new_ledger
+from entice.principal.payment import as_asked
+from entice.principal.probe import HEADS, NO_PROBE
+from entice.service import turn
+from entice.service.events import GENESIS
+from entice.service.money import amount_of, stars_for
+from entice.service.propensity import propensity_of
+from entice.service.spec import CampaignSpec, Status
+
+
+class Books(msgspec.Struct, array_like=True):
+    """Everything that a campaign's events add up to, apart from its offers."""
+
+    campaign: str
+    seq: int
+    head: bytes
+    """The hash of the last event."""
+    at: int
+    created: int
+    spec: dict[str, Any]
+    """As it is by now."""
+    version: int
+    """How many configurations there have been."""
+    status: Status
+    budget: int
+    reserved: int
+    committed: int
+    decisions: int
+    arms: list[str]
+    retired: list[bool]
+    pulls: list[int]
+    """Ratings of each arm …"""
+    totals: list[int]
+    """… and their sum, which is exact, in whatever order they came."""
+    in_flight: list[int]
+    """Offers and sales of each arm whose ratings may yet come."""
+    memory: bytes
+    """The policy's."""
+
+
+encode_books = msgspec.msgpack.Encoder().encode
+decode_books = msgspec.msgpack.Decoder(Books).decode
+
+
+class Limit(NamedTuple):
+    """The most that an offer may cost, and what limits it."""
+
+    amount: int
+    by: str
+
+
+class Decision(NamedTuple):
+    """What the principal wants to say to a player."""
+
+    arm: int
+    greedy: int
+    payment: float
+    """In stars."""
+    amount: int
+    reason: str
+    propensity: float
+    estimated: bool
+    limited: bool
+    probe: str | None
+    probe_amount: float | None
+
+
+@lru_cache(maxsize=64)
+def _machine_code(
+    select: Callable[..., int],
+    update: Callable[..., None],
+    display: Callable[..., int],
+    price: Callable[..., float],
+) -> tuple[Callable[..., Any], ...]:
+    """Compile the halves of the step for a policy: deciding, pausing, rating, showing."""
+    return (
+        specialize(turn.decide, select, display, price),
+        specialize(turn.decide, greedy.select, display, as_asked),
+        specialize(turn.enter, update),
+        specialize(turn.show, display),
+    )
+
+
+class Campaign:
+    """The books of a campaign in the form that the step works on."""
+
+    def __init__(self, books: Books, number: int = 0) -> None:
+        self.books = books
+        self.number = number
+        """By which the database knows it."""
+        self.arms: dict[str, int] = {}
+        self._configure()
+
+    @classmethod
+    def begin(cls, campaign: str, spec: CampaignSpec, at: int) -> Campaign:
+        """Open the books of a new campaign."""
+        arms = len(spec.arms)
+        return cls(
+            Books(
+                campaign=campaign, seq=0, head=GENESIS, at=at, created=at,
+                spec=spec.to_plain(), version=1, status=spec.status,
+                budget=spec.budget, reserved=0, committed=0, decisions=0,
+                arms=list(spec.arms), retired=[False] * arms,
+                pulls=[0] * arms, totals=[0] * arms, in_flight=[0] * arms, memory=b"",
+            )
+        )  # fmt: skip
+
+    def _configure(self) -> None:
+        """Make from the books what decisions need; anew whenever arms or settings have changed."""
+        books = self.books
+        self.spec = CampaignSpec.from_plain({**books.spec, "arms": books.arms, "status": "live"})
+        self.arms = {arm: i for i, arm in enumerate(books.arms)}
+        spec, arms = self.spec, len(books.arms)
+        steps = spec.highest_rating - spec.lowest_rating
+        self._zero, self._star = (0.0, 1.0)
+        if spec.policy_sees == "zero_to_one":
+            self._zero, self._star = float(spec.lowest_rating), 1.0 / steps
+        self.rules = spec.policy.rules(arms)
+        self.remembers = self.rules.update is not no_update
+        """Whether the policy learns from single ratings, and not from averages alone."""
+        kept = np.frombuffer(books.memory)
+        self.memory = kept.copy() if len(kept) else np.zeros(self.rules.memory)
+        self._prior = self._seen(spec.middle)
+        self._ledger = new_ledger(arms, self._prior)
+        self._room()
+        self._decide, self._own_choice, self._enter, self._show = _machine_code(
+            *self.rules.functions
+        )
+        for arm in range(arms):
+            self.restate(arm)
+        assert spec.seed is not None
+        self._propensity = propensity_of(spec.policy, self.rules, spec.seed)
+
+    def _room(self) -> None:
+        arms = len(self.books.arms)
+        self._counted = np.zeros(arms, np.int64)
+        self._eligible = np.zeros(arms, np.bool_)
+        self._displayed = np.full(arms, np.nan)
+        self._shown, self._means = np.zeros(arms), np.zeros(arms)
+        self._permitted = np.zeros(arms, np.bool_)
+        self._counts = np.zeros(arms, np.int64)
+        self._stream = np.zeros(4, np.uint64)
+        probe = self.spec.probe
+        self._share, self._amounts = 0.0, np.zeros(1)
+        if probe is not None:
+            self._share, self._amounts = probe.share, np.array(probe.amounts)
+
+    @property
+    def free(self) -> int:
+        """What is neither spent nor reserved."""
+        books = self.books
+        return books.budget - books.reserved - books.committed
+
+    def paced(self) -> int | None:
+        """What pacing leaves for the next offer, if there is any pacing."""
+        books, over = self.books, self.spec.pace_over
+        if over is None:
+            return None
+        share = min(1.0, math.log1p(books.decisions + 1) / math.log1p(over))
+        return max(0, int(books.budget * share) - books.reserved - books.committed)
+
+    def limit(self, spent_on_player: int) -> Limit:
+        """Find the most that an offer may cost."""
+        limits = [Limit(self.free, "budget")]
+        if (paced := self.paced()) is not None:
+            limits.append(Limit(paced, "pace"))
+        if self.spec.cap_per_offer is not None:
+            limits.append(Limit(self.spec.cap_per_offer, "cap_per_offer"))
+        if self.spec.cap_per_player is not None:
+            left = max(0, self.spec.cap_per_player - spent_on_player)
+            limits.append(Limit(left, "cap_per_player"))
+        return min(limits)
+
+    def decide(
+        self, limit: Limit, eligible: tuple[str, ...] | None, displayed: dict[str, float] | None
+    ) -> Decision:
+        """Let the policy choose for the next player, and price its choice."""
+        books, spec, rules = self.books, self.spec, self.rules
+        t = books.decisions + 1
+        np.logical_not(books.retired, out=self._eligible)
+        if eligible is not None:
+            among = np.zeros_like(self._eligible)
+            among[[self.arms[arm] for arm in eligible]] = True
+            self._eligible &= among
+        self._displayed[:] = np.nan
+        for arm, stars in (displayed or {}).items():
+            self._displayed[self.arms[arm]] = self._seen(stars)
+        np.add(self._ledger.pulls, books.in_flight, out=self._counted)
+        before = self.memory.copy()
+        paused = books.status == "paused"
+        most = stars_for(0 if paused else limit.amount, spec.price_of_a_star, spec.margin)
+        arm, own, payment, limited, coin, coin_amount = (
+            self._own_choice if paused else self._decide
+        )(
+            spec.seed, t, self._ledger, self._counted, self.memory, rules.params,
+            most * self._star, self._share, self._amounts, self._eligible, self._displayed,
+            self._shown, self._permitted, self._means, self._counts, self._stream,
+        )  # fmt: skip
+        stars, probe, likely, estimated = payment / self._star, None, 1.0, False
+        reason = "explore" if arm != own else "probe" if stars > 0 else "own_choice"
+        if paused:
+            reason = "paused"
+        else:
+            likely, estimated = self._propensity(
+                t, self._counts, self._means, self._permitted, own, arm, before
+            )
+            if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
+                # Only of the player's own choice: who takes it does not depend on the coin.
+                probe = "heads" if coin == HEADS else "tails"
+                if probe == "heads":
+                    stars, reason = coin_amount, "probe"
+            elif limited:
+                reason = "limited"
+        return Decision(
+            arm, own, stars, amount_of(stars, spec.price_of_a_star, spec.margin), reason,
+            likely, estimated, limited > 0, probe, coin_amount if probe else None,
+        )  # fmt: skip
+
+    def _affords_probe(self, limit: Limit) -> bool:
+        """Tell whether the dearest side of the coin can be paid for, however it fell."""
+        dearest = max(self._amounts)
+        return amount_of(dearest, self.spec.price_of_a_star, self.spec.margin) <= limit.amount
+
+    def shown(self) -> tuple[float, ...]:
+        """What each arm displayed at the last decision, in stars."""
+        return tuple((self._shown / self._star + self._zero).tolist())
+
+    def restate(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
+        """Bring an arm's average up to its ratings; a new one may be learnt from."""
+        books = self.books
+        n = books.pulls[arm]
+        total = (books.totals[arm] - n * self._zero) * self._star
+        self._enter(
+            self._ledger, self.memory, self.rules.params, arm, n, total, self._prior,
+            new, paid * self._star, self._seen(rating),
+        )  # fmt: skip
+
+    def forget(self) -> None:
+        """Let the policy forget what it remembers: it is to learn again."""
+        self.memory = np.zeros(self.rules.memory)
+
+    def reconfigure(self) -> None:
+        """Take over arms or settings that have changed in the books."""
+        if len(self.books.arms) > len(self._counted):
+            self.books.memory = b""
+        else:
+            self.books.memory = self.memory.tobytes()
+        self._configure()
+
+    def averages(self) -> list[float | None]:
+        """The average rating of each arm, in stars."""
+        return [
+            total / n if n else None
+            for total, n in zip(self.books.totals, self.books.pulls, strict=True)
+        ]
+
+    def displays(self) -> list[float]:
+        """What each arm displays by now, in stars."""
+        shown = np.empty_like(self._shown)
+        self._show(self._ledger, self.memory, self.rules.params, shown)
+        return [float(stars) for stars in shown / self._star + self._zero]
+
+    def encoded(self) -> bytes:
+        """Write the books for the database."""
+        self.books.memory = self.memory.tobytes()
+        return encode_books(self.books)
+
+    def _seen(self, stars: float) -> float:
+        """A rating as the policy sees it."""
+        return (stars - self._zero) * self._star

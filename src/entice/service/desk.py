@@ -1,0 +1,239 @@
+"""The desk: one writer thread takes requests, carries out many in one transaction, then answers.
+
+Nobody is answered before the commit that holds their request. While a group is being synced to
+disk, the next one gathers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from entice.service.campaign import Campaign
+from entice.service.clock import Clock
+from entice.service.commands import Command, CreateCampaign
+from entice.service.errors import Corrupt, Refusal, Stale, Unavailable
+from entice.service.handling import Answer, handle
+from entice.service.store import Session, Store
+from entice.service.work import Work
+
+MOST_AT_ONCE = 512
+"""Requests in one transaction."""
+MOST_WAITING = 20_000
+"""Requests in the queue; beyond, callers are told to come back."""
+TRIES = 5
+"""How often a group begins again when another process was faster."""
+KEPT_ANSWERS = 7 * 24 * 3600 * 1_000_000
+"""For how many microseconds an idempotency key is remembered."""
+
+
+class Request(NamedTuple):
+    """Something to be done, and who waits for it."""
+
+    command: Command
+    scope: str
+    key: str | None
+    digest: bytes
+    """Of what was sent, to tell another request under the same key."""
+    done: Callable[[Answer | Exception], None]
+    loop: asyncio.AbstractEventLoop | None
+
+
+class Desk:
+    """Carries out commands in order, in groups.
+
+    Parameters
+    ----------
+    observe
+        Called after each group with the number of requests and the seconds that it took.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, observe: Callable[[int, float], None] | None = None
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.observe = observe
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._kept: dict[str, Campaign] = {}
+        self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
+        self._stopping = False
+
+    @property
+    def depth(self) -> int:
+        """How many requests wait."""
+        return self._queue.qsize()
+
+    def start(self) -> None:
+        """Begin work."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Finish what is waiting, and take nothing more."""
+        self._stopping = True
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def submit(
+        self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
+    ) -> Future[Answer]:
+        """Ask for something to be done, from a thread."""
+        future: Future[Answer] = Future()
+
+        def done(answer: Answer | Exception) -> None:
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self._put(Request(command, scope, key, request, done, None))
+        return future
+
+    async def ask(
+        self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
+    ) -> Answer:
+        """Ask for something to be done, and wait for it without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+
+        def done(answer: Answer | Exception) -> None:
+            if future.done():  # whoever asked has gone
+                return
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self._put(Request(command, scope, key, request, done, loop))
+        return await future
+
+    def _put(self, request: Request) -> None:
+        if self._stopping:
+            raise Unavailable("The service is shutting down.")
+        if self._queue.qsize() >= MOST_WAITING:
+            raise Unavailable(f"{MOST_WAITING:,} requests are waiting already.")
+        self._queue.put(request)
+
+    def _run(self) -> None:
+        while True:
+            group: list[Request] = []
+            request = self._queue.get()
+            while request is not None:
+                group.append(request)
+                if len(group) >= MOST_AT_ONCE or self._queue.empty():
+                    break
+                request = self._queue.get()
+            if group:
+                _tell(group, self._carry_out(group))
+            if request is None:
+                return
+
+    def _carry_out(self, group: list[Request]) -> list[Answer | Exception]:
+        """Find an answer for each request, or the same failure for all of them."""
+        began = time.perf_counter()
+        bad: dict[int, Exception] = {}
+        failure: Exception = Unavailable("Too many others write to the same campaign. Try again.")
+        for _ in range(TRIES + len(group)):
+            try:
+                answers = self._transaction(group, bad)
+            except Stale:
+                self._kept.clear()
+            except _Broken as broken:
+                # A fault of ours in one request: the others are carried out without it.
+                self._kept.clear()
+                bad[broken.index] = broken.error
+            except Exception as error:
+                self._kept.clear()
+                failure = error
+                break
+            else:
+                if self.observe is not None:
+                    self.observe(len(group), time.perf_counter() - began)
+                return answers
+        return [failure] * len(group)
+
+    def _transaction(
+        self, group: list[Request], bad: dict[int, Exception]
+    ) -> list[Answer | Exception]:
+        answers: list[Answer | Exception] = []
+        with self.store.write() as session:
+            work = Work(self.store, session, self._kept)
+            names = {r.command.campaign for r in group if not isinstance(r.command, CreateCampaign)}
+            # In one order everywhere, or two processes might wait for each other's campaigns.
+            for name in sorted(names):
+                try:
+                    self.clock.advance_to(work.campaign(name).books.at)
+                except Refusal:
+                    continue  # told to whoever asked for it
+            for i, request in enumerate(group):
+                if i in bad:
+                    answers.append(bad[i])
+                    continue
+                try:
+                    answers.append(self._one(work, session, request))
+                except Refusal as refusal:
+                    answers.append(refusal)
+                except (Unavailable, Corrupt, Stale, *self.store.faults):
+                    raise
+                except Exception as error:
+                    raise _Broken(i, error) from error
+            work.flush()
+        return answers
+
+    def _one(self, work: Work, session: Session, request: Request) -> Answer:
+        if request.key is None:
+            return handle(work, request.command, self.clock.now())
+        rows = session.rows(
+            "SELECT request, status, body FROM answers WHERE scope = ? AND key = ?",
+            (request.scope, request.key),
+        )
+        if rows:
+            sent, status, body = rows[0]
+            if sent != request.digest:
+                raise Refusal(
+                    422, "idempotency-key-reused", "Idempotency key reused",
+                    "This Idempotency-Key came with another request before. Use a new key for "
+                    "each request, and the same one only to repeat it.",
+                )  # fmt: skip
+            return Answer(status, body, replayed=True)
+        now = self.clock.now()
+        answer = handle(work, request.command, now)
+        session.run(
+            "INSERT INTO answers (scope, key, request, status, body, at) VALUES (?, ?, ?, ?, ?, ?)",
+            (request.scope, request.key, request.digest, answer.status, answer.body, now),
+        )
+        return answer
+
+    def forget_old_answers(self) -> None:
+        """Forget idempotency keys that nobody will use again."""
+        with self.store.write() as session:
+            session.run("DELETE FROM answers WHERE at < ?", (self.clock.now() - KEPT_ANSWERS,))
+
+
+class _Broken(Exception):
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index)
+        self.index = index
+        self.error = error
+
+
+def _tell(group: list[Request], answers: list[Answer | Exception]) -> None:
+    """Give everyone their answer; those of one event loop with a single call to it."""
+    for request, answer in zip(group, answers, strict=True):
+        if request.loop is None:
+            request.done(answer)
+    for loop in {request.loop for request in group if request.loop is not None}:
+        told = [(r.done, a) for r, a in zip(group, answers, strict=True) if r.loop is loop]
+
+        def tell(told: list[tuple[Callable[..., None], Answer | Exception]] = told) -> None:
+            for done, answer in told:
+                done(answer)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell)

@@ -1,0 +1,131 @@
+"""Carries out one command, and words the answer."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from entice.service.campaign import Campaign
+from entice.service.commands import (
+    Accept,
+    AddArms,
+    ChangeCampaign,
+    Command,
+    CreateCampaign,
+    Decline,
+    EnterRatings,
+    Expire,
+    MakeOffer,
+    MakeOffers,
+    Rate,
+    RetireArm,
+    Reverse,
+)
+from entice.service.errors import not_found
+from entice.service.offer import Offer
+from entice.service.rules import Rules
+from entice.service.views import arm_views, campaign_view, encode, offer_view
+from entice.service.work import Work
+
+MOST_OVERDUE = 1000
+"""How many overdue offers one tick lets pass in a campaign; more wait for the next."""
+
+
+class Answer(NamedTuple):
+    """What is told to whoever asked, ready to be sent."""
+
+    status: int
+    body: bytes
+    """JSON."""
+    replayed: bool = False
+    """Whether it was given before, under the same key."""
+
+
+def handle(work: Work, command: Command, now: int) -> Answer:
+    """Carry out a command within a transaction; a `Refusal` has changed nothing."""
+    if isinstance(command, MakeOffer):
+        return _make_offer(work, command, now)
+    if isinstance(command, CreateCampaign):
+        return _create(work, command, now)
+    campaign = work.campaign(command.campaign)
+    rules = Rules(campaign, work.offers(campaign))
+    match command:
+        case Accept() | Decline() | Rate() | Reverse():
+            return _answer_offer(rules, command, now)
+        case MakeOffers(requests=requests):
+            for request in requests:
+                rules.check_request(request.eligible, request.displayed)
+            offers = [_offer(rules, request, now)[0] for request in requests]
+            return Answer(201, encode({"offers": [offer_view(campaign, o) for o in offers]}))
+        case EnterRatings(ratings=ratings):
+            for organic in ratings:
+                rules.check_organic(organic.arm, organic.rating)
+            for organic in ratings:
+                rules.organic(now, organic.arm, organic.rating)
+            return Answer(201, encode({"entered": len(ratings)}))
+        case ChangeCampaign():
+            names = ("name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over")
+            given = {name: getattr(command, name) for name in names}
+            rules.change(now, {k: v for k, v in given.items() if v is not UNSET})
+            return Answer(200, encode(campaign_view(campaign)))
+        case AddArms(arms=arms):
+            rules.add_arms(now, tuple(arms))
+            return Answer(201, encode(arm_views(campaign)))
+        case RetireArm(arm=arm, retired=retired):
+            rules.retire(now, arm, retired)
+            return Answer(200, encode(arm_views(campaign)[campaign.arms[arm]]))
+        case Expire():
+            overdue = rules.offers.overdue(now, MOST_OVERDUE)
+            for offer in overdue:
+                rules.expire(now, offer)
+            return Answer(200, encode({"expired": len(overdue)}))
+
+
+def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
+    name = f"c_{secrets.token_hex(8)}"
+    campaign = Campaign.begin(name, command.spec.with_seed(), now)
+    work.begin(campaign)
+    Rules(campaign, work.offers(campaign)).create(now)
+    return Answer(201, encode(campaign_view(campaign)))
+
+
+def _make_offer(work: Work, command: MakeOffer, now: int) -> Answer:
+    campaign = work.campaign(command.campaign)
+    rules = Rules(campaign, work.offers(campaign))
+    offer, fresh = _offer(rules, command, now)
+    return Answer(201 if fresh else 200, encode(offer_view(campaign, offer)))
+
+
+def _offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
+    """Make an offer, or find the one that the player has already."""
+    rules.check_request(request.eligible, request.displayed)
+    live = rules.offers.live(request.player)
+    if live is not None and live.due > now:
+        return live, False
+    if live is not None:
+        rules.expire(now, live)
+    eligible = None if request.eligible is None else tuple(request.eligible)
+    return rules.offer(now, request.player, eligible, request.displayed), True
+
+
+def _answer_offer(rules: Rules, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
+    _, _, number = command.offer.partition(".")
+    known = number.isascii() and number.isdigit() and len(number) <= 18
+    offer = rules.offers.get(int(number)) if known else None
+    if offer is None or str(offer.n) != number:
+        raise not_found("offer", command.offer)
+    if offer.due <= now:
+        # Also a refusal below leaves the offer as it is by now: expired.
+        rules.expire(now, offer)
+    match command:
+        case Accept(amount=amount):
+            rules.accept(now, offer, amount)
+        case Decline():
+            rules.decline(now, offer)
+        case Rate(rating=rating):
+            rules.rate(now, offer, rating)
+        case Reverse():
+            rules.reverse(now, offer)
+    return Answer(200, encode(offer_view(rules.campaign, offer)))

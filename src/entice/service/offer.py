@@ -1,0 +1,58 @@
+"""An offer as it stands: the row that its events add up to."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+OFFERED, ACCEPTED, RATED, UNRATED = 0, 1, 2, 3
+DECLINED, EXPIRED, VOIDED, REVERSED, SHADOW = 4, 5, 6, 7, 8
+STATES = (
+    "offered", "accepted", "rated", "unrated",
+    "declined", "expired", "voided", "reversed", "shadow",
+)  # fmt: skip
+"""The names of the states, by their numbers."""
+
+NEVER = 2**62
+"""When an offer is due that nothing is awaited of."""
+
+
+class Offer(msgspec.Struct, array_like=True):
+    """What is known of one offer."""
+
+    n: int
+    player: bytes
+    state: int
+    due: int
+    """When it expires, or its rating is awaited no more."""
+    cost: int
+    """What it takes from the budget as it stands: reserved while offered, then what was paid."""
+    arm: int
+    greedy: int
+    payment: float
+    """In stars."""
+    amount: int
+    rating: int | None
+    reason: str
+    propensity: float
+    probe: str | None
+    offered_at: int
+    expires: int
+    paid: int | None
+    events: list[int]
+    """The numbers of its events, in order."""
+
+    def row(self) -> bytes:
+        """Write it for the database."""
+        return _encode(self)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+read_offer = msgspec.msgpack.Decoder(Offer).decode
+"""Read what `Offer.row` wrote."""
+
+
+def digest(*parts: bytes) -> bytes:
+    """A checksum of what a row holds: a flipped bit is found when the row is read."""
+    return blake2b(b"".join(parts), digest_size=8).digest()

@@ -1,0 +1,184 @@
+"""How likely a decision was: what makes estimates for other policies possible afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.jit import compiled_apart
+from entice.engine.specialize import specialize
+from entice.policies import (
+    UCB,
+    AlternatingThompson,
+    EpsilonGreedy,
+    Greedy,
+    RoundRobinEpsilonGreedy,
+    ThompsonSampling,
+)
+from entice.policies.policy import Rules
+from entice.principal.step import PLAYERS_CHOICE
+from entice.rng import start
+from entice.service.spec import ServedPolicy
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+DRAWS = 200
+"""How often a decision is drawn again where no formula tells how likely it was."""
+AGAIN = 4
+"""Purpose of those random numbers (those of `rng.py` go to 3)."""
+_SHARPEST = 8
+_AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
+
+Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[float, bool]]
+"""From the round, what the policy was told, what was permitted, the player's own choice, the arm
+and the memory before: the probability, and whether it is an estimate."""
+
+
+def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity:
+    """Return what tells how likely the policy's decisions were."""
+    match policy:
+        case UCB() | Greedy():
+            return lambda *_: (1.0, False)
+        case EpsilonGreedy(c=c):
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                _by_lot(min(1.0, c * len(means) / t), permitted, arm == greedy),
+                False,
+            )
+        case RoundRobinEpsilonGreedy(c=c):
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                _in_turn(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
+                False,
+            )
+        case ThompsonSampling(scale="variance"):
+            ends = np.empty(2 + 3 * _SHARPEST)
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                float(highest(means, counts, permitted, arm, ends)),
+                False,
+            )
+        case AlternatingThompson():
+            ends = np.empty(2 + 3 * _SHARPEST)
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                1.0 if t % 2 == 0 else highest(means, counts, permitted, arm, ends),
+                False,
+            )
+        case _:
+            return _drawn_again(rules, seed)
+
+
+def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
+    """ε-greedy, asked again whenever it draws an arm that is not permitted."""
+    arms, some = len(permitted), int(np.count_nonzero(permitted))
+    settled = 1.0 - explores * (arms - some) / arms
+    if settled <= 0.0:
+        return float(own_choice)
+    return float((explores / arms + (1.0 - explores) * own_choice) / settled)
+
+
+def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
+    """Round-robin ε-greedy: a turn that is not permitted passes to the next, by another lot."""
+    order = [*range(turn, len(permitted)), *range(turn)]
+    passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
+    reached = explores ** (passed + 1)
+    return float(reached * (arm == first) + (1.0 - reached) * (arm == greedy))
+
+
+@compiled_apart
+def highest(means: Floats, counts: Counts, permitted: Bools, arm: int, ends: Floats) -> float:
+    """The probability that an arm's draw from N(m_i, 1/(n_i + 1)) is the highest.
+
+    ∫ φ(z) Π_j Φ((m_i + s_i z − m_j) / s_j) dz by Gauss and Legendre's rule, on pieces that end
+    where the sharpest rivals rise from 0 to 1; `ends` is room for those places.
+    """
+    arms = means.shape[0]
+    spread = 1.0 / math.sqrt(counts[arm] + 1.0)
+    ends[0], ends[1], pieces = -7.0, 7.0, 2
+    floor = np.inf
+    for _ in range(_SHARPEST):  # the rivals with the highest averages, from the top
+        best, at = -np.inf, -1
+        for j in range(arms):
+            if j != arm and permitted[j] and best < means[j] < floor:
+                best, at = means[j], j
+        if at < 0:
+            break
+        floor = best
+        width = 3.0 / math.sqrt(counts[at] + 1.0)
+        for shift in (-width, 0.0, width):
+            end = (best + shift - means[arm]) / spread
+            if -7.0 < end < 7.0:
+                ends[pieces] = end
+                pieces += 1
+    for i in range(1, pieces):
+        end, j = ends[i], i
+        while j > 0 and ends[j - 1] > end:
+            ends[j] = ends[j - 1]
+            j -= 1
+        ends[j] = end
+    total = 0.0
+    for piece in range(pieces - 1):
+        half = 0.5 * (ends[piece + 1] - ends[piece])
+        if half <= 0.0:
+            continue
+        middle = 0.5 * (ends[piece + 1] + ends[piece])
+        for k in range(_AT.shape[0]):
+            z = middle + half * _AT[k]
+            density = _WEIGHT[k] * half * math.exp(-0.5 * z * z)
+            for j in range(arms):
+                if j != arm and permitted[j]:
+                    above = (means[arm] + spread * z - means[j]) * math.sqrt(counts[j] + 1.0)
+                    density *= 0.5 * math.erfc(-above / math.sqrt(2.0))
+                    if density < 1e-18:
+                        break
+            total += density
+    return float(min(1.0, total / math.sqrt(2.0 * math.pi)))
+
+
+@compiled_apart
+def draw_again(
+    select: Callable[..., int],
+    t: int,
+    counts: Counts,
+    means: Floats,
+    memory: Floats,
+    params: tuple[Any, ...],
+    permitted: Bools,
+    greedy: int,
+    arm: int,
+    seed: int,
+    tried: Floats,
+    stream: npt.NDArray[np.uint64],
+) -> int:
+    """Count how often the policy, asked again with other random numbers, selects the same arm."""
+    same = 0
+    for k in range(DRAWS):
+        start(stream, seed, t * DRAWS + k, AGAIN)
+        for i in range(memory.shape[0]):
+            tried[i] = memory[i]
+        wanted = select(t, counts, means, tried, params, stream)
+        if wanted == PLAYERS_CHOICE or not permitted[wanted]:
+            wanted = greedy
+        same += wanted == arm
+    return same
+
+
+def _drawn_again(rules: Rules, seed: int) -> Propensity:
+    run = specialize(draw_again, rules.select)
+    stream = np.zeros(4, dtype=np.uint64)
+
+    def estimated(
+        t: int, counts: Counts, means: Floats, permitted: Bools, greedy: int, arm: int,
+        memory: Floats,
+    ) -> tuple[float, bool]:  # fmt: skip
+        same = run(
+            t, counts, means, memory, rules.params, permitted, greedy, arm, seed,
+            np.empty_like(memory), stream,
+        )  # fmt: skip
+        # What was drawn did happen, so it counts as one more draw: never 0.
+        return (same + 1) / (DRAWS + 1), True
+
+    return estimated

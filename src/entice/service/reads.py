@@ -1,0 +1,157 @@
+"""What can be looked up: campaigns, arms, offers, events. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from entice.service import events as log
+from entice.service.campaign import Campaign
+from entice.service.drift import Drifts, DriftView
+from entice.service.errors import Corrupt, not_found
+from entice.service.offer import Offer
+from entice.service.store import Session, Store
+from entice.service.views import (
+    ArmView,
+    CampaignView,
+    EventView,
+    OfferHistory,
+    arm_views,
+    campaign_view,
+    moment,
+    offer_view,
+)
+from entice.service.work import offer_of, read_campaign
+
+_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+_OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
+
+
+class Reads:
+    """Looks things up, from any thread; each call sees the database as it is at one moment."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._drifts = Drifts()
+
+    def campaigns(self) -> list[CampaignView]:
+        """All campaigns, the oldest first."""
+        with self.store.read() as session:
+            names = session.rows("SELECT id FROM campaigns ORDER BY number")
+            return [campaign_view(find(session, name)) for (name,) in names]
+
+    def campaign(self, name: str) -> CampaignView:
+        """One campaign."""
+        with self.store.read() as session:
+            return campaign_view(find(session, name))
+
+    def arms(self, name: str) -> list[ArmView]:
+        """The arms of a campaign, retired ones too."""
+        with self.store.read() as session:
+            return arm_views(find(session, name))
+
+    def offer(self, name: str) -> OfferHistory:
+        """An offer, its history, and how its price came about."""
+        with self.store.read() as session:
+            campaign = find_for_offer(session, name)
+            offer = find_offer(session, campaign, name)
+            events = [event_body(session, campaign.number, seq) for seq in offer.events]
+        return OfferHistory(
+            offer_view(campaign, offer), _arithmetic(campaign, offer, events[0]), events
+        )
+
+    def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
+        """Events of a campaign that come after one, in order."""
+        with self.store.read() as session:
+            rows = session.rows(
+                "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
+                "ORDER BY seq LIMIT ?",
+                (number_of(session, name), after, limit),
+            )
+        return [
+            EventView(seq, moment(log.decode(body).at), hash_.hex(), msgspec.Raw(body))
+            for seq, body, hash_ in rows
+        ]
+
+    def head(self, name: str) -> int:
+        """The number of a campaign's last event."""
+        with self.store.read() as session:
+            rows = session.rows("SELECT seq FROM campaigns WHERE id = ?", (name,))
+        if not rows:
+            raise not_found("campaign", name)
+        return int(rows[0][0])
+
+    def drift(self, name: str, level: float = 0.95) -> DriftView:
+        """What the campaign's probe tells of the drift."""
+        with self.store.read() as session:
+            return self._drifts.view(session, find(session, name), level)
+
+
+def number_of(session: Session, name: str) -> int:
+    """The number by which the database knows a campaign."""
+    rows = session.rows("SELECT number FROM campaigns WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return int(rows[0][0])
+
+
+def find(session: Session, name: str) -> Campaign:
+    """Read a campaign."""
+    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return read_campaign(name, rows[0])
+
+
+def find_for_offer(session: Session, name: str) -> Campaign:
+    """Read the campaign that an offer belongs to."""
+    campaign = name.partition(".")[0]
+    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (campaign,))
+    if not rows:
+        raise not_found("offer", name)
+    return read_campaign(campaign, rows[0])
+
+
+def find_offer(session: Session, campaign: Campaign, name: str) -> Offer:
+    """Read an offer."""
+    n = offer_number(name)
+    rows = session.rows(f"{_OFFER} WHERE campaign = ? AND n = ?", (campaign.number, n))
+    if not rows:
+        raise not_found("offer", name)
+    return offer_of(campaign.number, rows[0])
+
+
+def offer_number(name: str) -> int:
+    """The number in an offer's id; 0, which no offer has, if there is none."""
+    number = name.partition(".")[2]
+    plain = number.isascii() and number.isdigit() and len(number) <= 18 and number[0] != "0"
+    return int(number) if plain else 0
+
+
+def event_body(session: Session, number: int, seq: int) -> dict[str, Any]:
+    """Read an event as a table."""
+    rows = session.rows("SELECT body FROM events WHERE campaign = ? AND seq = ?", (number, seq))
+    if not rows:
+        raise Corrupt(f"Event {seq} of campaign {number} is missing. Restore a backup.")
+    body: dict[str, Any] = msgspec.json.decode(rows[0][0])
+    return {**body, "at": moment(body["at"])}
+
+
+def _arithmetic(campaign: Campaign, offer: Offer, offered: dict[str, Any]) -> dict[str, Any]:
+    """Say how an offer's amount came about, in numbers that can be checked by hand."""
+    books, spec = campaign.books, campaign.spec
+    shown = dict(zip(books.arms, offered["shown"], strict=False))
+    arm, own = offered["arm"], offered["greedy_arm"]
+    return {
+        "shown": shown,
+        "own_choice_shows": shown[own],
+        "arm_shows": shown[arm],
+        "payment_in_stars": offered["payment"],
+        "probe_added": offered.get("probe_amount") if offered.get("probe") == "heads" else None,
+        "price_of_a_star": spec.price_of_a_star,
+        "margin": spec.margin if offer.amount else 0,
+        "amount": offer.amount,
+        "limit": offered["limit"],
+        "limited_by": offered.get("limited_by"),
+    }

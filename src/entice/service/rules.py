@@ -1,0 +1,384 @@
+"""What may happen to a campaign: each rule turns a request into an event, and enters it.
+
+The live service and `entice verify` run the same rules. The service writes the events down; verify
+reads them, lets the rules make them again, and compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import entice
+from entice.errors import InputError
+from entice.service import events as log
+from entice.service.campaign import Campaign
+from entice.service.errors import impossible, invalid, not_found
+from entice.service.events import Event
+from entice.service.money import stars_for
+from entice.service.offer import (
+    ACCEPTED,
+    DECLINED,
+    EXPIRED,
+    NEVER,
+    OFFERED,
+    RATED,
+    REVERSED,
+    SHADOW,
+    STATES,
+    UNRATED,
+    VOIDED,
+    Offer,
+)
+from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, arm_ids, check_name
+
+SECOND = 1_000_000
+"""Microseconds."""
+
+
+class Learnt(NamedTuple):
+    """A rating as a policy learns from it."""
+
+    arm: str
+    paid: float
+    """In stars."""
+    rating: int
+
+
+class Offers(Protocol):
+    """Where the offers of a campaign are, and its log."""
+
+    def get(self, n: int) -> Offer | None: ...  # noqa: D102
+    def put(self, offer: Offer) -> None: ...  # noqa: D102
+    def live(self, player: bytes) -> Offer | None: ...  # noqa: D102
+    def spent_on(self, player: bytes) -> int: ...  # noqa: D102
+    def open(self) -> list[Offer]: ...  # noqa: D102
+    def overdue(self, now: int, most: int) -> list[Offer]: ...  # noqa: D102
+    def learnt(self) -> Iterator[Learnt]: ...  # noqa: D102
+    def write(self, event: Event, body: bytes) -> None: ...  # noqa: D102
+
+
+class Rules:
+    """The rules, at work on one campaign."""
+
+    def __init__(self, campaign: Campaign, offers: Offers) -> None:
+        self.campaign = campaign
+        self.offers = offers
+
+    def _enter(self, event: Event) -> None:
+        """Write an event down: number, time and hash move on with it."""
+        books = self.campaign.books
+        body = log.encode(event)
+        books.seq, books.at = event.seq, event.at
+        books.head = log.chained(books.head, body)
+        self.offers.write(event, body)
+
+    def _next(self, at: int) -> tuple[str, int, int]:
+        books = self.campaign.books
+        return books.campaign, books.seq + 1, max(at, books.at)
+
+    # The campaign itself
+
+    def create(self, at: int) -> None:
+        """Write the first event."""
+        self._enter(log.Created(*self._next(at), self.campaign.books.spec, entice.__version__))
+
+    def change(self, at: int, changes: dict[str, Any]) -> None:
+        """Change settings; a budget never falls below what is spent and reserved."""
+        books = self.campaign.books
+        changes = {k: v for k, v in changes.items() if v != self._setting(k)}
+        if not changes:
+            return
+        if books.status == "closed":
+            raise impossible("The campaign is closed, which is final.", state="closed")
+        self._check_changes(changes)
+        self._enter(log.Changed(*self._next(at), changes))
+        books.version += 1
+        books.budget = changes.get("budget", books.budget)
+        books.status = changes.get("status", books.status)
+        books.spec = {k: v for k, v in {**books.spec, **changes}.items() if v is not None}
+        self.campaign.reconfigure()
+        if books.status == "closed":
+            for offer in self.offers.open():
+                self._enter(log.Voided(*self._next(at), offer.n))
+                self._release(offer, VOIDED)
+
+    def _setting(self, name: str) -> Any:
+        books = self.campaign.books
+        return books.status if name == "status" else books.spec.get(name)
+
+    def _check_changes(self, changes: dict[str, Any]) -> None:
+        books = self.campaign.books
+        if "budget" in changes:
+            budget, least = changes["budget"], books.reserved + books.committed
+            if not 0 <= budget <= MOST_MONEY:
+                raise invalid(f"budget must be from 0 to {MOST_MONEY}; got {budget}.")
+            if budget < least:
+                raise impossible(
+                    f"budget must be at least {least}, of which {books.committed} is spent and "
+                    f"{books.reserved} reserved for open offers; got {budget}.",
+                    least=least,
+                )
+        try:
+            if "name" in changes:
+                check_name("name", changes["name"])
+            status = {"status": "live"} if changes.get("status") == "closed" else {}
+            plain = {**books.spec, **changes, **status}
+            CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
+        except InputError as error:
+            raise invalid(str(error)) from error
+
+    def add_arms(self, at: int, arms: tuple[str, ...]) -> None:
+        """Let further arms join; those that are there already are left as they are."""
+        campaign, books = self.campaign, self.campaign.books
+        if books.status == "closed":
+            raise impossible("The campaign is closed, which is final.", state="closed")
+        try:
+            arms = arm_ids("arms", arms, 1)
+        except InputError as error:
+            raise invalid(str(error)) from error
+        arms = tuple(arm for arm in arms if arm not in campaign.arms)
+        if not arms:
+            return
+        if len(books.arms) + len(arms) > MOST_ARMS:
+            raise invalid(
+                f"arms must be at most {MOST_ARMS} in all; there are {len(books.arms)}, "
+                f"and {len(arms)} more were given."
+            )
+        self._enter(log.ArmsAdded(*self._next(at), arms))
+        more = len(arms)
+        books.arms += arms
+        books.retired += [False] * more
+        for counts in (books.pulls, books.totals, books.in_flight):
+            counts += [0] * more
+        campaign.reconfigure()
+        self._learn_again()
+
+    def retire(self, at: int, arm: str, retired: bool) -> None:
+        """Offer an arm no more, or again."""
+        books, index = self.campaign.books, self._arm(arm)
+        if books.retired[index] == retired:
+            return
+        if retired and books.retired.count(False) == 1:
+            raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
+        self._enter(log.ArmRetired(*self._next(at), arm, retired))
+        books.retired[index] = retired
+
+    # Offers
+
+    def offer(
+        self,
+        at: int,
+        player: bytes,
+        eligible: tuple[str, ...] | None,
+        displayed: dict[str, float] | None,
+    ) -> Offer:
+        """Decide what a player is offered, and reserve what it may cost."""
+        campaign, books = self.campaign, self.campaign.books
+        capped = campaign.spec.cap_per_player is not None
+        limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
+        decision = campaign.decide(limit, eligible, displayed)
+        shadow = books.status == "shadow"
+        name, seq, at = self._next(at)
+        n, expires = books.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
+        reason, amount = decision.reason, decision.amount
+        assert amount <= limit.amount
+        self._enter(
+            log.Offered(
+                name, seq, at, n, books.version, player.hex(),
+                books.arms[decision.arm], books.arms[decision.greedy],
+                decision.payment, amount, reason, decision.propensity, campaign.shown(), expires,
+                limit.amount, eligible, displayed, decision.estimated,
+                limit.by if decision.limited else None,
+                decision.probe, decision.probe_amount, shadow,
+            )
+        )  # fmt: skip
+        offer = Offer(
+            n, player, OFFERED, expires, amount, decision.arm, decision.greedy, decision.payment,
+            amount, None, reason, decision.propensity, decision.probe, at, expires, None, [seq],
+        )  # fmt: skip
+        books.decisions = n
+        if shadow:
+            offer.state, offer.due, offer.cost = SHADOW, NEVER, 0
+        else:
+            books.reserved += amount
+            books.in_flight[decision.arm] += 1
+        self.offers.put(offer)
+        return offer
+
+    def check_request(
+        self, eligible: Sequence[str] | None, displayed: dict[str, float] | None
+    ) -> None:
+        """Refuse a request for an offer that could not be met."""
+        books = self.campaign.books
+        if books.status == "closed":
+            raise impossible("The campaign is closed and makes no more offers.", state="closed")
+        if eligible is not None:
+            retired = [books.retired[self._named("eligible", arm)] for arm in eligible]
+            if all(retired):  # also if there are none
+                raise invalid(
+                    "eligible must name at least one arm that is not retired; "
+                    f"got {', '.join(eligible) or 'none'}."
+                )
+        for arm, stars in (displayed or {}).items():
+            self._named("displayed", arm)
+            if not math.isfinite(stars) or abs(stars) > 1e6:
+                raise invalid(f"displayed[{arm}] must be a number of stars; got {stars}.")
+
+    def _named(self, where: str, arm: str) -> int:
+        index = self.campaign.arms.get(arm)
+        if index is None:
+            raise invalid(f"{where} must name arms of the campaign; there is no {arm!r}.")
+        return index
+
+    def _arm(self, arm: str) -> int:
+        index = self.campaign.arms.get(arm)
+        if index is None:
+            raise not_found("arm", arm)
+        return index
+
+    def accept(self, at: int, offer: Offer, paid: int | None) -> None:
+        """Commit what an offer costs."""
+        if offer.paid is not None and offer.state != REVERSED and paid in (None, offer.paid):
+            return
+        if offer.state in (ACCEPTED, RATED, UNRATED):
+            name = f"{self.campaign.books.campaign}.{offer.n}"
+            raise impossible(
+                f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
+                state=STATES[offer.state],
+            )
+        if offer.state != OFFERED:
+            raise self._too_late(offer, "accepted")
+        if paid is None:
+            paid = offer.amount
+        if not 0 <= paid <= offer.amount:
+            raise invalid(f"amount must be from 0 to the {offer.amount} offered; got {paid}.")
+        name, seq, at = self._next(at)
+        due = at + self.campaign.spec.rating_window * SECOND
+        self._enter(log.Accepted(name, seq, at, offer.n, paid, due))
+        books = self.campaign.books
+        books.reserved -= offer.amount
+        books.committed += paid
+        offer.paid = offer.cost = paid
+        self._move(offer, ACCEPTED, due)
+
+    def decline(self, at: int, offer: Offer) -> None:
+        """Release what was reserved: the player does not want it."""
+        if offer.state == DECLINED:
+            return
+        if offer.state != OFFERED:
+            raise self._too_late(offer, "declined")
+        self._enter(log.Declined(*self._next(at), offer.n))
+        self._release(offer, DECLINED)
+
+    def expire(self, at: int, offer: Offer) -> None:
+        """Let an offer pass that nobody took, or give up waiting for a rating."""
+        if offer.state == OFFERED:
+            self._enter(log.Expired(*self._next(at), offer.n))
+            self._release(offer, EXPIRED)
+        elif offer.state == ACCEPTED:
+            self._enter(log.Unrated(*self._next(at), offer.n))
+            self.campaign.books.in_flight[offer.arm] -= 1
+            self._move(offer, UNRATED)
+
+    def rate(self, at: int, offer: Offer, rating: int) -> None:
+        """Enter a rating, or another one than before."""
+        if offer.state == RATED and offer.rating == rating:
+            return
+        if offer.state == UNRATED and not self.campaign.spec.late_ratings:
+            raise impossible(
+                "The time for rating has passed, and this campaign takes no late ratings.",
+                state=STATES[offer.state],
+            )
+        if offer.state not in (ACCEPTED, UNRATED, RATED):
+            first = " Accept it first." if offer.state == OFFERED else ""
+            raise self._too_late(offer, "rated", first)
+        self._check_rating(rating)
+        campaign, books, arm = self.campaign, self.campaign.books, offer.arm
+        before, name = offer.rating, books.arms[arm]
+        if before is not None:
+            self._enter(log.Revised(*self._next(at), offer.n, name, rating, before))
+            books.totals[arm] += rating - before
+        else:
+            self._enter(log.Rated(*self._next(at), offer.n, name, rating))
+            books.pulls[arm] += 1
+            books.totals[arm] += rating
+            books.in_flight[arm] -= offer.state == ACCEPTED
+        offer.rating = rating
+        self._move(offer, RATED)
+        campaign.restate(arm, before is None, self._stars_paid(offer), rating)
+        if before is not None:
+            self._learn_again()
+
+    def reverse(self, at: int, offer: Offer) -> None:
+        """Undo a sale: its money is free again, its rating counts no more."""
+        if offer.state == REVERSED:
+            return
+        if offer.state not in (ACCEPTED, RATED, UNRATED) or offer.paid is None:
+            raise self._too_late(offer, "reversed")
+        campaign, books, arm = self.campaign, self.campaign.books, offer.arm
+        self._enter(log.Reversed(*self._next(at), offer.n, offer.paid))
+        books.committed -= offer.paid
+        books.in_flight[arm] -= offer.state == ACCEPTED
+        rated, offer.cost = offer.rating, 0
+        self._move(offer, REVERSED)
+        if rated is not None:
+            books.pulls[arm] -= 1
+            books.totals[arm] -= rated
+            campaign.restate(arm)
+            self._learn_again()
+
+    def organic(self, at: int, arm: str, rating: int) -> None:
+        """Enter the rating of somebody who was offered nothing."""
+        campaign, books = self.campaign, self.campaign.books
+        index = self.check_organic(arm, rating)
+        self._enter(log.OrganicRated(*self._next(at), arm, rating))
+        books.pulls[index] += 1
+        books.totals[index] += rating
+        campaign.restate(index, True, 0.0, rating)
+
+    def check_organic(self, arm: str, rating: int) -> int:
+        """Refuse a rating that can't be entered; else return the arm's index."""
+        index = self._named("arm", arm)
+        self._check_rating(rating)
+        return index
+
+    def _check_rating(self, rating: int) -> None:
+        low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
+        if not low <= rating <= high:
+            raise invalid(f"rating must be a whole number from {low} to {high}; got {rating}.")
+
+    def _too_late(self, offer: Offer, wanted: str, todo: str = "") -> Exception:
+        state = STATES[offer.state]
+        name = f"{self.campaign.books.campaign}.{offer.n}"
+        return impossible(f"Offer {name} can't be {wanted}: it is {state}.{todo}", state=state)
+
+    def _release(self, offer: Offer, state: int) -> None:
+        books = self.campaign.books
+        books.reserved -= offer.amount
+        books.in_flight[offer.arm] -= 1
+        offer.cost = 0
+        self._move(offer, state)
+
+    def _move(self, offer: Offer, state: int, due: int = NEVER) -> None:
+        offer.state, offer.due = state, due
+        offer.events.append(self.campaign.books.seq)
+        self.offers.put(offer)
+
+    def _stars_paid(self, offer: Offer) -> float:
+        if offer.paid == offer.amount:
+            return offer.payment
+        spec = self.campaign.spec
+        return stars_for(offer.paid or 0, spec.price_of_a_star, spec.margin)
+
+    def _learn_again(self) -> None:
+        """Teach the policy all ratings anew, as they are by now, in the order in which they came.
+
+        Only some policies remember single ratings, and only what came before can be taken back.
+        """
+        campaign = self.campaign
+        campaign.forget()
+        if campaign.remembers:
+            for arm, paid, rating in self.offers.learnt():
+                campaign.restate(campaign.arms[arm], True, paid, rating)

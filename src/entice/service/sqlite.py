@@ -1,0 +1,183 @@
+"""SQLite: the embedded default. One file, no set-up, one writer at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from entice.service.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.migrations import migrations
+from entice.service.store import Row
+
+Connect = Callable[[str], Any]
+"""Opens a file; returns what behaves as a `sqlite3.Connection` in autocommit mode does."""
+
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open a file without Python's own ideas of transactions."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+class SqliteSession:
+    """A connection to SQLite."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:  # noqa: D102
+        found: list[Row] = self.connection.execute(sql, params).fetchall()
+        return found
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
+        return int(self.connection.execute(sql, params).rowcount)
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:  # noqa: D102
+        self.connection.executemany(sql, rows)
+
+
+class SqliteStore:
+    """A SQLite file with a write-ahead log, synced at each commit.
+
+    Any number of threads and processes may use it: SQLite lets one of them write at a time. The
+    service has a single writer thread, which commits many requests at once.
+    """
+
+    for_update = ""
+    faults: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: Path, connect: Connect = connect) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self._connect = connect
+        self._readers = threading.local()
+        self._open: list[Any] = []
+        self._lock = threading.Lock()
+        with _told(path):
+            self._writer = SqliteSession(self._new_connection())
+            self._migrate()
+
+    def _new_connection(self) -> Any:
+        connection = self._connect(str(self.path))
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL").fetchall()
+        connection.execute("PRAGMA foreign_keys = ON").fetchall()
+        connection.execute("PRAGMA cell_size_check = ON").fetchall()
+        connection.execute("PRAGMA trusted_schema = OFF").fetchall()
+        self._open.append(connection)
+        return connection
+
+    def _migrate(self) -> None:
+        scripts = migrations("sqlite")
+        session = self._writer
+        if self._version() == len(scripts):
+            return
+        session.run("BEGIN IMMEDIATE")
+        try:
+            version = self._version()  # another process may have been first
+            if version > len(scripts):
+                raise SchemaTooNew(
+                    f"{self.path} has schema version {version}; this Entice knows versions up to "
+                    f"{len(scripts)}. Use the Entice that wrote it, or a newer one."
+                )
+            if version == 0 and session.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
+                raise Corrupt(f"{self.path} is a SQLite database, but not one of Entice's.")
+            for script in scripts[version:]:
+                for statement in _statements(script):
+                    session.run(statement)
+            session.run(f"PRAGMA user_version = {len(scripts)}")
+            session.run("COMMIT")
+        except BaseException:
+            _roll_back(session)
+            raise
+
+    def _version(self) -> int:
+        return int(self._writer.rows("PRAGMA user_version")[0][0])
+
+    def examine(self) -> None:
+        """Refuse a damaged file: what an index has lost would be served as if it never was."""
+        with _told(self.path):
+            found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
+        if found != ["ok"]:
+            raise Corrupt(f"{self.path} is damaged: {'; '.join(found)}. Restore a backup.")
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:  # noqa: D102
+        with _told(self.path):
+            session: SqliteSession | None = getattr(self._readers, "session", None)
+            if session is None:
+                with self._lock:
+                    session = SqliteSession(self._new_connection())
+                session.rows("PRAGMA query_only = ON")
+                self._readers.session = session
+            session.run("BEGIN")
+            try:
+                yield session
+            finally:
+                _roll_back(session)
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:  # noqa: D102
+        session = self._writer
+        with self._lock, _told(self.path):
+            session.run("BEGIN IMMEDIATE")
+            try:
+                yield session
+                session.run("COMMIT")
+            except BaseException:
+                _roll_back(session)
+                raise
+
+    def check(self) -> None:  # noqa: D102
+        with self.read() as session:
+            session.rows("SELECT count(*) FROM (SELECT 1 FROM campaigns LIMIT 1)")
+
+    def backup(self, path: Path) -> None:  # noqa: D102
+        with _told(self.path):
+            source, target = self._connect(str(self.path)), self._connect(str(path))
+            try:
+                source.backup(target, pages=1000, sleep=0.001)
+            finally:
+                source.close()
+                target.close()
+
+    def close(self) -> None:  # noqa: D102
+        with self._lock:
+            for connection in self._open:
+                connection.close()
+            self._open.clear()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; SQLite runs one statement at a time inside a transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _roll_back(session: SqliteSession) -> None:
+    """End a transaction without a trace; some errors have ended it already."""
+    if session.connection.in_transaction:
+        session.connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into those of the service."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGE:
+            raise Corrupt(f"{path} is damaged: {error}. Restore a backup.") from error
+        raise Unavailable(f"{path} can't be used just now: {error}.") from error

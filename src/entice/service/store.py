@@ -1,0 +1,84 @@
+"""Where campaigns are kept: what the service asks of a database, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from entice.errors import InputError
+
+Row = tuple[Any, ...]
+
+
+class Session(Protocol):
+    """One connection inside one transaction. Placeholders are question marks."""
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Ask for rows."""
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """Change rows, and return how many were changed."""
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Do the same for each of many rows."""
+
+
+class Store(Protocol):
+    """A database, ready for use: opening it has migrated or refused its schema."""
+
+    url: str
+    for_update: str
+    """What a SELECT ends with so that nobody else changes the row before we do."""
+
+    faults: tuple[type[Exception], ...]
+    """What the database's driver raises; `write` turns it into errors of the service."""
+
+    def read(self) -> AbstractContextManager[Session]:
+        """Look at the database as it is at one moment, from any thread."""
+
+    def write(self) -> AbstractContextManager[Session]:
+        """Change it: everything that is done within, or nothing."""
+
+    def check(self) -> None:
+        """Raise `Unavailable` or `Corrupt` if the database can't be used."""
+
+    def examine(self) -> None:
+        """Search the whole database for damage, and raise `Corrupt` if there is any."""
+
+    def backup(self, path: Path) -> None:
+        """Copy the database to a file while it is in use."""
+
+    def close(self) -> None:
+        """Let go of all connections."""
+
+
+def open_store(url: str) -> Store:
+    """Open a database by its address, `sqlite:///entice.db` or `postgresql://…`.
+
+    Three slashes are followed by a path from here, four by one from the root.
+    """
+    scheme, divider, rest = url.partition("://")
+    if scheme == "sqlite" and divider and rest.startswith("/") and len(rest) > 1:
+        from entice.service.sqlite import SqliteStore
+
+        return SqliteStore(Path(rest[1:]))
+    if scheme in ("postgresql", "postgres") and divider:
+        from entice.service.postgres import PostgresStore
+
+        return PostgresStore(url)
+    raise InputError(
+        "the database",
+        "must be an address like sqlite:///entice.db or postgresql://user@host/name",
+        given=without_password(url),
+    )
+
+
+def without_password(url: str) -> str:
+    """Return an address that may be shown."""
+    scheme, divider, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not at or ":" not in user:
+        return url
+    return f"{scheme}{divider}{user.partition(':')[0]}:…@{host}"

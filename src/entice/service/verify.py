@@ -1,0 +1,278 @@
+"""Replays a campaign's log, and says where it is not what the rules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from msgspec import DecodeError
+
+import entice
+from entice.service import events as log
+from entice.service.campaign import Campaign
+from entice.service.errors import Corrupt, Refusal
+from entice.service.events import Event
+from entice.service.offer import OFFERED, Offer, read_offer
+from entice.service.rules import Learnt, Rules
+from entice.service.spec import CampaignSpec
+from entice.service.store import Session, Store
+from entice.service.work import PAGE, events_of, learnt_from, read_campaign, row_of
+
+_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+
+
+class Verdict(NamedTuple):
+    """What became of a campaign's check."""
+
+    campaign: str
+    events: int
+    """How many were replayed without objection."""
+    fault: str | None
+    """What is wrong, and with which event; None if nothing is."""
+
+
+def verify(
+    store: Store, name: str | None = None, progress: Callable[[int], None] = lambda events: None
+) -> Iterator[Verdict]:
+    """Replay the logs of all campaigns, or of one, and compare with what the database holds.
+
+    Every event is made again by the rules that made it first, from the state before it, and must
+    come out byte for byte; the hash of each must follow from the one before; and what all events
+    add up to must be what the tables hold, byte for byte.
+    """
+    with store.read() as session:
+        where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
+        found = session.rows(f"SELECT id, number FROM campaigns {where} ORDER BY number", params)
+        if name is not None and not found:
+            yield Verdict(name, 0, f"There is no campaign {name!r}.")
+        for campaign, number in found:
+            yield _verdict(session, campaign, number, progress)
+        lost = session.rows(
+            "SELECT DISTINCT campaign FROM events WHERE campaign NOT IN "
+            "(SELECT number FROM campaigns)"
+        )
+        for (number,) in lost if name is None else []:
+            yield Verdict(f"number {number}", 0, "Its events are there, but its row is missing.")
+
+
+def _verdict(session: Session, name: str, number: int, progress: Callable[[int], None]) -> Verdict:
+    replay = Replay(session, name, number)
+    try:
+        for seq, body, written in events_of(session, number):
+            replay.event(seq, body, written)
+            if seq % PAGE == 0:
+                progress(seq)
+        replay.compare()
+    except _Fault as fault:
+        return Verdict(name, replay.events, str(fault))
+    except Corrupt as corrupt:
+        return Verdict(name, replay.events, f"The database is damaged: {corrupt}")
+    progress(replay.events)
+    return Verdict(name, replay.events, None)
+
+
+class _Fault(Exception):
+    pass
+
+
+class Replay:
+    """A campaign made again, event by event."""
+
+    def __init__(self, session: Session, name: str, number: int) -> None:
+        self._session, self._name, self._number = session, name, number
+        self._book = _ReplayedOffers(session, number)
+        self._rules: Rules | None = None
+        self.events = 0
+        """How many have been replayed."""
+
+    @property
+    def campaign(self) -> Campaign | None:
+        """The campaign as it is by now."""
+        return self._rules.campaign if self._rules is not None else None
+
+    def event(self, seq: int, body: bytes, written: bytes) -> None:
+        """Replay one event; complain if it is not the next one, or not what should be there."""
+        due = self.events + 1
+        if seq != due:
+            raise _Fault(f"Event {due} is missing: the log goes on with event {seq}.")
+        campaign = self.campaign
+        head = campaign.books.head if campaign is not None else log.GENESIS
+        if log.chained(head, body) != written:
+            raise _Fault(f"Event {seq} is not what was written: its hash does not match.")
+        try:
+            event = log.decode(body)
+        except DecodeError as error:
+            raise _Fault(f"Event {seq} can't be read: {error}.") from error
+        if (event.seq, event.campaign) != (seq, self._name):
+            raise _Fault(f"Event {seq} says that it is event {event.seq} of {event.campaign}.")
+        self._book.expected.clear()
+        try:
+            self._again(event)
+        except (Refusal, KeyError, ValueError, AssertionError) as error:
+            raise _Fault(f"Event {seq} ({_kind(event)}) was not possible: {error}.") from error
+        made = self._book.expected
+        if not made or made[0] != body:
+            raise _Fault(
+                f"Event {seq} ({_kind(event)}) is not what Entice {entice.__version__} decides "
+                f"there: {made[0].decode() if made else 'nothing'} instead of {body.decode()}."
+            )
+        self._book.due = made[1:]
+        self.events = seq
+        self._check_invariants(seq)
+
+    def _again(self, event: Event) -> None:
+        """Carry out what an event says, by the rules."""
+        if self._book.due:
+            # A rule that writes several events has made this one already.
+            self._book.expected = self._book.due
+            return
+        if isinstance(event, log.Created):
+            if self._rules is not None:
+                raise ValueError("the campaign was created already")
+            spec = CampaignSpec.from_plain(event.spec)
+            campaign = Campaign.begin(self._name, spec, event.at)
+            self._book.campaign = campaign
+            self._rules = Rules(campaign, self._book)
+            self._rules.create(event.at)
+            return
+        if self._rules is None:
+            raise ValueError("nothing comes before a campaign's creation")
+        _redo(self._rules, self._book, event)
+
+    def _check_invariants(self, seq: int) -> None:
+        assert self.campaign is not None
+        books = self.campaign.books
+        if min(books.reserved, books.committed, *books.in_flight, *books.pulls) < 0:
+            raise _Fault(f"After event {seq} a count is negative.")
+        if books.reserved + books.committed > books.budget:
+            raise _Fault(f"After event {seq} more is spent and reserved than the budget.")
+
+    def compare(self) -> None:
+        """Compare what the events add up to with what the tables hold."""
+        rows = self._session.rows(f"{_CAMPAIGN} WHERE number = ?", (self._number,))
+        kept = read_campaign(self._name, rows[0])
+        if self.campaign is None:
+            raise _Fault("The log is empty.")
+        if kept.books.seq != self.events:
+            raise _Fault(
+                f"Event {self.events + 1} is missing: the campaign has had {kept.books.seq}, "
+                f"and its log ends with event {self.events}."
+            )
+        if kept.encoded() != self.campaign.encoded():
+            raise _Fault("The campaign's row is not what its events add up to.")
+        self._book.compare()
+
+
+class _ReplayedOffers:
+    """Offers in memory: see `rules.Offers`."""
+
+    def __init__(self, session: Session, number: int) -> None:
+        self._session, self._number = session, number
+        self._rows: dict[int, bytes] = {}
+        self._live: dict[bytes, int] = {}
+        self._spent: dict[bytes, int] = {}
+        self._at = 0
+        self.campaign: Campaign | None = None
+        self.expected: list[bytes] = []
+        """What the rules have written for the event at hand …"""
+        self.due: list[bytes] = []
+        """… and what must follow it at once."""
+
+    def get(self, n: int) -> Offer | None:
+        row = self._rows.get(n)
+        return None if row is None else read_offer(row)
+
+    def put(self, offer: Offer) -> None:
+        before = self.get(offer.n)
+        spent = self._spent.get(offer.player, 0) + offer.cost - (before.cost if before else 0)
+        self._spent[offer.player] = spent
+        if not spent:
+            del self._spent[offer.player]
+        self._rows[offer.n] = offer.row()
+        if offer.state == OFFERED:
+            self._live[offer.player] = offer.n
+        elif self._live.get(offer.player) == offer.n:
+            del self._live[offer.player]
+
+    def live(self, player: bytes) -> Offer | None:
+        n = self._live.get(player)
+        return None if n is None else self.get(n)
+
+    def spent_on(self, player: bytes) -> int:
+        return self._spent.get(player, 0)
+
+    def open(self) -> list[Offer]:
+        return [read_offer(self._rows[n]) for n in sorted(self._live.values())]
+
+    def overdue(self, now: int, most: int) -> list[Offer]:
+        raise AssertionError("a replay is told what has expired")
+
+    def learnt(self) -> Iterator[Learnt]:
+        assert self.campaign is not None
+        until = self.campaign.books.seq
+        rows = (row for row in events_of(self._session, self._number) if row[0] <= until)
+        return learnt_from(self.campaign, rows)
+
+    def write(self, event: Event, body: bytes) -> None:
+        self.expected.append(body)
+
+    def compare(self) -> None:
+        after, seen = 0, 0
+        while True:
+            rows = self._session.rows(
+                "SELECT campaign, n, player, state, due, cost, body, digest FROM offers "
+                "WHERE campaign = ? AND n > ? ORDER BY n LIMIT ?",
+                (self._number, after, PAGE),
+            )
+            for row in rows:
+                offer = self.get(row[1])
+                if offer is None or row_of(self._number, offer) != row:
+                    raise _Fault(f"The row of offer {row[1]} is not what its events add up to.")
+            seen += len(rows)
+            if len(rows) < PAGE:
+                break
+            after = rows[-1][1]
+        if seen != len(self._rows):
+            raise _Fault(f"{len(self._rows) - seen} offers are missing from the table.")
+
+
+def _redo(rules: Rules, offers: _ReplayedOffers, event: Event) -> None:
+    """Ask the rules for what an event says has happened."""
+    at = event.at
+
+    def offer(n: int) -> Offer:
+        found = offers.get(n)
+        if found is None:
+            raise ValueError(f"there is no offer {n}")
+        return found
+
+    match event:
+        case log.Offered(player=player, eligible=eligible, displayed=displayed):
+            rules.check_request(eligible, displayed)
+            if offers.live(bytes.fromhex(player)) is not None:
+                raise ValueError("the player has a live offer")
+            rules.offer(at, bytes.fromhex(player), eligible, displayed)
+        case log.Accepted(n=n, paid=paid):
+            rules.accept(at, offer(n), paid)
+        case log.Declined(n=n):
+            rules.decline(at, offer(n))
+        case log.Expired(n=n) | log.Unrated(n=n):
+            rules.expire(at, offer(n))
+        case log.Rated(n=n, rating=rating) | log.Revised(n=n, rating=rating):
+            rules.rate(at, offer(n), rating)
+        case log.Reversed(n=n):
+            rules.reverse(at, offer(n))
+        case log.OrganicRated(arm=arm, rating=rating):
+            rules.organic(at, arm, rating)
+        case log.Changed(changes=changes):
+            rules.change(at, changes)
+        case log.ArmsAdded(arms=arms):
+            rules.add_arms(at, arms)
+        case log.ArmRetired(arm=arm, retired=retired):
+            rules.retire(at, arm, retired)
+        case log.Created() | log.Voided():
+            raise ValueError("it can't happen by itself")
+
+
+def _kind(event: Event) -> str:
+    return str(type(event).__struct_config__.tag)

@@ -1,0 +1,274 @@
+"""A group of requests on its way into the database: written at the end, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from entice.service import events as log
+from entice.service.campaign import Campaign, decode_books
+from entice.service.errors import Corrupt, Stale, not_found
+from entice.service.events import Event
+from entice.service.money import stars_for
+from entice.service.offer import OFFERED, Offer, digest, read_offer
+from entice.service.rules import Learnt
+from entice.service.store import Session, Store
+
+_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+_OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
+
+
+class Work:
+    """What one transaction reads and writes.
+
+    Parameters
+    ----------
+    session
+        The transaction.
+    kept
+        Campaigns as they were after the last one. They are used again if the database says that
+        nobody has changed them since.
+    """
+
+    def __init__(self, store: Store, session: Session, kept: dict[str, Campaign]) -> None:
+        self.session = session
+        self._for_update = store.for_update
+        self._kept = kept
+        self._books: dict[str, tuple[Campaign, int]] = {}  # with the seq that the database has
+        self._offers: dict[str, CampaignOffers] = {}
+        self.events = 0
+        """How many were written."""
+
+    def campaign(self, name: str) -> Campaign:
+        """Take hold of a campaign until the end of the transaction."""
+        found = self._books.get(name)
+        if found is not None:
+            return found[0]
+        campaign = self._kept.get(name)
+        rows = self.session.rows(f"{_CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
+        if not rows:
+            raise not_found("campaign", name)
+        seq = rows[0][1]
+        if campaign is None or campaign.books.seq != seq:
+            campaign = read_campaign(name, rows[0])
+            self._kept[name] = campaign
+        self._books[name] = campaign, seq
+        return campaign
+
+    def begin(self, campaign: Campaign) -> None:
+        """Make room for a new campaign."""
+        books = campaign.books
+        rows = self.session.rows(
+            "INSERT INTO campaigns (id, seq, head, budget, reserved, committed, state, digest) "
+            "VALUES (?, 0, ?, ?, 0, 0, ?, ?) RETURNING number",
+            (books.campaign, books.head, books.budget, b"", b""),
+        )
+        campaign.number = rows[0][0]
+        self._books[books.campaign] = campaign, 0
+        self._kept[books.campaign] = campaign
+
+    def offers(self, campaign: Campaign) -> CampaignOffers:
+        """The offers of a campaign, as this transaction sees them."""
+        name = campaign.books.campaign
+        if name not in self._offers:
+            self._offers[name] = CampaignOffers(self, campaign)
+        return self._offers[name]
+
+    def flush(self) -> None:
+        """Write everything; the budget is a condition of it, and of the table."""
+        for offers in self._offers.values():
+            offers.flush()
+        for campaign, before in self._books.values():
+            books = campaign.books
+            if books.seq == before:
+                continue
+            state = campaign.encoded()
+            changed = self.session.run(
+                "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
+                "state = ?, digest = ? WHERE number = ? AND seq = ? AND ? <= ?",
+                (
+                    books.seq, books.head, books.budget, books.reserved, books.committed,
+                    state, digest(state), campaign.number, before,
+                    books.reserved + books.committed, books.budget,
+                ),
+            )  # fmt: skip
+            if changed != 1:
+                raise Stale
+
+
+class CampaignOffers:
+    """The offers and the log of one campaign inside a transaction: see `rules.Offers`."""
+
+    def __init__(self, work: Work, campaign: Campaign) -> None:
+        self._work = work
+        self._session = work.session
+        self._number = campaign.number
+        self._campaign = campaign
+        self._known: dict[int, Offer] = {}
+        self._changed: dict[int, None] = {}
+        self._live: dict[bytes, int | None] = {}
+        self._events: list[tuple[int, int, bytes, bytes]] = []
+
+    def get(self, n: int) -> Offer | None:
+        """Look an offer up by its number."""
+        if n in self._known:
+            return self._known[n]
+        rows = self._session.rows(f"{_OFFER} WHERE campaign = ? AND n = ?", (self._number, n))
+        return self._take(rows[0]) if rows else None
+
+    def live(self, player: bytes) -> Offer | None:
+        """Look up the offer that a player has open."""
+        if player in self._live:
+            n = self._live[player]
+            return None if n is None else self._known[n]
+        rows = self._session.rows(
+            f"{_OFFER} WHERE campaign = ? AND player = ? AND state = 0", (self._number, player)
+        )
+        # One that is known already may have another state by now than the row.
+        fresh = [row for row in rows if row[0] not in self._known]
+        return self._take(fresh[0]) if fresh else None
+
+    def _take(self, row: tuple[object, ...]) -> Offer:
+        offer = offer_of(self._number, row)
+        self._known[offer.n] = offer
+        if offer.state == OFFERED:
+            self._live[offer.player] = offer.n
+        return offer
+
+    def put(self, offer: Offer) -> None:
+        """Keep an offer as it is now."""
+        self._known[offer.n] = offer
+        self._changed[offer.n] = None
+        if offer.state == OFFERED:
+            self._live[offer.player] = offer.n
+        elif self._live.get(offer.player) == offer.n:
+            self._live[offer.player] = None
+
+    def spent_on(self, player: bytes) -> int:
+        """What a player's offers take from the budget by now."""
+        self.flush()
+        rows = self._session.rows(
+            "SELECT coalesce(sum(cost), 0) FROM offers "
+            "WHERE campaign = ? AND player = ? AND cost > 0",
+            (self._number, player),
+        )
+        return int(rows[0][0])
+
+    def open(self) -> list[Offer]:
+        """All offers that nobody has answered yet, the oldest first."""
+        return self._found("state = 0 ORDER BY n")
+
+    def overdue(self, now: int, most: int) -> list[Offer]:
+        """Offers whose time has passed, or the time for rating them; at most so many of them."""
+        return self._found("state <= 1 AND due <= ? ORDER BY due, n LIMIT ?", now, most)
+
+    def _found(self, where: str, *params: int) -> list[Offer]:
+        self.flush()
+        sql = f"{_OFFER} WHERE campaign = ? AND {where}"
+        rows = self._session.rows(sql, (self._number, *params))
+        return [self._known.get(row[0]) or self._take(row) for row in rows]
+
+    def learnt(self) -> Iterator[Learnt]:
+        """All ratings that count, in the order in which they came."""
+        self.flush()
+        return learnt_from(self._campaign, events_of(self._session, self._number))
+
+    def write(self, event: Event, body: bytes) -> None:
+        """Add an event to the log."""
+        self._events.append((self._number, event.seq, body, self._campaign.books.head))
+
+    def flush(self) -> None:
+        """Hand everything to the database, still inside the transaction."""
+        if self._events:
+            self._session.run_many(
+                "INSERT INTO events (campaign, seq, body, hash) VALUES (?, ?, ?, ?)", self._events
+            )
+            self._work.events += len(self._events)
+            self._events = []
+        if self._changed:
+            # Those that are live no more go first: their players may have new ones already.
+            offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
+            self._session.run_many(
+                "INSERT INTO offers (campaign, n, player, state, due, cost, body, digest) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (campaign, n) DO UPDATE SET "
+                "state = excluded.state, due = excluded.due, cost = excluded.cost, "
+                "body = excluded.body, digest = excluded.digest",
+                [row_of(self._number, offer) for offer in offers],
+            )
+            self._changed = {}
+
+
+def read_campaign(name: str, row: tuple[object, ...]) -> Campaign:
+    """Make a campaign from its row; a row that is not as it was written is refused."""
+    number, seq, head, budget, reserved, committed, state, written = row
+    assert isinstance(state, bytes)
+    assert isinstance(number, int)
+    if digest(state) != written:
+        raise Corrupt(f"The row of campaign {name} is damaged. Restore a backup.")
+    books = decode_books(state)
+    columns = (books.campaign, books.seq, books.head, books.budget, books.reserved, books.committed)
+    if columns != (name, seq, head, budget, reserved, committed):
+        raise Corrupt(f"The row of campaign {name} contradicts itself. Restore a backup.")
+    return Campaign(books, number)
+
+
+def row_of(number: int, offer: Offer) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
+    """An offer as a row of the table."""
+    body = offer.row()
+    return (
+        number, offer.n, offer.player, offer.state, offer.due, offer.cost,
+        body, digest(number.to_bytes(8), body),
+    )  # fmt: skip
+
+
+def offer_of(number: int, row: tuple[object, ...]) -> Offer:
+    """Make an offer from its row; a row that is not as it was written is refused."""
+    n, player, state, due, cost, body, written = row
+    assert isinstance(body, bytes)
+    if digest(number.to_bytes(8), body) != written:
+        raise Corrupt(f"The row of offer {n} of campaign {number} is damaged. Restore a backup.")
+    offer = read_offer(body)
+    if (offer.n, offer.player, offer.state, offer.due, offer.cost) != (n, player, state, due, cost):
+        raise Corrupt(f"The row of offer {n} of campaign {number} contradicts itself.")
+    return offer
+
+
+PAGE = 10_000
+
+
+def events_of(session: Session, number: int, after: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+    """The log of a campaign from some place on, page by page: seq, body, hash."""
+    while True:
+        rows = session.rows(
+            "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
+            "ORDER BY seq LIMIT ?",
+            (number, after, PAGE),
+        )
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def learnt_from(campaign: Campaign, rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:
+    """Read off a log which ratings count by now."""
+    spec = campaign.spec
+    offered: dict[int, tuple[float, int]] = {}
+    paid: dict[int, float] = {}
+    counting: dict[int, Learnt] = {}  # by seq for organic ones, which come from 2 on, by −n else
+    for _, body, _ in rows:
+        match log.decode(body):
+            case log.Offered(n=n, payment=payment, amount=amount):
+                offered[n] = payment, amount
+            case log.Accepted(n=n, paid=money):
+                payment, amount = offered.pop(n)
+                less = stars_for(money, spec.price_of_a_star, spec.margin)
+                paid[n] = payment if money == amount else less
+            case log.Rated(n=n, arm=arm, rating=rating) | log.Revised(n=n, arm=arm, rating=rating):
+                counting[-n] = Learnt(arm, paid[n], rating)
+            case log.Reversed(n=n):
+                counting.pop(-n, None)
+            case log.OrganicRated(seq=seq, arm=arm, rating=rating):
+                counting[seq] = Learnt(arm, 0.0, rating)
+            case _:
+                pass
+    yield from counting.values()
