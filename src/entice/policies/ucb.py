@@ -9,6 +9,7 @@ import numpy as np
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
+from entice.principal.ledger import argmax
 from entice.rng import Stream
 
 SPAN = 31
@@ -52,7 +53,8 @@ def select(
 ) -> int:
     """Choose by the upper confidence bound (line 2 of Algorithm 2)."""
     if t == 1:  # log 1 = 0: every bound is an average, and an unrated arm's has no value
-        return first_unrated(pulls)
+        unrated = first_unrated(pulls)
+        return unrated if unrated >= 0 else argmax(means)
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
     last = int(memory[0])
@@ -115,8 +117,8 @@ def highest_weighted_bound(weights: Floats, sums: Floats, factor: float) -> int:
 
 @compiled
 def first_unrated(pulls: Counts) -> int:
-    """Return the lowest arm without ratings, or arm 0 if there is none."""
+    """Return the lowest arm without ratings, or −1 if there is none."""
     for i in range(pulls.shape[0]):
         if pulls[i] == 0:
             return i
-    return 0
+    return -1

@@ -100,7 +100,7 @@ def offer_within(
     permitted: npt.NDArray[np.bool_],
     means: npt.NDArray[np.float64],
     counts: npt.NDArray[np.int64],
-) -> tuple[int, int, float, int]:
+) -> tuple[int, int, float, int, int]:
     """Decide a round in which not every arm may be had: `offer` as a service needs it.
 
     An arm is permitted if it is `eligible` and its price is at most `most`. One without ratings
@@ -108,8 +108,9 @@ def offer_within(
     `displayed` is what the player sees where the caller knows better (nan: it does not). The last
     four arrays are room for what was shown, what was permitted, and what the policy is told.
 
-    Returns the arm, the player's own choice, the payment, and how many eligible arms were too
-    dear. When all arms are permitted, it is what `offer` returns.
+    Returns the arm, the player's own choice, the payment, how many eligible arms were too dear,
+    and of the arms that tie for the best the first. When all arms are permitted, the first three
+    are what `offer` returns.
     """
     arms = ledger.pulls.shape[0]
     for i in range(arms):
@@ -137,12 +138,12 @@ def offer_within(
         if wanted == PLAYERS_CHOICE:
             break
         if wanted < 0 or wanted >= arms:
-            return wanted, NO_SUCH_ARM, 0.0, limited
+            return wanted, NO_SUCH_ARM, 0.0, limited, greedy
         if permitted[wanted]:
             arm = wanted
             break
-    arm, greedy, payment = _paid(price, t, arm, greedy, shown, memory, params, stream)
-    return arm, greedy, payment if payment <= most else 0.0, limited
+    arm, own, payment = _paid(price, t, arm, greedy, shown, memory, params, stream)
+    return arm, own, payment if payment <= most else 0.0, limited, greedy
 
 
 @compiled

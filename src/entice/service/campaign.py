@@ -149,8 +149,8 @@ class Campaign:
     def _room(self) -> None:
         arms = len(self.books.arms)
         self._counted = np.zeros(arms, np.int64)
-        self._eligible = np.zeros(arms, np.bool_)
-        self._displayed = np.full(arms, np.nan)
+        self._active = np.logical_not(self.books.retired)
+        self._nothing_displayed = np.full(arms, np.nan)
         self._shown, self._means = np.zeros(arms), np.zeros(arms)
         self._permitted = np.zeros(arms, np.bool_)
         self._counts = np.zeros(arms, np.int64)
@@ -192,23 +192,24 @@ class Campaign:
         """Let the policy choose for the next player, and price its choice."""
         books, spec, rules = self.books, self.spec, self.rules
         t = books.decisions + 1
-        np.logical_not(books.retired, out=self._eligible)
+        may_be_had, seen = self._active, self._nothing_displayed
         if eligible is not None:
-            among = np.zeros_like(self._eligible)
-            among[[self.arms[arm] for arm in eligible]] = True
-            self._eligible &= among
-        self._displayed[:] = np.nan
-        for arm, stars in (displayed or {}).items():
-            self._displayed[self.arms[arm]] = self._seen(stars)
-        np.add(self._ledger.pulls, books.in_flight, out=self._counted)
-        before = self.memory.copy()
+            may_be_had = np.zeros_like(self._active)
+            may_be_had[[self.arms[arm] for arm in eligible]] = True
+            may_be_had &= self._active
+        if displayed:
+            seen = seen.copy()
+            for name, stars in displayed.items():
+                seen[self.arms[name]] = self._seen(stars)
+        before = self.memory.copy() if self._propensity is not None else self.memory
         paused = books.status == "paused"
         most = stars_for(0 if paused else limit.amount, spec.price_of_a_star, spec.margin)
-        arm, own, payment, limited, coin, coin_amount = (
+        most *= 1 + 1e-12  # so that what costs just that much is not too dear by rounding
+        arm, own, payment, limited, first, coin, coin_amount = (
             self._own_choice if paused else self._decide
         )(
             spec.seed, t, self._ledger, self._counted, self.memory, rules.params,
-            most * self._star, self._share, self._amounts, self._eligible, self._displayed,
+            most * self._star, self._share, self._amounts, may_be_had, seen,
             self._shown, self._permitted, self._means, self._counts, self._stream,
         )  # fmt: skip
         stars, probe, likely, estimated = payment / self._star, None, 1.0, False
@@ -216,9 +217,10 @@ class Campaign:
         if paused:
             reason = "paused"
         else:
-            likely, estimated = self._propensity(
-                t, self._counts, self._means, self._permitted, own, arm, before
-            )
+            if self._propensity is not None:
+                likely, estimated = self._propensity(
+                    t, self._counts, self._means, self._permitted, first, arm, before
+                )
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Only of the player's own choice: who takes it does not depend on the coin.
                 probe = "heads" if coin == HEADS else "tails"
@@ -238,17 +240,30 @@ class Campaign:
 
     def shown(self) -> tuple[float, ...]:
         """What each arm displayed at the last decision, in stars."""
+        if self.spec.policy_sees == "stars":
+            return tuple(self._shown.tolist())
         return tuple((self._shown / self._star + self._zero).tolist())
 
     def restate(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
         """Bring an arm's average up to its ratings; a new one may be learnt from."""
         books = self.books
         n = books.pulls[arm]
+        self._counted[arm] = n + books.in_flight[arm]
         total = (books.totals[arm] - n * self._zero) * self._star
         self._enter(
             self._ledger, self.memory, self.rules.params, arm, n, total, self._prior,
             new, paid * self._star, self._seen(rating),
         )  # fmt: skip
+
+    def fly(self, arm: int, by: int) -> None:
+        """Have one more rating, or one less, of an arm under way."""
+        self.books.in_flight[arm] += by
+        self._counted[arm] += by
+
+    def retire(self, arm: int, retired: bool) -> None:
+        """Offer an arm no more, or again."""
+        self.books.retired[arm] = retired
+        self._active[arm] = not retired
 
     def forget(self) -> None:
         """Let the policy forget what it remembers: it is to learn again."""
@@ -256,10 +271,8 @@ class Campaign:
 
     def reconfigure(self) -> None:
         """Take over arms or settings that have changed in the books."""
-        if len(self.books.arms) > len(self._counted):
-            self.books.memory = b""
-        else:
-            self.books.memory = self.memory.tobytes()
+        room = self.spec.policy.rules(len(self.books.arms)).memory
+        self.books.memory = self.memory.tobytes() if room == len(self.memory) else b""
         self._configure()
 
     def averages(self) -> list[float | None]:

@@ -10,6 +10,18 @@ from msgspec import UNSET, UnsetType
 from entice.service.spec import CampaignSpec, Status
 
 
+def offer_number(offer: str) -> int:
+    """Read the number off an offer's id; 0, which no offer has, if there is none.
+
+    >>> from entice.service.commands import offer_number
+    >>> offer_number("c_0123456789abcdef.17"), offer_number("c_0123456789abcdef.017")
+    (17, 0)
+    """
+    number = offer.partition(".")[2]
+    plain = number.isascii() and number.isdigit() and len(number) <= 18 and number[0] != "0"
+    return int(number) if plain else 0
+
+
 class CreateCampaign(msgspec.Struct, frozen=True):
     """Begin a campaign."""
 
@@ -68,6 +80,11 @@ class _OfOffer(msgspec.Struct, frozen=True):
     def campaign(self) -> str:
         """The campaign that the offer belongs to: its id begins with it."""
         return self.offer.partition(".")[0]
+
+    @property
+    def n(self) -> int:
+        """Its number in the campaign; 0, which no offer has, if the id is none of ours."""
+        return offer_number(self.offer)
 
 
 class Accept(_OfOffer, frozen=True):

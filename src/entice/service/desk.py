@@ -15,12 +15,21 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from entice.service.campaign import Campaign
+from entice.service.campaign import Campaign, decode_books
 from entice.service.clock import Clock
-from entice.service.commands import Command, CreateCampaign
+from entice.service.commands import (
+    Accept,
+    Command,
+    CreateCampaign,
+    Decline,
+    Expire,
+    MakeOffer,
+    Rate,
+    Reverse,
+)
 from entice.service.errors import Corrupt, Refusal, Stale, Unavailable
 from entice.service.handling import Answer, handle
-from entice.service.store import Session, Store
+from entice.service.store import ANSWERS, Columns, Session, Store
 from entice.service.work import Work
 
 MOST_AT_ONCE = 512
@@ -29,6 +38,10 @@ MOST_WAITING = 20_000
 """Requests in the queue; beyond, callers are told to come back."""
 TRIES = 5
 """How often a group begins again when another process was faster."""
+TICK = 1.0
+"""Seconds between two looks for overdue offers."""
+SWEEP = 3600.0
+"""Seconds between two looks for answers that nobody will ask for again."""
 KEPT_ANSWERS = 7 * 24 * 3600 * 1_000_000
 """For how many microseconds an idempotency key is remembered."""
 
@@ -64,6 +77,9 @@ class Desk:
         self._kept: dict[str, Campaign] = {}
         self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
         self._stopping = False
+        self._next_sweep = 0.0
+        self.tick_failed: Exception | None = None
+        """Why overdue offers could not be let pass, if they could not."""
 
     @property
     def depth(self) -> int:
@@ -71,7 +87,10 @@ class Desk:
         return self._queue.qsize()
 
     def start(self) -> None:
-        """Begin work."""
+        """Begin work, at a time that is not before what was written last."""
+        with self.store.read() as session:
+            for (state,) in session.rows("SELECT state FROM campaigns"):
+                self.clock.advance_to(decode_books(state).at)
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
@@ -87,6 +106,8 @@ class Desk:
         future: Future[Answer] = Future()
 
         def done(answer: Answer | Exception) -> None:
+            if not future.set_running_or_notify_cancel():  # whoever asked has gone
+                return
             if isinstance(answer, Exception):
                 future.set_exception(answer)
             else:
@@ -121,9 +142,16 @@ class Desk:
         self._queue.put(request)
 
     def _run(self) -> None:
+        next_tick = 0.0
         while True:
+            if time.monotonic() >= next_tick:
+                self._tick()
+                next_tick = time.monotonic() + TICK
+            try:
+                request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
+            except queue.Empty:
+                continue
             group: list[Request] = []
-            request = self._queue.get()
             while request is not None:
                 group.append(request)
                 if len(group) >= MOST_AT_ONCE or self._queue.empty():
@@ -132,7 +160,40 @@ class Desk:
             if group:
                 _tell(group, self._carry_out(group))
             if request is None:
+                self._turn_away()
                 return
+
+    def _turn_away(self) -> None:
+        """Tell those who came while the door was being closed."""
+        late = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                request = self._queue.get_nowait()
+                if request is not None:
+                    late.append(request)
+        _tell(late, [Unavailable("The service is shutting down.")] * len(late))
+
+    def _tick(self) -> None:
+        """Let pass what is overdue. If that fails, the next tick tries again."""
+        try:
+            with self.store.read() as session:
+                names = session.rows(
+                    "SELECT id FROM campaigns WHERE EXISTS (SELECT 1 FROM offers "
+                    "WHERE campaign = number AND state <= 1 AND due <= ?)",
+                    (self.clock.now(),),
+                )
+            group = [Request(Expire(n), "", None, b"", lambda _: None, None) for (n,) in names]
+            if group:
+                self._carry_out(group)
+            if time.monotonic() >= self._next_sweep:
+                self._next_sweep = time.monotonic() + SWEEP
+                with self.store.write() as session:
+                    old = self.clock.now() - KEPT_ANSWERS
+                    session.run("DELETE FROM answers WHERE at < ?", (old,))
+        except (Unavailable, Corrupt, Stale) as error:
+            self.tick_failed = error
+        else:
+            self.tick_failed = None
 
     def _carry_out(self, group: list[Request]) -> list[Answer | Exception]:
         """Find an answer for each request, or the same failure for all of them."""
@@ -162,6 +223,7 @@ class Desk:
         self, group: list[Request], bad: dict[int, Exception]
     ) -> list[Answer | Exception]:
         answers: list[Answer | Exception] = []
+        for_all: tuple[type[Exception], ...] = (Unavailable, Corrupt, Stale, *self.store.faults)
         with self.store.write() as session:
             work = Work(self.store, session, self._kept)
             names = {r.command.campaign for r in group if not isinstance(r.command, CreateCampaign)}
@@ -171,49 +233,74 @@ class Desk:
                     self.clock.advance_to(work.campaign(name).books.at)
                 except Refusal:
                     continue  # told to whoever asked for it
+            kept = _look_up(work, session, group)
             for i, request in enumerate(group):
                 if i in bad:
                     answers.append(bad[i])
                     continue
                 try:
-                    answers.append(self._one(work, session, request))
+                    answers.append(self._one(work, kept, request))
                 except Refusal as refusal:
                     answers.append(refusal)
-                except (Unavailable, Corrupt, Stale, *self.store.faults):
+                except for_all:
                     raise
                 except Exception as error:
                     raise _Broken(i, error) from error
             work.flush()
         return answers
 
-    def _one(self, work: Work, session: Session, request: Request) -> Answer:
+    def _one(self, work: Work, kept: Kept, request: Request) -> Answer:
+        now = self.clock.now()
         if request.key is None:
-            return handle(work, request.command, self.clock.now())
-        rows = session.rows(
-            "SELECT request, status, body FROM answers WHERE scope = ? AND key = ?",
-            (request.scope, request.key),
-        )
-        if rows:
-            sent, status, body = rows[0]
+            return handle(work, request.command, now)
+        name = request.scope, request.key
+        if name in kept:
+            sent, answer = kept[name]
             if sent != request.digest:
                 raise Refusal(
                     422, "idempotency-key-reused", "Idempotency key reused",
                     "This Idempotency-Key came with another request before. Use a new key for "
                     "each request, and the same one only to repeat it.",
                 )  # fmt: skip
-            return Answer(status, body, replayed=True)
-        now = self.clock.now()
+            return answer._replace(replayed=True)
         answer = handle(work, request.command, now)
-        session.run(
-            "INSERT INTO answers (scope, key, request, status, body, at) VALUES (?, ?, ?, ?, ?, ?)",
-            (request.scope, request.key, request.digest, answer.status, answer.body, now),
-        )
+        kept[name] = request.digest, answer
+        work.keep((*name, request.digest, answer.status, answer.body, now))
         return answer
 
-    def forget_old_answers(self) -> None:
-        """Forget idempotency keys that nobody will use again."""
-        with self.store.write() as session:
-            session.run("DELETE FROM answers WHERE at < ?", (self.clock.now() - KEPT_ANSWERS,))
+
+Kept = dict[tuple[str, str], tuple[bytes, Answer]]
+"""Answers given before, by scope and key, with what they answered."""
+
+
+def _look_up(work: Work, session: Session, group: list[Request]) -> Kept:
+    """Ask the database for what a whole group will want to know, with few questions."""
+    players: dict[str, list[bytes]] = {}
+    numbers: dict[str, list[int]] = {}
+    keys: dict[str, list[str]] = {}
+    for request in group:
+        match request.command:
+            case MakeOffer(campaign=campaign, player=player):
+                players.setdefault(campaign, []).append(player)
+            case Accept() | Decline() | Rate() | Reverse():
+                numbers.setdefault(request.command.campaign, []).append(request.command.n)
+            case _:
+                pass
+        if request.key is not None:
+            keys.setdefault(request.scope, []).append(request.key)
+    with contextlib.suppress(Refusal):  # told to whoever asked for it
+        for campaign, some in players.items():
+            work.offers(work.campaign(campaign)).look_up_players(some)
+        for campaign, ns in numbers.items():
+            work.offers(work.campaign(campaign)).look_up(ns)
+    kept: Kept = {}
+    answers = Columns(ANSWERS, ("key", "request", "status", "body"))
+    for scope, names in keys.items():
+        for key, sent, status, body in session.rows_among(
+            answers, "scope = ?", (scope,), "key", names
+        ):
+            kept[scope, key] = sent, Answer(status, body)
+    return kept
 
 
 class _Broken(Exception):

@@ -55,6 +55,7 @@ def handle(work: Work, command: Command, now: int) -> Answer:
         case Accept() | Decline() | Rate() | Reverse():
             return _answer_offer(rules, command, now)
         case MakeOffers(requests=requests):
+            work.offers(campaign).look_up_players([request.player for request in requests])
             for request in requests:
                 rules.check_request(request.eligible, request.displayed)
             offers = [_offer(rules, request, now)[0] for request in requests]
@@ -111,10 +112,8 @@ def _offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
 
 
 def _answer_offer(rules: Rules, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
-    _, _, number = command.offer.partition(".")
-    known = number.isascii() and number.isdigit() and len(number) <= 18
-    offer = rules.offers.get(int(number)) if known else None
-    if offer is None or str(offer.n) != number:
+    offer = rules.offers.get(command.n)
+    if offer is None:
         raise not_found("offer", command.offer)
     if offer.due <= now:
         # Also a refusal below leaves the offer as it is by now: expired.

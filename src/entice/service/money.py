@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _ROUNDING = 1e-9
-"""What is above a whole amount by no more than this part of it, is so by rounding of floats."""
+"""What is above a whole amount by no more than this, or a few last digits, is so by rounding."""
 
 
 def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
@@ -22,7 +22,7 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     if stars <= 0:
         return 0
     exact = stars * price_of_a_star
-    return math.ceil(exact - _ROUNDING * max(1.0, exact)) + margin
+    return math.ceil(exact - max(_ROUNDING, 4 * math.ulp(exact))) + margin
 
 
 def stars_for(amount: int, price_of_a_star: int, margin: int) -> float:

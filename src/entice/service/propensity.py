@@ -20,7 +20,7 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.policies.policy import Rules
-from entice.principal.step import PLAYERS_CHOICE
+from entice.principal.step import PLAYERS_CHOICE, TRIES
 from entice.rng import start
 from entice.service.spec import ServedPolicy
 
@@ -40,11 +40,11 @@ Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[floa
 and the memory before: the probability, and whether it is an estimate."""
 
 
-def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity:
-    """Return what tells how likely the policy's decisions were."""
+def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity | None:
+    """Return what tells how likely the policy's decisions were; None if they are certain."""
     match policy:
         case UCB() | Greedy():
-            return lambda *_: (1.0, False)
+            return None
         case EpsilonGreedy(c=c):
             return lambda t, counts, means, permitted, greedy, arm, memory: (
                 _by_lot(min(1.0, c * len(means) / t), permitted, arm == greedy),
@@ -74,17 +74,17 @@ def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity:
 def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
     """ε-greedy, asked again whenever it draws an arm that is not permitted."""
     arms, some = len(permitted), int(np.count_nonzero(permitted))
-    settled = 1.0 - explores * (arms - some) / arms
-    if settled <= 0.0:
-        return float(own_choice)
-    return float((explores / arms + (1.0 - explores) * own_choice) / settled)
+    again = explores * (arms - some) / arms
+    given_up = again**TRIES if some < arms else 0.0
+    tries = (1.0 - given_up) / (1.0 - again)
+    return float((explores / arms + (1.0 - explores) * own_choice) * tries + given_up * own_choice)
 
 
 def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
     """Round-robin ε-greedy: a turn that is not permitted passes to the next, by another lot."""
     order = [*range(turn, len(permitted)), *range(turn)]
     passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
-    reached = explores ** (passed + 1)
+    reached = explores ** (passed + 1) if passed < TRIES else 0.0
     return float(reached * (arm == first) + (1.0 - reached) * (arm == greedy))
 
 
@@ -159,10 +159,13 @@ def draw_again(
         start(stream, seed, t * DRAWS + k, AGAIN)
         for i in range(memory.shape[0]):
             tried[i] = memory[i]
-        wanted = select(t, counts, means, tried, params, stream)
-        if wanted == PLAYERS_CHOICE or not permitted[wanted]:
-            wanted = greedy
-        same += wanted == arm
+        wanted = PLAYERS_CHOICE
+        for _ in range(TRIES):
+            wanted = select(t, counts, means, tried, params, stream)
+            if wanted == PLAYERS_CHOICE or permitted[wanted]:
+                break
+            wanted = PLAYERS_CHOICE
+        same += (greedy if wanted == PLAYERS_CHOICE else wanted) == arm
     return same
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from entice.service import events as log
 from entice.service.campaign import Campaign
+from entice.service.commands import offer_number
 from entice.service.drift import Drifts, DriftView
 from entice.service.errors import Corrupt, not_found
 from entice.service.offer import Offer
@@ -120,13 +121,6 @@ def find_offer(session: Session, campaign: Campaign, name: str) -> Offer:
     if not rows:
         raise not_found("offer", name)
     return offer_of(campaign.number, rows[0])
-
-
-def offer_number(name: str) -> int:
-    """The number in an offer's id; 0, which no offer has, if there is none."""
-    number = name.partition(".")[2]
-    plain = number.isascii() and number.isdigit() and len(number) <= 18 and number[0] != "0"
-    return int(number) if plain else 0
 
 
 def event_body(session: Session, number: int, seq: int) -> dict[str, Any]:

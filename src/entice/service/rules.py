@@ -163,7 +163,7 @@ class Rules:
         if retired and books.retired.count(False) == 1:
             raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
         self._enter(log.ArmRetired(*self._next(at), arm, retired))
-        books.retired[index] = retired
+        self.campaign.retire(index, retired)
 
     # Offers
 
@@ -203,7 +203,7 @@ class Rules:
             offer.state, offer.due, offer.cost = SHADOW, NEVER, 0
         else:
             books.reserved += amount
-            books.in_flight[decision.arm] += 1
+            campaign.fly(decision.arm, 1)
         self.offers.put(offer)
         return offer
 
@@ -279,7 +279,7 @@ class Rules:
             self._release(offer, EXPIRED)
         elif offer.state == ACCEPTED:
             self._enter(log.Unrated(*self._next(at), offer.n))
-            self.campaign.books.in_flight[offer.arm] -= 1
+            self.campaign.fly(offer.arm, -1)
             self._move(offer, UNRATED)
 
     def rate(self, at: int, offer: Offer, rating: int) -> None:
@@ -304,7 +304,7 @@ class Rules:
             self._enter(log.Rated(*self._next(at), offer.n, name, rating))
             books.pulls[arm] += 1
             books.totals[arm] += rating
-            books.in_flight[arm] -= offer.state == ACCEPTED
+            campaign.fly(arm, -int(offer.state == ACCEPTED))
         offer.rating = rating
         self._move(offer, RATED)
         campaign.restate(arm, before is None, self._stars_paid(offer), rating)
@@ -320,7 +320,7 @@ class Rules:
         campaign, books, arm = self.campaign, self.campaign.books, offer.arm
         self._enter(log.Reversed(*self._next(at), offer.n, offer.paid))
         books.committed -= offer.paid
-        books.in_flight[arm] -= offer.state == ACCEPTED
+        campaign.fly(arm, -int(offer.state == ACCEPTED))
         rated, offer.cost = offer.rating, 0
         self._move(offer, REVERSED)
         if rated is not None:
@@ -357,7 +357,7 @@ class Rules:
     def _release(self, offer: Offer, state: int) -> None:
         books = self.campaign.books
         books.reserved -= offer.amount
-        books.in_flight[offer.arm] -= 1
+        self.campaign.fly(offer.arm, -1)
         offer.cost = 0
         self._move(offer, state)
 
@@ -375,10 +375,10 @@ class Rules:
     def _learn_again(self) -> None:
         """Teach the policy all ratings anew, as they are by now, in the order in which they came.
 
-        Only some policies remember single ratings, and only what came before can be taken back.
+        Only some policies remember single ratings; what the others remember is not changed.
         """
         campaign = self.campaign
-        campaign.forget()
         if campaign.remembers:
+            campaign.forget()
             for arm, paid, rating in self.offers.learnt():
                 campaign.restate(campaign.arms[arm], True, paid, rating)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from entice.service.errors import Corrupt, SchemaTooNew, Unavailable
 from entice.service.migrations import migrations
-from entice.service.store import Row
+from entice.service.store import Columns, Row, Table
 
 Connect = Callable[[str], Any]
 """Opens a file; returns what behaves as a `sqlite3.Connection` in autocommit mode does."""
 
+_MOST_VALUES = 1024
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
 
 
@@ -34,11 +36,28 @@ class SqliteSession:
         found: list[Row] = self.connection.execute(sql, params).fetchall()
         return found
 
+    def rows_among(  # noqa: D102
+        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+    ) -> list[Row]:
+        found: list[Row] = []
+        index = f" INDEXED BY {some.by}" if some.by else ""
+        for first in range(0, len(values), _MOST_VALUES):
+            part = list(values[first : first + _MOST_VALUES])
+            # In lengths of which there are few: each has a statement, which SQLite keeps.
+            length = 1 << (len(part) - 1).bit_length()
+            part += [part[-1]] * (length - len(part))
+            marks = ", ".join("?" * length)
+            sql = f"{some.select}{index} WHERE {where} AND {column} IN ({marks})"
+            found += self.rows(sql, (*params, *part))
+        return found
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
         return int(self.connection.execute(sql, params).rowcount)
 
-    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:  # noqa: D102
-        self.connection.executemany(sql, rows)
+    def insert(  # noqa: D102
+        self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = ""
+    ) -> None:
+        self.connection.executemany(_insertion(table.name, tuple(table.columns), otherwise), rows)
 
 
 class SqliteStore:
@@ -151,6 +170,12 @@ class SqliteStore:
             for connection in self._open:
                 connection.close()
             self._open.clear()
+
+
+@lru_cache
+def _insertion(name: str, columns: tuple[str, ...], otherwise: str) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {otherwise}"
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from entice.errors import InputError
 
 Row = tuple[Any, ...]
+
+
+class Table(NamedTuple):
+    """A table that is written and searched many rows at a time."""
+
+    name: str
+    columns: dict[str, str]
+    """Names and types, as PostgreSQL has them."""
+
+
+class Columns(NamedTuple):
+    """Some columns of a table, and the index to search it by."""
+
+    table: Table
+    names: tuple[str, ...]
+    by: str | None = None
+    """Only where SQLite, left to itself, would take the wrong one."""
+
+    @property
+    def select(self) -> str:
+        """The beginning of a SELECT."""
+        return f"SELECT {', '.join(self.names)} FROM {self.table.name}"
+
+
+EVENTS = Table("events", {"campaign": "bigint", "seq": "bigint", "body": "bytea", "hash": "bytea"})
+ANSWERS = Table(
+    "answers",
+    {
+        "scope": "text", "key": "text", "request": "bytea",
+        "status": "bigint", "body": "bytea", "at": "bigint",
+    },
+)  # fmt: skip
+OFFERS = Table(
+    "offers",
+    {
+        "campaign": "bigint", "n": "bigint", "player": "bytea", "state": "bigint",
+        "due": "bigint", "cost": "bigint", "body": "bytea", "digest": "bytea",
+    },
+)  # fmt: skip
 
 
 class Session(Protocol):
@@ -18,11 +57,16 @@ class Session(Protocol):
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Ask for rows."""
 
+    def rows_among(
+        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+    ) -> list[Row]:
+        """Ask for rows in which, besides a condition, a column has one of several values."""
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         """Change rows, and return how many were changed."""
 
-    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Do the same for each of many rows."""
+    def insert(self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = "") -> None:
+        """Add many rows at once; `otherwise` is what to do where one is there already."""
 
 
 class Store(Protocol):

@@ -40,19 +40,19 @@ def decide(
     means: Floats,
     counts: Counts,
     stream: Stream,
-) -> tuple[int, int, float, int, int, float]:
+) -> tuple[int, int, float, int, int, int, float]:
     """Make decision t of a campaign, whose random numbers follow from its seed and t alone.
 
     Returns what `offer_within` does, and how the probe's coin falls, whether it counts or not.
     """
     start(stream, seed, t, POLICY)
-    arm, greedy, payment, limited = offer_within(
+    arm, own, payment, limited, first = offer_within(
         select, display, price, t, ledger, counted, memory, params, stream, most,
         eligible, displayed, shown, permitted, means, counts,
     )  # fmt: skip
     start(stream, seed, t, PROBE)
     coin, amount = throw(share, amounts, stream)
-    return arm, greedy, payment, limited, coin, amount
+    return arm, own, payment, limited, first, coin, amount
 
 
 @compiled_apart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,15 +13,17 @@ from entice.service.offer import SHADOW, STATES, Offer
 encode = msgspec.json.Encoder().encode
 
 
-def moment(at: int) -> str:
-    """A time of the service's clock in the form of RFC 3339.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(at: int) -> datetime:
+    """A time of the service's clock; as JSON it takes the form of RFC 3339.
 
     >>> from entice.service.views import moment
-    >>> moment(1_700_000_000_123_456)
-    '2023-11-14T22:13:20.123456Z'
+    >>> moment(1_700_000_000_123_456).isoformat()
+    '2023-11-14T22:13:20.123456+00:00'
     """
-    seconds, micros = divmod(at, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06}Z"
+    return _EPOCH + timedelta(microseconds=at)
 
 
 class OfferView(msgspec.Struct, frozen=True):
@@ -46,8 +48,8 @@ class OfferView(msgspec.Struct, frozen=True):
     probe: str | None
     paid: int | None
     rating: int | None
-    offered_at: str
-    expires_at: str
+    offered_at: datetime
+    expires_at: datetime
 
 
 class CampaignView(msgspec.Struct, frozen=True):
@@ -70,8 +72,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     """The number of the last event."""
     version: int
     """Of the configuration."""
-    created_at: str
-    changed_at: str
+    created_at: datetime
+    changed_at: datetime
     spec: dict[str, Any]
 
 
@@ -102,7 +104,7 @@ class EventView(msgspec.Struct, frozen=True):
     """An event of the log."""
 
     seq: int
-    at: str
+    at: datetime
     hash: str
     body: msgspec.Raw
     """As it was written: the hash is that of the hash before and of these bytes."""

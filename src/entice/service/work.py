@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from entice.service import events as log
 from entice.service.campaign import Campaign, decode_books
@@ -11,10 +11,11 @@ from entice.service.events import Event
 from entice.service.money import stars_for
 from entice.service.offer import OFFERED, Offer, digest, read_offer
 from entice.service.rules import Learnt
-from entice.service.store import Session, Store
+from entice.service.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 _CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
-_OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
+_OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
+_LIVE = _OFFER._replace(by="live_offers")
 
 
 class Work:
@@ -35,6 +36,7 @@ class Work:
         self._kept = kept
         self._books: dict[str, tuple[Campaign, int]] = {}  # with the seq that the database has
         self._offers: dict[str, CampaignOffers] = {}
+        self._answers: list[tuple[str, str, bytes, int, bytes, int]] = []
         self.events = 0
         """How many were written."""
 
@@ -73,10 +75,16 @@ class Work:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
 
+    def keep(self, answer: tuple[str, str, bytes, int, bytes, int]) -> None:
+        """Keep an answer under its idempotency key."""
+        self._answers.append(answer)
+
     def flush(self) -> None:
         """Write everything; the budget is a condition of it, and of the table."""
         for offers in self._offers.values():
             offers.flush()
+        if self._answers:
+            self.session.insert(ANSWERS, self._answers)
         for campaign, before in self._books.values():
             books = campaign.books
             if books.seq == before:
@@ -112,20 +120,37 @@ class CampaignOffers:
         """Look an offer up by its number."""
         if n in self._known:
             return self._known[n]
-        rows = self._session.rows(f"{_OFFER} WHERE campaign = ? AND n = ?", (self._number, n))
+        rows = self._session.rows(
+            f"{_OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n)
+        )
         return self._take(rows[0]) if rows else None
 
     def live(self, player: bytes) -> Offer | None:
         """Look up the offer that a player has open."""
-        if player in self._live:
-            n = self._live[player]
-            return None if n is None else self._known[n]
-        rows = self._session.rows(
-            f"{_OFFER} WHERE campaign = ? AND player = ? AND state = 0", (self._number, player)
-        )
-        # One that is known already may have another state by now than the row.
-        fresh = [row for row in rows if row[0] not in self._known]
-        return self._take(fresh[0]) if fresh else None
+        if player not in self._live:
+            self.look_up_players([player])
+        n = self._live[player]
+        return None if n is None else self._known[n]
+
+    def look_up_players(self, players: Sequence[bytes]) -> None:
+        """Look up what several players have open: one question to the database for all."""
+        unknown = [player for player in players if player not in self._live]
+        if not unknown:
+            return
+        self._live.update(dict.fromkeys(unknown))
+        where, params = "campaign = ? AND state = 0", (self._number,)
+        for row in self._session.rows_among(_LIVE, where, params, "player", unknown):
+            if row[0] not in self._known:  # else it may have another state by now than the row
+                self._take(row)
+
+    def look_up(self, numbers: Sequence[int]) -> None:
+        """Look up several offers: one question to the database for all."""
+        unknown = [n for n in numbers if n not in self._known]
+        if not unknown:
+            return
+        where, params = "campaign = ?", (self._number,)
+        for row in self._session.rows_among(_OFFER, where, params, "n", unknown):
+            self._take(row)
 
     def _take(self, row: tuple[object, ...]) -> Offer:
         offer = offer_of(self._number, row)
@@ -163,7 +188,7 @@ class CampaignOffers:
 
     def _found(self, where: str, *params: int) -> list[Offer]:
         self.flush()
-        sql = f"{_OFFER} WHERE campaign = ? AND {where}"
+        sql = f"{_OFFER.select} WHERE campaign = ? AND {where}"
         rows = self._session.rows(sql, (self._number, *params))
         return [self._known.get(row[0]) or self._take(row) for row in rows]
 
@@ -179,20 +204,18 @@ class CampaignOffers:
     def flush(self) -> None:
         """Hand everything to the database, still inside the transaction."""
         if self._events:
-            self._session.run_many(
-                "INSERT INTO events (campaign, seq, body, hash) VALUES (?, ?, ?, ?)", self._events
-            )
+            self._session.insert(EVENTS, self._events)
             self._work.events += len(self._events)
             self._events = []
         if self._changed:
             # Those that are live no more go first: their players may have new ones already.
             offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
-            self._session.run_many(
-                "INSERT INTO offers (campaign, n, player, state, due, cost, body, digest) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (campaign, n) DO UPDATE SET "
-                "state = excluded.state, due = excluded.due, cost = excluded.cost, "
-                "body = excluded.body, digest = excluded.digest",
+            self._session.insert(
+                OFFERS,
                 [row_of(self._number, offer) for offer in offers],
+                "ON CONFLICT (campaign, n) DO UPDATE SET state = excluded.state, "
+                "due = excluded.due, cost = excluded.cost, body = excluded.body, "
+                "digest = excluded.digest",
             )
             self._changed = {}
 
