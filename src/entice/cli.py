@@ -15,6 +15,7 @@ from rich.markup import escape
 import entice
 from entice.errors import EnticeError
 from entice.planner.command import plan
+from entice.service.command import register
 
 app = typer.Typer(
     name="entice",
@@ -253,6 +254,7 @@ def atlas(
 
 
 app.command()(plan)
+register(app)
 
 
 @contextlib.contextmanager

@@ -69,11 +69,14 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
 
 
 @compiled
-def restate(ledger: Ledger, arm: int, pulls: int, total: float, prior: float) -> None:
-    """Put an arm's ratings as they are known by now: some may have been changed or taken back."""
+def restate(ledger: Ledger, arm: int, pulls: int, total: float, mean: float) -> None:
+    """Put an arm's ratings as they are known by now: some may have been changed or taken back.
+
+    The caller divides, as it may know the sum exactly; without ratings the mean is the prior.
+    """
     ledger.pulls[arm] = pulls
     ledger.sums[arm] = total
-    ledger.means[arm] = total / pulls if pulls > 0 else prior
+    ledger.means[arm] = mean
     find_greedy(ledger)
 
 

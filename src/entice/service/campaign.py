@@ -52,6 +52,11 @@ class Books(msgspec.Struct, array_like=True):
     memory: bytes
     """The policy's."""
 
+    @property
+    def free(self) -> int:
+        """What is neither spent nor reserved."""
+        return self.budget - self.reserved - self.committed
+
 
 encode_books = msgspec.msgpack.Encoder().encode
 decode_books = msgspec.msgpack.Decoder(Books).decode
@@ -126,10 +131,11 @@ class Campaign:
         self.spec = CampaignSpec.from_plain({**books.spec, "arms": books.arms, "status": "live"})
         self.arms = {arm: i for i, arm in enumerate(books.arms)}
         spec, arms = self.spec, len(books.arms)
-        steps = spec.highest_rating - spec.lowest_rating
-        self._zero, self._star = (0.0, 1.0)
+        # A rating r is seen as (r − zero) / steps.
+        self._zero, self._steps = 0, 1
         if spec.policy_sees == "zero_to_one":
-            self._zero, self._star = float(spec.lowest_rating), 1.0 / steps
+            self._zero = spec.lowest_rating
+            self._steps = spec.highest_rating - spec.lowest_rating
         self.rules = spec.policy.rules(arms)
         self.remembers = self.rules.update is not no_update
         """Whether the policy learns from single ratings, and not from averages alone."""
@@ -160,12 +166,6 @@ class Campaign:
         if probe is not None:
             self._share, self._amounts = probe.share, np.array(probe.amounts)
 
-    @property
-    def free(self) -> int:
-        """What is neither spent nor reserved."""
-        books = self.books
-        return books.budget - books.reserved - books.committed
-
     def paced(self) -> int | None:
         """What pacing leaves for the next offer, if there is any pacing."""
         books, over = self.books, self.spec.pace_over
@@ -176,7 +176,7 @@ class Campaign:
 
     def limit(self, spent_on_player: int) -> Limit:
         """Find the most that an offer may cost."""
-        limits = [Limit(self.free, "budget")]
+        limits = [Limit(self.books.free, "budget")]
         if (paced := self.paced()) is not None:
             limits.append(Limit(paced, "pace"))
         if self.spec.cap_per_offer is not None:
@@ -209,10 +209,10 @@ class Campaign:
             self._own_choice if paused else self._decide
         )(
             spec.seed, t, self._ledger, self._counted, self.memory, rules.params,
-            most * self._star, self._share, self._amounts, may_be_had, seen,
+            most / self._steps, self._share, self._amounts, may_be_had, seen,
             self._shown, self._permitted, self._means, self._counts, self._stream,
         )  # fmt: skip
-        stars, probe, likely, estimated = payment / self._star, None, 1.0, False
+        stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         reason = "explore" if arm != own else "probe" if stars > 0 else "own_choice"
         if paused:
             reason = "paused"
@@ -242,17 +242,19 @@ class Campaign:
         """What each arm displayed at the last decision, in stars."""
         if self.spec.policy_sees == "stars":
             return tuple(self._shown.tolist())
-        return tuple((self._shown / self._star + self._zero).tolist())
+        return tuple((self._shown * self._steps + self._zero).tolist())
 
     def restate(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
         """Bring an arm's average up to its ratings; a new one may be learnt from."""
         books = self.books
         n = books.pulls[arm]
         self._counted[arm] = n + books.in_flight[arm]
-        total = (books.totals[arm] - n * self._zero) * self._star
+        # From whole numbers, by one division each: equal averages are equal to the last bit.
+        above = books.totals[arm] - n * self._zero
+        mean = above / (n * self._steps) if n else self._prior
         self._enter(
-            self._ledger, self.memory, self.rules.params, arm, n, total, self._prior,
-            new, paid * self._star, self._seen(rating),
+            self._ledger, self.memory, self.rules.params, arm, n, above / self._steps, mean,
+            new, paid / self._steps, self._seen(rating),
         )  # fmt: skip
 
     def fly(self, arm: int, by: int) -> None:
@@ -286,7 +288,7 @@ class Campaign:
         """What each arm displays by now, in stars."""
         shown = np.empty_like(self._shown)
         self._show(self._ledger, self.memory, self.rules.params, shown)
-        return [float(stars) for stars in shown / self._star + self._zero]
+        return [float(stars) for stars in shown * self._steps + self._zero]
 
     def encoded(self) -> bytes:
         """Write the books for the database."""
@@ -295,4 +297,4 @@ class Campaign:
 
     def _seen(self, stars: float) -> float:
         """A rating as the policy sees it."""
-        return (stars - self._zero) * self._star
+        return (stars - self._zero) / self._steps

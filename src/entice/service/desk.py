@@ -29,6 +29,7 @@ from entice.service.commands import (
 )
 from entice.service.errors import Corrupt, Refusal, Stale, Unavailable
 from entice.service.handling import Answer, handle
+from entice.service.offer import digest
 from entice.service.store import ANSWERS, Columns, Session, Store
 from entice.service.work import Work
 
@@ -265,12 +266,18 @@ class Desk:
             return answer._replace(replayed=True)
         answer = handle(work, request.command, now)
         kept[name] = request.digest, answer
-        work.keep((*name, request.digest, answer.status, answer.body, now))
+        row = (*name, request.digest, answer.status, answer.body, now)
+        work.keep((*row, answer_digest(*row)))
         return answer
 
 
 Kept = dict[tuple[str, str], tuple[bytes, Answer]]
 """Answers given before, by scope and key, with what they answered."""
+
+
+def answer_digest(scope: str, key: str, request: bytes, status: int, body: bytes, at: int) -> bytes:
+    """The checksum of an answer that is kept."""
+    return digest(f"{scope}\0{key}\0{status}\0{at}\0".encode(), request, body)
 
 
 def _look_up(work: Work, session: Session, group: list[Request]) -> Kept:
@@ -294,11 +301,12 @@ def _look_up(work: Work, session: Session, group: list[Request]) -> Kept:
         for campaign, ns in numbers.items():
             work.offers(work.campaign(campaign)).look_up(ns)
     kept: Kept = {}
-    answers = Columns(ANSWERS, ("key", "request", "status", "body"))
+    answers = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
     for scope, names in keys.items():
-        for key, sent, status, body in session.rows_among(
-            answers, "scope = ?", (scope,), "key", names
-        ):
+        rows = session.rows_among(answers, "scope = ?", (scope,), "key", names)
+        for _, key, sent, status, body, at, written in rows:
+            if written != answer_digest(scope, key, sent, status, body, at):
+                raise Corrupt("A kept answer is damaged. Restore a backup.")
             kept[scope, key] = sent, Answer(status, body)
     return kept
 

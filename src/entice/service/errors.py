@@ -21,7 +21,11 @@ class Refusal(EnticeError):
 
 
 class Unavailable(EnticeError):
-    """The database can't be reached or written just now. Nothing was changed; try again."""
+    """The database can't be reached or written just now.
+
+    As a rule nothing was changed. Where a connection broke during a commit, nobody knows: whoever
+    sends the request again with the same idempotency key gets it carried out once.
+    """
 
 
 class Corrupt(EnticeError):

@@ -70,7 +70,7 @@ def handle(work: Work, command: Command, now: int) -> Answer:
             names = ("name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over")
             given = {name: getattr(command, name) for name in names}
             rules.change(now, {k: v for k, v in given.items() if v is not UNSET})
-            return Answer(200, encode(campaign_view(campaign)))
+            return Answer(200, encode(campaign_view(campaign.books)))
         case AddArms(arms=arms):
             rules.add_arms(now, tuple(arms))
             return Answer(201, encode(arm_views(campaign)))
@@ -89,7 +89,7 @@ def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
     campaign = Campaign.begin(name, command.spec.with_seed(), now)
     work.begin(campaign)
     Rules(campaign, work.offers(campaign)).create(now)
-    return Answer(201, encode(campaign_view(campaign)))
+    return Answer(201, encode(campaign_view(campaign.books)))
 
 
 def _make_offer(work: Work, command: MakeOffer, now: int) -> Answer:

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
 
 from entice.errors import EnticeError
 from entice.service.errors import Corrupt, SchemaTooNew, Stale, Unavailable
@@ -84,6 +85,11 @@ class PostgresStore:
     def _connection(self) -> psycopg.Connection[Row]:
         """The connection of this thread; a new one if there is none, or if it broke."""
         connection: psycopg.Connection[Row] | None = getattr(self._local, "connection", None)
+        if (
+            connection is not None
+            and connection.info.transaction_status == TransactionStatus.INTRANS
+        ):
+            raise AssertionError("a transaction must not begin inside another one")
         if connection is None or connection.closed or connection.broken:
             connection = psycopg.connect(self.url, autocommit=True, connect_timeout=5)
             for setting in _SETTINGS:
@@ -129,10 +135,22 @@ class PostgresStore:
             connection.execute("BEGIN")
             try:
                 yield PostgresSession(connection)
-                connection.execute("COMMIT")
             except BaseException:
                 self._end(connection, "ROLLBACK")
                 raise
+            self._commit(connection)
+
+    def _commit(self, connection: psycopg.Connection[Row]) -> None:
+        try:
+            said = connection.execute("COMMIT").statusmessage
+        except psycopg.OperationalError as error:
+            connection.close()
+            raise Unavailable(
+                "The connection to the database broke while this was being committed: whether it "
+                "was written is not known."
+            ) from error
+        if said != "COMMIT":  # PostgreSQL rolls back, and says so, where a statement had failed
+            raise Unavailable(f"The database did not commit, but answered {said}.")
 
     def _end(self, connection: psycopg.Connection[Row], how: str) -> None:
         """End a transaction; a connection on which that is not possible is of no use any more."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from entice.service import events as log
-from entice.service.campaign import Campaign
+from entice.service.campaign import Books, Campaign
 from entice.service.commands import offer_number
 from entice.service.drift import Drifts, DriftView
 from entice.service.errors import Corrupt, not_found
@@ -23,7 +23,7 @@ from entice.service.views import (
     moment,
     offer_view,
 )
-from entice.service.work import offer_of, read_campaign
+from entice.service.work import checked, offer_of, read_books, read_campaign
 
 _CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
 _OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
@@ -40,12 +40,12 @@ class Reads:
         """All campaigns, the oldest first."""
         with self.store.read() as session:
             names = session.rows("SELECT id FROM campaigns ORDER BY number")
-            return [campaign_view(find(session, name)) for (name,) in names]
+            return [campaign_view(find_books(session, name)) for (name,) in names]
 
     def campaign(self, name: str) -> CampaignView:
         """One campaign."""
         with self.store.read() as session:
-            return campaign_view(find(session, name))
+            return campaign_view(find_books(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
         """The arms of a campaign, retired ones too."""
@@ -57,7 +57,7 @@ class Reads:
         with self.store.read() as session:
             campaign = find_for_offer(session, name)
             offer = find_offer(session, campaign, name)
-            events = [event_body(session, campaign.number, seq) for seq in offer.events]
+            events = [_event(session, campaign, seq) for seq in offer.events]
         return OfferHistory(
             offer_view(campaign, offer), _arithmetic(campaign, offer, events[0]), events
         )
@@ -65,14 +65,10 @@ class Reads:
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
         """Events of a campaign that come after one, in order."""
         with self.store.read() as session:
-            rows = session.rows(
-                "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
-                "ORDER BY seq LIMIT ?",
-                (number_of(session, name), after, limit),
-            )
+            found = read_events(session, name, number_of(session, name), after, limit)
         return [
             EventView(seq, moment(log.decode(body).at), hash_.hex(), msgspec.Raw(body))
-            for seq, body, hash_ in rows
+            for seq, body, hash_ in found
         ]
 
     def head(self, name: str) -> int:
@@ -95,6 +91,14 @@ def number_of(session: Session, name: str) -> int:
     if not rows:
         raise not_found("campaign", name)
     return int(rows[0][0])
+
+
+def find_books(session: Session, name: str) -> Books:
+    """Read the books of a campaign, without what its policy needs to decide."""
+    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return read_books(name, rows[0])
 
 
 def find(session: Session, name: str) -> Campaign:
@@ -123,12 +127,30 @@ def find_offer(session: Session, campaign: Campaign, name: str) -> Offer:
     return offer_of(campaign.number, rows[0])
 
 
-def event_body(session: Session, number: int, seq: int) -> dict[str, Any]:
+def read_events(
+    session: Session, name: str, number: int, after: int, limit: int
+) -> list[tuple[int, bytes, bytes]]:
+    """Read a page of a log: seq, body, hash. Each event must follow from the one before."""
+    rows = session.rows(
+        "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq >= ? ORDER BY seq LIMIT ?",
+        (number, after, limit + 1),
+    )
+    before = log.GENESIS
+    if after > 0 and rows:
+        before = rows.pop(0)[2]
+    page: list[tuple[int, bytes, bytes]] = []
+    for seq, body, written in rows[:limit]:
+        page.append((seq, checked(name, seq, before, body, written), written))
+        before = written
+    return page
+
+
+def _event(session: Session, campaign: Campaign, seq: int) -> dict[str, Any]:
     """Read an event as a table."""
-    rows = session.rows("SELECT body FROM events WHERE campaign = ? AND seq = ?", (number, seq))
-    if not rows:
-        raise Corrupt(f"Event {seq} of campaign {number} is missing. Restore a backup.")
-    body: dict[str, Any] = msgspec.json.decode(rows[0][0])
+    rows = read_events(session, campaign.books.campaign, campaign.number, seq - 1, 1)
+    if not rows or rows[0][0] != seq:
+        raise Corrupt(f"Event {seq} of campaign {campaign.books.campaign} is missing.")
+    body: dict[str, Any] = msgspec.json.decode(rows[0][1])
     return {**body, "at": moment(body["at"])}
 
 

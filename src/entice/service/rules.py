@@ -90,8 +90,7 @@ class Rules:
         changes = {k: v for k, v in changes.items() if v != self._setting(k)}
         if not changes:
             return
-        if books.status == "closed":
-            raise impossible("The campaign is closed, which is final.", state="closed")
+        self._check_open()
         self._check_changes(changes)
         self._enter(log.Changed(*self._next(at), changes))
         books.version += 1
@@ -103,6 +102,10 @@ class Rules:
             for offer in self.offers.open():
                 self._enter(log.Voided(*self._next(at), offer.n))
                 self._release(offer, VOIDED)
+
+    def _check_open(self) -> None:
+        if self.campaign.books.status == "closed":
+            raise impossible("The campaign is closed, which is final.", state="closed")
 
     def _setting(self, name: str) -> Any:
         books = self.campaign.books
@@ -132,8 +135,7 @@ class Rules:
     def add_arms(self, at: int, arms: tuple[str, ...]) -> None:
         """Let further arms join; those that are there already are left as they are."""
         campaign, books = self.campaign, self.campaign.books
-        if books.status == "closed":
-            raise impossible("The campaign is closed, which is final.", state="closed")
+        self._check_open()
         try:
             arms = arm_ids("arms", arms, 1)
         except InputError as error:
@@ -160,6 +162,7 @@ class Rules:
         books, index = self.campaign.books, self._arm(arm)
         if books.retired[index] == retired:
             return
+        self._check_open()
         if retired and books.retired.count(False) == 1:
             raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
         self._enter(log.ArmRetired(*self._next(at), arm, retired))

@@ -39,7 +39,7 @@ ANSWERS = Table(
     "answers",
     {
         "scope": "text", "key": "text", "request": "bytea",
-        "status": "bigint", "body": "bytea", "at": "bigint",
+        "status": "bigint", "body": "bytea", "at": "bigint", "digest": "bytea",
     },
 )  # fmt: skip
 OFFERS = Table(

@@ -64,13 +64,13 @@ def enter(
     arm: int,
     pulls: int,
     total: float,
-    prior: float,
+    mean: float,
     new: bool,
     payment: float,
     feedback: float,
 ) -> None:
     """Bring an arm's average up to its ratings and, if one is new, let the policy learn from it."""
-    restate(ledger, arm, pulls, total, prior)
+    restate(ledger, arm, pulls, total, mean)
     if new:
         update(memory, params, arm, payment, feedback)
 

@@ -107,7 +107,7 @@ class Replay:
         self._book.expected.clear()
         try:
             self._again(event)
-        except (Refusal, KeyError, ValueError, AssertionError) as error:
+        except (Refusal, LookupError, ValueError, TypeError, AssertionError) as error:
             raise _Fault(f"Event {seq} ({_kind(event)}) was not possible: {error}.") from error
         made = self._book.expected
         if not made or made[0] != body:

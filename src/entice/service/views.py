@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from entice.service.campaign import Campaign
+from entice.service.campaign import Books, Campaign
 from entice.service.offer import SHADOW, STATES, Offer
 
 encode = msgspec.json.Encoder().encode
@@ -123,12 +123,11 @@ def offer_view(campaign: Campaign, offer: Offer) -> OfferView:
     )  # fmt: skip
 
 
-def campaign_view(campaign: Campaign) -> CampaignView:
+def campaign_view(books: Books) -> CampaignView:
     """Tell of a campaign."""
-    books, spec = campaign.books, campaign.spec
     return CampaignView(
-        books.campaign, spec.name, books.status, spec.currency,
-        books.budget, books.reserved, books.committed, campaign.free,
+        books.campaign, books.spec["name"], books.status, books.spec["currency"],
+        books.budget, books.reserved, books.committed, books.free,
         books.decisions, sum(books.pulls), sum(books.in_flight), books.seq, books.version,
         moment(books.created), moment(books.at),
         {**books.spec, "arms": books.arms, "status": books.status},

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import DecodeError
+
 from entice.service import events as log
-from entice.service.campaign import Campaign, decode_books
+from entice.service.campaign import Books, Campaign, decode_books
 from entice.service.errors import Corrupt, Stale, not_found
 from entice.service.events import Event
 from entice.service.money import stars_for
@@ -36,7 +38,7 @@ class Work:
         self._kept = kept
         self._books: dict[str, tuple[Campaign, int]] = {}  # with the seq that the database has
         self._offers: dict[str, CampaignOffers] = {}
-        self._answers: list[tuple[str, str, bytes, int, bytes, int]] = []
+        self._answers: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
         self.events = 0
         """How many were written."""
 
@@ -75,7 +77,7 @@ class Work:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
 
-    def keep(self, answer: tuple[str, str, bytes, int, bytes, int]) -> None:
+    def keep(self, answer: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
         """Keep an answer under its idempotency key."""
         self._answers.append(answer)
 
@@ -221,17 +223,26 @@ class CampaignOffers:
 
 
 def read_campaign(name: str, row: tuple[object, ...]) -> Campaign:
-    """Make a campaign from its row; a row that is not as it was written is refused."""
-    number, seq, head, budget, reserved, committed, state, written = row
-    assert isinstance(state, bytes)
+    """Make a campaign from its row."""
+    number = row[0]
     assert isinstance(number, int)
+    return Campaign(read_books(name, row), number)
+
+
+def read_books(name: str, row: tuple[object, ...]) -> Books:
+    """Read the books off a campaign's row; a row that is not as it was written is refused."""
+    _, seq, head, budget, reserved, committed, state, written = row
+    assert isinstance(state, bytes)
     if digest(state) != written:
         raise Corrupt(f"The row of campaign {name} is damaged. Restore a backup.")
-    books = decode_books(state)
+    try:
+        books = decode_books(state)
+    except DecodeError as error:
+        raise Corrupt(f"The row of campaign {name} can't be read ({error}).") from error
     columns = (books.campaign, books.seq, books.head, books.budget, books.reserved, books.committed)
     if columns != (name, seq, head, budget, reserved, committed):
         raise Corrupt(f"The row of campaign {name} contradicts itself. Restore a backup.")
-    return Campaign(books, number)
+    return books
 
 
 def row_of(number: int, offer: Offer) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
@@ -249,7 +260,10 @@ def offer_of(number: int, row: tuple[object, ...]) -> Offer:
     assert isinstance(body, bytes)
     if digest(number.to_bytes(8), body) != written:
         raise Corrupt(f"The row of offer {n} of campaign {number} is damaged. Restore a backup.")
-    offer = read_offer(body)
+    try:
+        offer = read_offer(body)
+    except DecodeError as error:
+        raise Corrupt(f"The row of offer {n} can't be read ({error}).") from error
     if (offer.n, offer.player, offer.state, offer.due, offer.cost) != (n, player, state, due, cost):
         raise Corrupt(f"The row of offer {n} of campaign {number} contradicts itself.")
     return offer
@@ -270,6 +284,13 @@ def events_of(session: Session, number: int, after: int = 0) -> Iterator[tuple[i
         if len(rows) < PAGE:
             return
         after = rows[-1][0]
+
+
+def checked(name: str, seq: int, before: bytes, body: bytes, written: bytes) -> bytes:
+    """Return an event's bytes if they are what was written, by the hash of the event before."""
+    if log.chained(before, body) != written:
+        raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
+    return body
 
 
 def learnt_from(campaign: Campaign, rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:

@@ -58,6 +58,7 @@ CREATE TABLE answers (
     status BIGINT NOT NULL,
     body BYTEA NOT NULL,
     at BIGINT NOT NULL,
+    digest BYTEA NOT NULL,
     PRIMARY KEY (scope, key)
 );
 CREATE INDEX answers_by_age ON answers (at);
@@ -69,5 +70,6 @@ CREATE TABLE keys (
     campaign TEXT,
     hash BYTEA NOT NULL,
     created BIGINT NOT NULL,
-    revoked BIGINT
+    revoked BIGINT,
+    digest BYTEA NOT NULL
 );

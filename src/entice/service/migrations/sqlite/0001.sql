@@ -55,6 +55,7 @@ CREATE TABLE answers (
     status INTEGER NOT NULL,
     body BLOB NOT NULL,
     at INTEGER NOT NULL,
+    digest BLOB NOT NULL,
     PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX answers_by_age ON answers (at);
@@ -66,5 +67,6 @@ CREATE TABLE keys (
     campaign TEXT,
     hash BLOB NOT NULL,
     created INTEGER NOT NULL,
-    revoked INTEGER
+    revoked INTEGER,
+    digest BLOB NOT NULL
 ) STRICT;
