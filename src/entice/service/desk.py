@@ -39,8 +39,6 @@ MOST_WAITING = 20_000
 """Requests in the queue; beyond, callers are told to come back."""
 TRIES = 5
 """How often a group begins again when another process was faster."""
-TICK = 1.0
-"""Seconds between two looks for overdue offers."""
 SWEEP = 3600.0
 """Seconds between two looks for answers that nobody will ask for again."""
 KEPT_ANSWERS = 7 * 24 * 3600 * 1_000_000
@@ -66,14 +64,21 @@ class Desk:
     ----------
     observe
         Called after each group with the number of requests and the seconds that it took.
+    tick
+        Seconds between two looks for overdue offers.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, observe: Callable[[int, float], None] | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        observe: Callable[[int, float], None] | None = None,
+        tick: float = 1.0,
     ) -> None:
         self.store = store
         self.clock = clock
         self.observe = observe
+        self._every = tick
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._kept: dict[str, Campaign] = {}
         self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
@@ -147,7 +152,7 @@ class Desk:
         while True:
             if time.monotonic() >= next_tick:
                 self._tick()
-                next_tick = time.monotonic() + TICK
+                next_tick = time.monotonic() + self._every
             try:
                 request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
@@ -216,7 +221,8 @@ class Desk:
                 break
             else:
                 if self.observe is not None:
-                    self.observe(len(group), time.perf_counter() - began)
+                    with contextlib.suppress(Exception):  # who looks on must not stop the work
+                        self.observe(len(group), time.perf_counter() - began)
                 return answers
         return [failure] * len(group)
 

@@ -162,7 +162,7 @@ class PostgresStore:
 
     def check(self) -> None:  # noqa: D102
         with self.read() as session:
-            session.rows("SELECT count(*) FROM (SELECT 1 FROM campaigns LIMIT 1) AS some")
+            session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
     def examine(self) -> None:  # noqa: D102
         self.check()  # PostgreSQL has checksums of its own pages
@@ -189,11 +189,9 @@ class PostgresStore:
             raise Stale(str(error)) from error
         except _DAMAGE as error:
             raise Corrupt(f"The database is damaged: {error}. Restore a backup.") from error
-        except (pg.CheckViolation, pg.ForeignKeyViolation, pg.NotNullViolation):
-            raise
-        except psycopg.Error as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             connection = getattr(self._local, "connection", None)
-            if connection is not None and isinstance(error, psycopg.OperationalError):
+            if connection is not None:
                 with suppress(psycopg.Error):
                     connection.close()
             reason = str(error).strip().replace(self.url, without_password(self.url))

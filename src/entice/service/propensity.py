@@ -77,7 +77,8 @@ def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
     again = explores * (arms - some) / arms
     given_up = again**TRIES if some < arms else 0.0
     tries = (1.0 - given_up) / (1.0 - again)
-    return float((explores / arms + (1.0 - explores) * own_choice) * tries + given_up * own_choice)
+    at_once = explores / arms + (1.0 - explores) * own_choice
+    return min(1.0, float(at_once * tries + given_up * own_choice))
 
 
 def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:

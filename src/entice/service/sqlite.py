@@ -154,7 +154,7 @@ class SqliteStore:
 
     def check(self) -> None:  # noqa: D102
         with self.read() as session:
-            session.rows("SELECT count(*) FROM (SELECT 1 FROM campaigns LIMIT 1)")
+            session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
     def backup(self, path: Path) -> None:  # noqa: D102
         with _told(self.path):
