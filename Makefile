@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench exactness beyond bench-peers figures lock lock-peers clean
+.PHONY: help setup demo reproduce test lint bench exactness beyond load faults bench-peers figures lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
@@ -17,6 +17,8 @@ help:
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make beyond     the drift-corrected policy, and how often drift estimates hold: the tables of docs/; 20 minutes"
+	@echo "make load       how much the live service bears, on this machine; 10 minutes"
+	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make figures    the pictures of the README and of docs/, anew; a quarter of an hour"
 	@echo "make setup      the environment alone, in $(VENV)"
@@ -68,6 +70,12 @@ beyond: $(READY)
 	$(BIN)/python bench/corrected.py
 	$(BIN)/python bench/coverage.py
 
+load: $(READY)
+	$(BIN)/python bench/load.py
+
+faults: $(READY)
+	cd tests && ../$(BIN)/python -m service_faults --out ../faults.md
+
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py
 
@@ -100,4 +108,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers demo reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers faults.md demo reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import os
@@ -9,6 +10,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ DOCUMENTS = [
     "docs/beyond.md",
     "docs/plan.md",
     "docs/estimate.md",
+    "docs/service.md",
+    "docs/operations.md",
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -57,12 +61,23 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
     """Run a document's blocks in order, in an empty folder, as a reader would.
 
     A block that opens with a comment naming a file is written to that file. `make` lines are
-    checked for their target only: they would run these tests again.
+    checked for their target only: they would run these tests again. A line that ends with & goes
+    on in the background, from when it has said something until the document ends.
     """
     blocks = BLOCK.findall((ROOT / document).read_text())
     assert blocks
     scripts = str(Path(sys.executable).parent)
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    with contextlib.ExitStack() as background:
+        _run_blocks(blocks, tmp_path, environment, background)
+
+
+def _run_blocks(
+    blocks: list[tuple[str, str]],
+    tmp_path: Path,
+    environment: dict[str, str],
+    background: contextlib.ExitStack,
+) -> None:
     for kind, text in blocks:
         named = re.match(r"# (\S+\.(?:py|toml))\n", text)
         if named:
@@ -79,12 +94,32 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
                 where = tmp_path
                 if command[0] == "make":
                     command, where = ["make", "--dry-run", *command[1:]], ROOT
+                if command[-1] == "&":
+                    background.enter_context(_in_background(command[:-1], where, environment))
+                    continue
                 done = subprocess.run(
                     command, cwd=where, env=environment, capture_output=True, text=True, timeout=300
                 )
                 assert done.returncode == 0, f"{line}\n{done.stderr}"
         else:
             assert kind == "", f"a block of kind {kind!r} is not executed"
+
+
+@contextlib.contextmanager
+def _in_background(
+    command: list[str], where: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command, cwd=where, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as running:  # fmt: skip
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline(), f"{command} ended at once"
+            yield running
+        finally:
+            running.terminate()
+            running.wait(60)
 
 
 def test_links_between_documents_lead_somewhere() -> None:
