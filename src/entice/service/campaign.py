@@ -221,6 +221,7 @@ class Campaign:
                 likely, estimated = self._propensity(
                     t, self._counts, self._means, self._permitted, first, arm, before
                 )
+                likely = float(f"{likely:.9g}")  # the digits that all machines agree on
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Only of the player's own choice: who takes it does not depend on the coin.
                 probe = "heads" if coin == HEADS else "tails"

@@ -92,6 +92,11 @@ class Desk:
         """How many requests wait."""
         return self._queue.qsize()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether there is somebody at the desk."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Begin work, at a time that is not before what was written last."""
         with self.store.read() as session:
@@ -196,7 +201,7 @@ class Desk:
                 with self.store.write() as session:
                     old = self.clock.now() - KEPT_ANSWERS
                     session.run("DELETE FROM answers WHERE at < ?", (old,))
-        except (Unavailable, Corrupt, Stale) as error:
+        except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
             self.tick_failed = error
         else:
             self.tick_failed = None

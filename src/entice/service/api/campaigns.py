@@ -1,0 +1,234 @@
+"""Campaigns and their arms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from entice.policies import UCB
+from entice.service.api import examples
+from entice.service.api.operation import Answered, Body, Call, Operation, Reply, carry_out, look_up
+from entice.service.auth import unbound
+from entice.service.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
+from entice.service.house import House, warm_up
+from entice.service.keys import Role
+from entice.service.problems import too_deep
+from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
+from entice.service.views import ArmView, CampaignView
+
+DEEPEST = 32
+
+_READERS: frozenset[Role] = frozenset({"read"})
+
+Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
+ArmId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{1,64}$")]
+_EACH_ONCE = Meta(extra_json_schema={"uniqueItems": True})
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+Stars = Annotated[float, Meta(gt=0)]
+
+
+class ProbeTable(msgspec.Struct, forbid_unknown_fields=True):
+    """How drift is probed."""
+
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    amount: Stars | Annotated[list[Stars], Meta(min_length=1)] = 0.3
+
+
+class CampaignRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A campaign: what is offered, how it is explored, and what that may cost.
+
+    Only name, arms, budget and price_of_a_star must be given. Money is in whole minor units.
+    """
+
+    name: Name
+    arms: Annotated[list[ArmId], Meta(min_length=2, max_length=MOST_ARMS), _EACH_ONCE]
+    policy: ServedPolicy = UCB()
+    lowest_rating: Annotated[int, Meta(ge=-1000, le=1000)] = 1
+    highest_rating: Annotated[int, Meta(le=1_000_000)] = 5
+    policy_sees: Literal["stars", "zero_to_one"] = "stars"
+    unrated_shows: float | None = None
+    budget: Money
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3,12}$")] = "EUR"
+    price_of_a_star: Annotated[int, Meta(ge=1, le=10**12)]
+    margin: Annotated[int, Meta(ge=0, le=10**12)] = 0
+    cap_per_offer: Money | None = None
+    cap_per_player: Money | None = None
+    pace_over: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    probe: ProbeTable | None = None
+    offer_expires_after: Annotated[int, Meta(ge=1, le=366 * 24 * 3600)] = 900
+    rating_window: Annotated[int, Meta(ge=1, le=3660 * 24 * 3600)] = 30 * 24 * 3600
+    late_ratings: bool = True
+    status: Literal["live", "paused", "shadow"] = "live"
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+
+
+class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is to change. What is left out stays as it is; null lifts a limit."""
+
+    name: Name | UnsetType = UNSET
+    status: Status | UnsetType = UNSET
+    budget: Money | UnsetType = UNSET
+    cap_per_offer: Money | UnsetType | None = UNSET
+    cap_per_player: Money | UnsetType | None = UNSET
+    pace_over: Annotated[int, Meta(ge=1, le=10**12)] | UnsetType | None = UNSET
+
+
+class NewArms(msgspec.Struct, forbid_unknown_fields=True):
+    """Arms that join."""
+
+    arms: Annotated[list[ArmId], Meta(min_length=1, max_length=MOST_ARMS), _EACH_ONCE]
+
+
+class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether an arm is offered."""
+
+    retired: bool
+
+
+async def create(house: House, call: Call) -> Reply:
+    """Begin a campaign.
+
+    Opens the books of a campaign. Needs a key for all campaigns.
+    """
+    unbound(call.caller)
+    if _depth(call.body) > DEEPEST:
+        raise too_deep()
+    spec = CampaignSpec.from_plain(call.body)
+    await look_up(warm_up, spec)
+    return await carry_out(house, call, CreateCampaign(spec))
+
+
+async def read_all(house: House, call: Call) -> Reply:
+    """Read all campaigns.
+
+    All campaigns that the key opens, the oldest first.
+    """
+    only = call.caller.campaign
+    if only is not None:
+        found = [await look_up(house.reads.campaign, only)]
+    else:
+        found = await look_up(house.reads.campaigns)
+    return Reply(msgspec.json.encode(found))
+
+
+async def read_one(house: House, call: Call) -> Reply:
+    """Read a campaign.
+
+    Its money, its counts and its settings as they are by now.
+    """
+    return Reply(msgspec.json.encode(await look_up(house.reads.campaign, call.path["campaign"])))
+
+
+async def change(house: House, call: Call) -> Reply:
+    """Change a campaign.
+
+    Changes status, budget, caps, pace or name, for all decisions from here on. A budget below
+    what is spent and reserved is refused with 409. `closed` voids all open offers and is final.
+    """
+    asked = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
+    command = ChangeCampaign(campaign=call.path["campaign"], **asked)
+    return await carry_out(house, call, command)
+
+
+async def add_arms(house: House, call: Call) -> Reply:
+    """Add arms.
+
+    Lets further arms join. Those that are there already stay as they are.
+    """
+    return await carry_out(house, call, AddArms(call.path["campaign"], call.body.arms))
+
+
+async def change_arm(house: House, call: Call) -> Reply:
+    """Retire an arm.
+
+    Offers an arm no more, or again. Its ratings stay. The last arm can't be retired (409).
+    """
+    command = RetireArm(call.path["campaign"], call.path["arm"], call.body.retired)
+    return await carry_out(house, call, command)
+
+
+async def read_arms(house: House, call: Call) -> Reply:
+    """Read the arms.
+
+    Averages, counts, and how many ratings are still to come.
+    """
+    return Reply(msgspec.json.encode(await look_up(house.reads.arms, call.path["campaign"])))
+
+
+def _depth(given: Any) -> int:
+    """Count how deep lists and objects are nested."""
+    depth, level = 0, [given]
+    while level := [
+        inner
+        for outer in level
+        if isinstance(outer, (dict, list))
+        for inner in (outer.values() if isinstance(outer, dict) else outer)
+    ]:
+        depth += 1
+    return depth + 1
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/campaigns",
+        create,
+        Answered(
+            {201: "The campaign."}, CampaignView, {"new": examples.CAMPAIGN}, names="campaign"
+        ),
+        body=Body(dict[str, Any], {"teas": examples.SPEC}, schema=CampaignRequest),
+    ),
+    Operation(
+        "GET",
+        "/v1/campaigns",
+        read_all,
+        Answered({200: "The campaigns."}, list[CampaignView], {"one": [examples.CAMPAIGN]}),
+        roles=_READERS,
+    ),
+    Operation(
+        "GET",
+        "/v1/campaigns/{campaign}",
+        read_one,
+        Answered({200: "The campaign."}, CampaignView, {"live": examples.CAMPAIGN}),
+        roles=_READERS,
+    ),
+    Operation(
+        "PATCH",
+        "/v1/campaigns/{campaign}",
+        change,
+        Answered({200: "The campaign."}, CampaignView, {"live": examples.CAMPAIGN}),
+        body=Body(
+            CampaignChange,
+            {
+                "stop paying": {"status": "paused"},
+                "more money": {"budget": 75_000},
+                "no cap": {"cap_per_offer": None},
+            },
+        ),
+    ),
+    Operation(
+        "POST",
+        "/v1/campaigns/{campaign}/arms",
+        add_arms,
+        Answered({201: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
+        body=Body(NewArms, {"two": {"arms": ["gyokuro", "hojicha"]}}),
+    ),
+    Operation(
+        "PATCH",
+        "/v1/campaigns/{campaign}/arms/{arm}",
+        change_arm,
+        Answered({200: "The arm."}, ArmView, {"retired": {**examples.ARM, "retired": True}}),
+        body=Body(ArmChange, {"retire": {"retired": True}}),
+    ),
+    Operation(
+        "GET",
+        "/v1/campaigns/{campaign}/arms",
+        read_arms,
+        Answered({200: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
+        roles=_READERS,
+    ),
+)

@@ -1,0 +1,105 @@
+"""Examples for the description of the API: one small campaign, seen from all sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CAMPAIGN_ID = "c_9f2c1ab34d5e6f70"
+
+SPEC: dict[str, Any] = {
+    "name": "Teas of the month",
+    "arms": ["oolong", "sencha", "matcha"],
+    "policy": {"kind": "ucb"},
+    "budget": 50_000,
+    "currency": "EUR",
+    "price_of_a_star": 200,
+    "cap_per_offer": 300,
+}
+
+CAMPAIGN: dict[str, Any] = {
+    "id": CAMPAIGN_ID,
+    "name": "Teas of the month",
+    "status": "live",
+    "currency": "EUR",
+    "budget": 50_000,
+    "reserved": 50,
+    "committed": 1_240,
+    "free": 48_710,
+    "decisions": 312,
+    "ratings": 97,
+    "in_flight": 8,
+    "events": 655,
+    "version": 1,
+    "created_at": "2026-11-16T07:00:00.000000Z",
+    "changed_at": "2026-11-18T16:20:11.123456Z",
+    "spec": {**SPEC, "seed": 7, "status": "live"},
+}
+
+ARM: dict[str, Any] = {
+    "id": "oolong",
+    "retired": False,
+    "rated": 41,
+    "average": 4.317,
+    "shown": 4.317,
+    "in_flight": 3,
+    "greedy": False,
+}
+
+
+def offer(state: str) -> dict[str, Any]:
+    """Return an offer in some state."""
+    taken = state in ("accepted", "rated", "reversed")
+    return {
+        "id": f"{CAMPAIGN_ID}.312",
+        "campaign": CAMPAIGN_ID,
+        "decision": 312,
+        "state": state,
+        "arm": "oolong",
+        "greedy_arm": "sencha",
+        "amount": 50,
+        "currency": "EUR",
+        "payment": 0.25,
+        "would_pay": None,
+        "reason": "explore",
+        "propensity": 1.0,
+        "probe": None,
+        "paid": 50 if taken else None,
+        "rating": 5 if state == "rated" else None,
+        "offered_at": "2026-11-18T16:20:11.123456Z",
+        "expires_at": "2026-11-18T16:35:11.123456Z",
+    }
+
+
+OFFER = offer("offered")
+
+EVENT: dict[str, Any] = {
+    "seq": 656,
+    "at": "2026-11-18T16:21:40.000001Z",
+    "hash": "5d0c" * 16,
+    "body": {
+        "kind": "accepted",
+        "campaign": CAMPAIGN_ID,
+        "seq": 656,
+        "at": 1795018900000001,
+        "n": 312,
+        "paid": 50,
+        "due": 1797610900000001,
+    },
+}
+
+HISTORY: dict[str, Any] = {
+    "offer": offer("accepted"),
+    "arithmetic": {
+        "shown": {"oolong": 4.25, "sencha": 4.5, "matcha": 3.9},
+        "own_choice_shows": 4.5,
+        "arm_shows": 4.25,
+        "payment_in_stars": 0.25,
+        "probe_added": None,
+        "price_of_a_star": 200,
+        "margin": 0,
+        "amount": 50,
+        "limit": 300,
+        "limited_by": None,
+    },
+    "history": [{**EVENT["body"], "at": EVENT["at"]}],
+}

@@ -1,0 +1,116 @@
+"""Who may do what: keys by role and campaign, or anybody on this machine while there is no key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from entice.service.errors import Refusal, not_found
+from entice.service.keys import FRESH, Keys, KeyView, Role
+
+ANYBODY = KeyView(id="-", name="anybody on this machine", role="admin", campaign=None, created=0)
+"""Who calls while there is no key."""
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Doorkeeper:
+    """Lets callers in by their keys.
+
+    Without any key, and only where the service is bound to loopback, everybody is let in who is
+    meant to be there: a browser that was led here by a foreign page or a foreign name is not.
+    """
+
+    def __init__(self, keys: Keys, *, open_to_loopback: bool) -> None:
+        self._keys = keys
+        self._open = open_to_loopback
+        self._reading: asyncio.Future[None] | None = None
+
+    async def admit(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
+        """Return who calls, or refuse: without a good key, or with one of another role."""
+        age = self._keys.age()
+        if age > FRESH / 2:
+            await self._read_keys(wait=age > FRESH)
+        if self._open and not self._keys.known():
+            return ANYBODY
+        caller = self._keys.recall(_presented(headers))
+        if caller is None:
+            raise Refusal(401, "unauthorized", "A key is needed", _UNKNOWN)
+        if caller.role != "admin" and caller.role not in roles:
+            allowed = ", ".join(sorted({"admin", *roles}))
+            detail = f"This key has the role {caller.role}; what you ask for needs: {allowed}."
+            raise Refusal(403, "forbidden", "Another role is needed", detail)
+        return caller
+
+    def refuse_strangers(self, headers: Mapping[bytes, bytes]) -> Refusal | None:
+        """Refuse a browser that came here through a foreign name or from a foreign page.
+
+        A page of anybody's may point a name of its own to 127.0.0.1 and then ask as if from the
+        same origin. Where a key is asked for, that is of no use to it.
+        """
+        if not self._open or self._keys.known():
+            return None
+        host = headers.get(b"host", b"")
+        if not _is_loopback(host):
+            detail = (
+                "Without keys the service answers to localhost, 127.0.0.1 and [::1] only. Ask for "
+                "it by one of these, or make a key with `entice keys create`."
+            )
+            return Refusal(403, "foreign-host", "Foreign host", detail)
+        origin = headers.get(b"origin")
+        if origin is not None and origin != b"http://" + host:
+            detail = (
+                "Without keys the service answers to no page of another origin. Make a key with "
+                "`entice keys create`, and have your server ask in place of the browser."
+            )
+            return Refusal(403, "foreign-origin", "Foreign origin", detail)
+        return None
+
+    async def _read_keys(self, *, wait: bool) -> None:
+        """Have the keys read in a thread, once for all who ask; meanwhile the old ones count."""
+        if self._reading is None or self._reading.done():
+            loop = asyncio.get_running_loop()
+            self._reading = loop.run_in_executor(None, self._keys.reload)
+            self._reading.add_done_callback(_seen)
+        if wait:
+            await asyncio.shield(self._reading)
+
+
+def only(caller: KeyView, what: str, given: str, campaign: str) -> None:
+    """Hide from a key of one campaign all that belongs to others, as if it did not exist."""
+    if caller.campaign is not None and caller.campaign != campaign:
+        raise not_found(what, given)
+
+
+def unbound(caller: KeyView) -> None:
+    """Refuse a key of one campaign where all are concerned."""
+    if caller.campaign is not None:
+        detail = "This key is for one campaign; what you ask for concerns all of them."
+        raise Refusal(403, "forbidden", "A key for all campaigns is needed", detail)
+
+
+_UNKNOWN = (
+    "Send a key that is known and not revoked, as `Authorization: Bearer entice_...`. "
+    "`entice keys create` makes one."
+)
+
+
+def _presented(headers: Mapping[bytes, bytes]) -> str:
+    scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+@lru_cache(256)
+def _is_loopback(host: bytes) -> bool:
+    try:
+        return urlsplit(f"//{host.decode('latin-1')}").hostname in LOOPBACK
+    except ValueError:
+        return False
+
+
+def _seen(reading: asyncio.Future[None]) -> None:
+    """Take note of an error that nobody may be waiting for."""
+    if not reading.cancelled():
+        reading.exception()

@@ -1,0 +1,252 @@
+"""The service's commands. Heavy imports wait inside, so that --help is quick."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from entice.errors import InputError
+
+if TYPE_CHECKING:
+    from entice.service.store import Store
+
+Db = Annotated[
+    str,
+    typer.Option(
+        envvar="ENTICE_DB",
+        help="The database: sqlite:///entice.db (a file here; four slashes: from the root) or "
+        "postgresql://user@host/name.",
+    ),
+]
+DEFAULT_DB = "sqlite:///entice.db"
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with the secret for players' ids: 64 hexadecimal digits. By default "
+        "ENTICE_SECRET or, with SQLite, <database>.secret, made at first use."
+    ),
+]
+
+keys = typer.Typer(help="API keys: who may call the service, and for what.", no_args_is_help=True)
+campaign = typer.Typer(help="Campaigns, without a running service.", no_args_is_help=True)
+
+
+def serve(
+    db: Db = DEFAULT_DB,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. Others than loopback need a key first.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 is any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes. More than one needs PostgreSQL.")] = 1,
+    secret_file: SecretFile = None,
+) -> None:
+    """Serve campaigns over HTTP: an arm and a price in one call.
+
+    Makes the database at first use. Everything that was answered is on disk. Logs go to standard
+    error, one JSON object a line. SIGTERM and Ctrl-C end it once all that is waiting is done.
+
+    On this machine alone no key is needed until there is one. To serve others:
+
+    ```sh
+    entice keys create --role admin --name me
+    entice serve --host 0.0.0.0
+    ```
+
+    The description of the API is at /openapi.json, metrics for Prometheus are at /metrics.
+    """
+    from entice.service.serving import serve as work
+
+    work(db, host, port, workers, secret_file, told=lambda text: print(text, flush=True))
+
+
+@keys.command("create")
+def create_key(
+    role: Annotated[
+        str,
+        typer.Option(
+            help="admin: everything. decide: make offers. feedback: accept, decline, rate, "
+            "reverse, organic ratings. read: look at everything."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Whose it is; for you.")],
+    campaign: Annotated[
+        str | None, typer.Option(help="The only campaign that it opens. By default all.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Make a key and print it. It can't be shown again: only its hash is kept.
+
+    From the first key on, every request needs one, on this machine too.
+    """
+    from entice.service.keys import Keys
+
+    with _store(db) as store:
+        _, secret = Keys(store).create(role, campaign, name)
+    print(secret)
+
+
+@keys.command("list")
+def list_keys(db: Db = DEFAULT_DB) -> None:
+    """List all keys, revoked ones too. The keys themselves are not known."""
+    from rich.table import Table
+
+    from entice.service.keys import Keys
+
+    with _store(db, existing=True) as store:
+        found = Keys(store).list()
+    table = Table("id", "name", "role", "campaign", "created", "revoked")
+    for key in found:
+        times = (_minute(key.created), "" if key.revoked is None else _minute(key.revoked))
+        table.add_row(key.id, escape(key.name), key.role, key.campaign or "all", *times)
+    Console(highlight=False).print(table)
+
+
+@keys.command("revoke")
+def revoke_key(
+    key: Annotated[str, typer.Argument(help="Its id, as `entice keys list` shows it.")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Let a key open nothing any more. A running service knows within a second."""
+    from entice.service.keys import Keys
+
+    with _store(db, existing=True) as store:
+        view = Keys(store).revoke(key)
+    Console(highlight=False).print(f"Revoked {view.id} ({escape(view.name)}).")
+
+
+@campaign.command("create")
+def create_campaign(
+    spec: Annotated[Path, typer.Argument(help="A campaign as TOML.", metavar="SPEC")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Begin a campaign from a file, and print its id.
+
+    Also while the service runs. Money is in whole minor units, such as cents. A campaign looks
+    like this:
+
+    ```toml
+    name = "Teas of the month"
+    arms = ["oolong", "sencha", "matcha"]
+    budget = 50000             # 500.00 in all
+    price_of_a_star = 200      # 2.00 to a player who forgoes a star
+    cap_per_offer = 300
+    policy = { kind = "ucb" }
+    probe = { share = 0.05, amount = 0.3 }
+    ```
+    """
+    import msgspec
+
+    from entice.service.clock import Clock
+    from entice.service.commands import CreateCampaign
+    from entice.service.desk import Desk
+    from entice.service.spec import CampaignSpec
+
+    asked = CampaignSpec.from_file(spec)
+    with _store(db) as store:
+        desk = Desk(store, Clock())
+        desk.start()
+        try:
+            answer = desk.submit(CreateCampaign(asked)).result()
+        finally:
+            desk.stop()
+    print(msgspec.json.decode(answer.body)["id"])
+
+
+def verify(
+    campaign: Annotated[
+        str | None, typer.Argument(help="The id of a campaign. By default all.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Replay the log, to see whether anything was lost or tampered with.
+
+    Every event is made again by the rules that made it first, its hash must follow from the one
+    before, and what all of them add up to must be what the tables hold, byte for byte. Ends with
+    code 1 and names the first bad event if not.
+    """
+    from entice.service.errors import Corrupt
+    from entice.service.verify import verify as check
+
+    console, bad = Console(highlight=False, soft_wrap=True), False
+    try:
+        with _store(db, existing=True) as store:
+            for verdict in check(store, campaign):
+                bad = bad or verdict.fault is not None
+                told = "as it should be" if verdict.fault is None else f"BAD. {verdict.fault}"
+                name, events = escape(verdict.campaign), f"{verdict.events:,} events"
+                console.print(f"{name}: {events} replayed, {escape(told)}")
+    except Corrupt as corrupt:
+        console.print(f"BAD. {escape(str(corrupt))}")
+        bad = True
+    if bad:
+        raise typer.Exit(1)
+
+
+def export(
+    campaign: Annotated[str, typer.Argument(help="The id of a campaign.")],
+    out: Annotated[Path, typer.Option(help="The file to write: named .parquet, .csv or .jsonl.")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Write a campaign as a table: a row for each offer and each organic rating.
+
+    Players are keyed hashes. `entice.estimate` reads the file as it is: t, arm, payment, feedback,
+    probe and more. In CSV, text that a spreadsheet would take for a formula begins with an
+    apostrophe.
+    """
+    from entice.service.export import form_of, write
+
+    form = form_of(out)
+    with _store(db, existing=True) as store:
+        rows = write(store, campaign, form, out)
+    Console(highlight=False).print(f"{rows:,} rows: [bold]{escape(str(out))}[/]")
+
+
+def backup(
+    out: Annotated[Path, typer.Argument(help="The file to write. It must not exist yet.")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Copy a SQLite database to a file, also while the service runs.
+
+    The secret for players' ids is not in it: keep a copy of <database>.secret too, in another
+    place than the backups. For PostgreSQL use pg_dump.
+    """
+    if not db.startswith("sqlite:"):
+        rule = "must be SQLite for this command"
+        raise InputError("the database", rule, todo="For PostgreSQL use pg_dump.")
+    if out.exists():
+        raise InputError("the backup", "must be a new file; it exists", given=str(out))
+    with _store(db, existing=True) as store:
+        store.backup(out)
+    Console(highlight=False).print(f"Backup: [bold]{escape(str(out))}[/]", soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (serve, verify, export, backup):
+        app.command()(command)
+    app.add_typer(keys, name="keys")
+    app.add_typer(campaign, name="campaign")
+
+
+def _minute(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@contextlib.contextmanager
+def _store(db: str, *, existing: bool = False) -> Iterator[Store]:
+    """Open a database, and make it only where that makes sense."""
+    from entice.service.store import open_store
+
+    path = Path(db.removeprefix("sqlite:///"))
+    if existing and db.startswith("sqlite:///") and not path.exists():
+        todo = "Give another --db, or start with `entice serve` or `entice campaign create`."
+        raise InputError("the database", "must exist", given=db, todo=todo)
+    with contextlib.closing(open_store(db)) as store:
+        yield store

@@ -1,0 +1,118 @@
+"""All that requests are answered with, from the opening of the service to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from entice.errors import EnticeError
+from entice.service import logs
+from entice.service.auth import Doorkeeper
+from entice.service.campaign import Campaign
+from entice.service.desk import Desk
+from entice.service.errors import Unavailable
+from entice.service.identity import Players
+from entice.service.keys import Keys
+from entice.service.metrics import Metrics, read_gauges
+from entice.service.reads import Reads, find
+from entice.service.spec import CampaignSpec
+from entice.service.store import Store
+from entice.service.streams import Streams
+
+
+class House:
+    """The parts of a service, put together."""
+
+    def __init__(
+        self,
+        store: Store,
+        desk: Desk,
+        reads: Reads,
+        keys: Keys,
+        players: Players,
+        *,
+        open_to_loopback: bool,
+    ) -> None:
+        self.store = store
+        self.desk = desk
+        self.reads = reads
+        self.players = players
+        self.doorkeeper = Doorkeeper(keys, open_to_loopback=open_to_loopback)
+        self.streams = Streams(reads)
+        self.metrics = Metrics(lambda: read_gauges(store, desk.clock), lambda: desk.depth)
+        self.document = b"{}"
+        """The description of the API."""
+        self.exports = 0
+        """How many are under way."""
+        self.ready = False
+        self._open = True
+        self._keys = keys
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Open the service, and close it in the end: what waits at the desk is finished."""
+        loop = asyncio.get_running_loop()
+        self.desk.observe = self.metrics.group
+        await loop.run_in_executor(None, self._keys.reload)
+        await loop.run_in_executor(None, self.desk.start)
+        warming = loop.run_in_executor(None, self._warm_up)
+        logging = asyncio.create_task(logs.keep_writing())
+        try:
+            yield
+        finally:
+            self.end()
+            await warming
+            await loop.run_in_executor(None, self.desk.stop)
+            logging.cancel()
+            logs.event("stopped")
+
+    def end(self) -> None:
+        """Begin to end: streams first, since whoever waits for them would wait for ever."""
+        self.ready = self._open = False
+        self.streams.end()
+
+    def _warm_up(self) -> None:
+        """Compile what the campaigns decide by; a database that is away is waited for."""
+        while self._open and not self.ready:
+            try:
+                with self.store.read() as session:
+                    for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
+                        if self._open:
+                            _try(find(session, name))
+            except Unavailable as error:
+                logs.trouble(error, during="warm-up")
+                time.sleep(1)
+            except EnticeError as error:
+                logs.trouble(error, during="warm-up")
+                return
+            else:
+                self.ready = self._open
+                logs.event("ready")
+
+    def check(self) -> None:
+        """Raise what keeps the database from being used."""
+        if not self.desk.at_work:
+            raise Unavailable("The writer has stopped. Start the service again.")
+        self.store.check()
+        failed = self.desk.tick_failed
+        if isinstance(failed, EnticeError):
+            raise failed
+        if failed is not None:
+            raise Unavailable(f"Overdue offers can't be let pass: {failed!r}") from failed
+
+
+def warm_up(spec: CampaignSpec) -> None:
+    """Compile what a campaign will decide by, so that no request has to wait for it."""
+    _try(Campaign.begin("c_warm_up", spec.with_seed(), 0))
+
+
+def _try(campaign: Campaign) -> None:
+    """Decide once, on a copy that is thrown away."""
+    if campaign.books.status == "closed":
+        return
+    try:
+        campaign.decide(campaign.limit(0), None, None)
+    except Exception as error:  # whoever asks for an offer is told
+        logs.unexpected(error, during="warm-up")
