@@ -172,12 +172,22 @@ def verify(
     code 1 and names the first bad event if not.
     """
     from entice.service.errors import Corrupt
+    from entice.service.verify import events_in
     from entice.service.verify import verify as check
+    from entice.study.progress import reporting
 
     console, bad = Console(highlight=False, soft_wrap=True), False
     try:
-        with _store(db, existing=True) as store:
-            for verdict in check(store, campaign):
+        with _store(db, existing=True) as store, reporting(None, "Replaying", "events") as report:
+            store.examine()
+            total, done = events_in(store, campaign), 0
+
+            def progress(more: int) -> None:
+                nonlocal done
+                done += more
+                report(done, total)
+
+            for verdict in check(store, campaign, progress):
                 bad = bad or verdict.fault is not None
                 told = "as it should be" if verdict.fault is None else f"BAD. {verdict.fault}"
                 name, events = escape(verdict.campaign), f"{verdict.events:,} events"

@@ -67,7 +67,8 @@ def refusal_of(error: Exception) -> Refusal | None:
                 503,
                 "unavailable",
                 "The database can't be used just now",
-                "Nothing was changed. Try again, with the same Idempotency-Key if there was one.",
+                "Send it again, with the same Idempotency-Key if there was one: then it is carried "
+                "out once, whatever became of this attempt.",
             )
         case Corrupt() | SchemaTooNew():
             return Refusal(

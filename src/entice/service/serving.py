@@ -84,6 +84,8 @@ def worker_app(settings: Settings) -> Any:
     from entice.service.reads import Reads
 
     logs.configure()
+    # Nobody has been answered yet, so that there is nothing to finish. Granian would not notice.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         store = open_store(settings.db)
         players = players_of(store, settings.secret_file)
@@ -172,6 +174,7 @@ def _check_workers(db: str, workers: int) -> None:
 def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> None:
     """Say what is wrong before any worker starts; migrate, and make the secret."""
     with contextlib.closing(open_store(db)) as store:
+        store.examine()
         players_of(store, secret_file)
         if not loopback and not Keys(store).any():
             raise InputError(

@@ -32,13 +32,14 @@ class Verdict(NamedTuple):
 
 
 def verify(
-    store: Store, name: str | None = None, progress: Callable[[int], None] = lambda events: None
+    store: Store, name: str | None = None, progress: Callable[[int], None] = lambda more: None
 ) -> Iterator[Verdict]:
     """Replay the logs of all campaigns, or of one, and compare with what the database holds.
 
     Every event is made again by the rules that made it first, from the state before it, and must
     come out byte for byte; the hash of each must follow from the one before; and what all events
-    add up to must be what the tables hold, byte for byte.
+    add up to must be what the tables hold, byte for byte. `progress` is told how many more events
+    have been replayed.
     """
     with store.read() as session:
         where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
@@ -55,19 +56,27 @@ def verify(
             yield Verdict(f"number {number}", 0, "Its events are there, but its row is missing.")
 
 
+def events_in(store: Store, name: str | None = None) -> int:
+    """Count the events that `verify` will replay."""
+    where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
+    with store.read() as session:
+        rows = session.rows(f"SELECT coalesce(sum(seq), 0) FROM campaigns {where}", params)
+    return int(rows[0][0])
+
+
 def _verdict(session: Session, name: str, number: int, progress: Callable[[int], None]) -> Verdict:
     replay = Replay(session, name, number)
     try:
         for seq, body, written in events_of(session, number):
             replay.event(seq, body, written)
             if seq % PAGE == 0:
-                progress(seq)
+                progress(PAGE)
         replay.compare()
     except _Fault as fault:
         return Verdict(name, replay.events, str(fault))
     except Corrupt as corrupt:
         return Verdict(name, replay.events, f"The database is damaged: {corrupt}")
-    progress(replay.events)
+    progress(replay.events % PAGE)
     return Verdict(name, replay.events, None)
 
 
