@@ -55,7 +55,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py bench docs/theory_figures.py
+	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py bench examples docs/theory_figures.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py

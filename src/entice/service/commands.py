@@ -55,7 +55,7 @@ class RetireArm(msgspec.Struct, frozen=True):
     retired: bool
 
 
-class MakeOffer(msgspec.Struct, frozen=True):
+class MakeOffer(msgspec.Struct, frozen=True, gc=False):
     """Decide what one player is offered."""
 
     campaign: str

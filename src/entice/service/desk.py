@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from entice.service.campaign import Campaign, decode_books
+from entice.service.campaign import Campaign
 from entice.service.clock import Clock
 from entice.service.commands import (
     Accept,
@@ -31,7 +31,7 @@ from entice.service.errors import Corrupt, Refusal, Stale, Unavailable
 from entice.service.handling import Answer, handle
 from entice.service.offer import digest
 from entice.service.store import ANSWERS, Columns, Session, Store
-from entice.service.work import Work
+from entice.service.work import Work, all_books
 
 MOST_AT_ONCE = 512
 """Requests in one transaction."""
@@ -100,8 +100,8 @@ class Desk:
     def start(self) -> None:
         """Begin work, at a time that is not before what was written last."""
         with self.store.read() as session:
-            for (state,) in session.rows("SELECT state FROM campaigns"):
-                self.clock.advance_to(decode_books(state).at)
+            for books in all_books(session):
+                self.clock.advance_to(books.at)
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
@@ -156,8 +156,8 @@ class Desk:
         next_tick = 0.0
         while True:
             if time.monotonic() >= next_tick:
-                self._tick()
-                next_tick = time.monotonic() + self._every
+                more = self._tick()
+                next_tick = time.monotonic() + (0.0 if more else self._every)
             try:
                 request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
@@ -184,8 +184,11 @@ class Desk:
                     late.append(request)
         _tell(late, [Unavailable("The service is shutting down.")] * len(late))
 
-    def _tick(self) -> None:
-        """Let pass what is overdue. If that fails, the next tick tries again."""
+    def _tick(self) -> bool:
+        """Let pass what is overdue, and tell whether there may be more.
+
+        If that fails, the next tick tries again.
+        """
         try:
             with self.store.read() as session:
                 names = session.rows(
@@ -203,8 +206,9 @@ class Desk:
                     session.run("DELETE FROM answers WHERE at < ?", (old,))
         except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
             self.tick_failed = error
-        else:
-            self.tick_failed = None
+            return False
+        self.tick_failed = None
+        return bool(group)
 
     def _carry_out(self, group: list[Request]) -> list[Answer | Exception]:
         """Find an answer for each request, or the same failure for all of them."""
@@ -268,6 +272,12 @@ class Desk:
         name = request.scope, request.key
         if name in kept:
             sent, answer = kept[name]
+            if answer is None:
+                raise Refusal(
+                    503, "out-of-order", "The database is out of order",
+                    "The answer that was given under this Idempotency-Key is damaged. Whoever runs "
+                    "the service must restore a backup.",
+                )  # fmt: skip
             if sent != request.digest:
                 raise Refusal(
                     422, "idempotency-key-reused", "Idempotency key reused",
@@ -282,8 +292,8 @@ class Desk:
         return answer
 
 
-Kept = dict[tuple[str, str], tuple[bytes, Answer]]
-"""Answers given before, by scope and key, with what they answered."""
+Kept = dict[tuple[str, str], tuple[bytes, Answer | None]]
+"""Answers given before, by scope and key, with what they answered; None: damaged."""
 
 
 def answer_digest(scope: str, key: str, request: bytes, status: int, body: bytes, at: int) -> bytes:
@@ -316,9 +326,8 @@ def _look_up(work: Work, session: Session, group: list[Request]) -> Kept:
     for scope, names in keys.items():
         rows = session.rows_among(answers, "scope = ?", (scope,), "key", names)
         for _, key, sent, status, body, at, written in rows:
-            if written != answer_digest(scope, key, sent, status, body, at):
-                raise Corrupt("A kept answer is damaged. Restore a backup.")
-            kept[scope, key] = sent, Answer(status, body)
+            whole = written == answer_digest(scope, key, sent, status, body, at)
+            kept[scope, key] = sent, Answer(status, body) if whole else None
     return kept
 
 

@@ -11,9 +11,8 @@ from entice.estimate import DriftEstimator
 from entice.service import events as log
 from entice.service.campaign import Campaign
 from entice.service.errors import invalid
-from entice.service.money import stars_for
 from entice.service.store import Session
-from entice.service.work import events_of
+from entice.service.work import trusted_events
 
 
 class DriftView(msgspec.Struct, frozen=True):
@@ -32,9 +31,6 @@ class DriftView(msgspec.Struct, frozen=True):
 class _Known(msgspec.Struct):
     estimator: DriftEstimator
     seq: int = 0
-    offers: dict[int, log.Offered] = {}
-    """Those that may yet be rated."""
-    paid: dict[int, float] = {}
 
 
 class Drifts:
@@ -71,12 +67,12 @@ class Drifts:
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = _Known(DriftEstimator())
-        for _, body, _ in events_of(session, campaign.number, known.seq):
-            _follow(known, campaign, log.decode(body))
+        for _, body, _ in trusted_events(session, name, campaign.number, known.seq):
+            _follow(known, log.decode(body))
         return known
 
 
-def _follow(known: _Known, campaign: Campaign, event: log.Event) -> None:
+def _follow(known: _Known, event: log.Event) -> None:
     """Take one event into the estimate.
 
     A rating that is changed or taken back later has told of the drift all the same: it was given
@@ -84,22 +80,9 @@ def _follow(known: _Known, campaign: Campaign, event: log.Event) -> None:
     """
     known.seq = event.seq
     match event:
-        case log.Offered(shadow=False):
-            known.offers[event.n] = event
-        case log.Accepted(n=n, paid=paid):
-            offered, spec = known.offers[n], campaign.spec
-            less = stars_for(paid, spec.price_of_a_star, spec.margin)
-            known.paid[n] = offered.payment if paid == offered.amount else less
-        case log.Declined(n=n) | log.Expired(n=n) | log.Voided(n=n) | log.Reversed(n=n):
-            known.offers.pop(n, None)
-            known.paid.pop(n, None)
-        case log.Rated(n=n, arm=arm, rating=rating):
-            offered = known.offers.pop(n)
-            whole = known.paid.pop(n)
-            coin = {"heads": 1, "tails": 0, None: None}[offered.probe]
-            if whole != offered.payment:
-                coin = None  # what the coin added was not paid in full
-            known.estimator.add(arm, whole, rating, coin, offered.probe_amount)
+        case log.Rated(arm=arm, rating=rating, payment=payment):
+            coin = {"heads": 1, "tails": 0, None: None}[event.probe]
+            known.estimator.add(arm, payment, rating, coin, event.probe_amount)
         case log.OrganicRated(arm=arm, rating=rating):
             known.estimator.add(arm, 0.0, rating)
         case _:

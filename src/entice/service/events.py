@@ -46,7 +46,7 @@ class ArmRetired(_Event, frozen=True, tag="arm_retired"):
     retired: bool
 
 
-class Offered(_Event, frozen=True, tag="offered", omit_defaults=True):
+class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     """A decision: everything that it rested on, and what came of it."""
 
     n: int
@@ -102,11 +102,16 @@ class Voided(_OfOffer, frozen=True, tag="voided"):
     """An offer was withdrawn, since its campaign was closed."""
 
 
-class Rated(_OfOffer, frozen=True, tag="rated"):
-    """A rating has come."""
+class Rated(_OfOffer, frozen=True, tag="rated", omit_defaults=True):
+    """A rating has come: all that a policy, or an estimate of the drift, learns from it."""
 
     arm: str
     rating: int
+    payment: float
+    """What was paid for it, in stars."""
+    probe: str | None = None
+    """How the coin fell, unless less was paid than it said."""
+    probe_amount: float | None = None
 
 
 class Revised(_OfOffer, frozen=True, tag="revised"):

@@ -23,11 +23,10 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
-from entice.service.errors import not_found
 from entice.service.offer import Offer
 from entice.service.rules import Rules
 from entice.service.views import arm_views, campaign_view, encode, offer_view
-from entice.service.work import Work
+from entice.service.work import Work, lost_or_unknown
 
 MOST_OVERDUE = 1000
 """How many overdue offers one tick lets pass in a campaign; more wait for the next."""
@@ -114,7 +113,7 @@ def _offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
 def _answer_offer(rules: Rules, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
     offer = rules.offers.get(command.n)
     if offer is None:
-        raise not_found("offer", command.offer)
+        raise lost_or_unknown(rules.campaign.books, command.n, command.offer)
     if offer.due <= now:
         # Also a refusal below leaves the offer as it is by now: expired.
         rules.expire(now, offer)

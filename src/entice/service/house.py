@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -88,6 +89,9 @@ class House:
                 logs.trouble(error, during="warm-up")
                 return
             else:
+                # What is here now stays: collecting garbage need not look at it again and again.
+                gc.collect()
+                gc.freeze()
                 self.ready = self._open
                 logs.event("ready")
 
@@ -106,6 +110,7 @@ class House:
 def warm_up(spec: CampaignSpec) -> None:
     """Compile what a campaign will decide by, so that no request has to wait for it."""
     _try(Campaign.begin("c_warm_up", spec.with_seed(), 0))
+    gc.freeze()
 
 
 def _try(campaign: Campaign) -> None:

@@ -18,7 +18,7 @@ NEVER = 2**62
 """When an offer is due that nothing is awaited of."""
 
 
-class Offer(msgspec.Struct, array_like=True):
+class Offer(msgspec.Struct, array_like=True, gc=False):
     """What is known of one offer."""
 
     n: int
@@ -37,6 +37,7 @@ class Offer(msgspec.Struct, array_like=True):
     reason: str
     propensity: float
     probe: str | None
+    probe_amount: float | None
     offered_at: int
     expires: int
     paid: int | None

@@ -130,7 +130,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
         extra["instance"] = f"urn:entice:request:{number}"
     if told.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="entice"'
-    if told.status in (429, 503):
+    if told.status in (429, 503) and told.kind != "out-of-order":
         headers["Retry-After"] = "1"
     if told.status == 405 and isinstance(error, HTTPException):
         headers["Allow"] = (error.headers or {}).get("allow", "")

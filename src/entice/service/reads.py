@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -23,7 +24,14 @@ from entice.service.views import (
     moment,
     offer_view,
 )
-from entice.service.work import checked, offer_of, read_books, read_campaign
+from entice.service.work import (
+    all_books,
+    lost_or_unknown,
+    offer_of,
+    read_books,
+    read_campaign,
+    trusted_events,
+)
 
 _CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
 _OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
@@ -39,8 +47,7 @@ class Reads:
     def campaigns(self) -> list[CampaignView]:
         """All campaigns, the oldest first."""
         with self.store.read() as session:
-            names = session.rows("SELECT id FROM campaigns ORDER BY number")
-            return [campaign_view(find_books(session, name)) for (name,) in names]
+            return [campaign_view(books) for books in all_books(session)]
 
     def campaign(self, name: str) -> CampaignView:
         """One campaign."""
@@ -123,25 +130,19 @@ def find_offer(session: Session, campaign: Campaign, name: str) -> Offer:
     n = offer_number(name)
     rows = session.rows(f"{_OFFER} WHERE campaign = ? AND n = ?", (campaign.number, n))
     if not rows:
-        raise not_found("offer", name)
+        raise lost_or_unknown(campaign.books, n, name)
     return offer_of(campaign.number, rows[0])
 
 
 def read_events(
     session: Session, name: str, number: int, after: int, limit: int
 ) -> list[tuple[int, bytes, bytes]]:
-    """Read a page of a log: seq, body, hash. Each event must follow from the one before."""
-    rows = session.rows(
-        "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq >= ? ORDER BY seq LIMIT ?",
-        (number, after, limit + 1),
-    )
-    before = log.GENESIS
-    if after > 0 and rows:
-        before = rows.pop(0)[2]
-    page: list[tuple[int, bytes, bytes]] = []
-    for seq, body, written in rows[:limit]:
-        page.append((seq, checked(name, seq, before, body, written), written))
-        before = written
+    """Read a page of a log: seq, body, hash."""
+    page = list(itertools.islice(trusted_events(session, name, number, after, limit), limit))
+    [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
+    reached = page[-1][0] if page else after
+    if len(page) < limit and reached < last:
+        raise Corrupt(f"Event {reached + 1} of campaign {name} is missing. Run `entice verify`.")
     return page
 
 

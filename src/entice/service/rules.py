@@ -199,7 +199,8 @@ class Rules:
         )  # fmt: skip
         offer = Offer(
             n, player, OFFERED, expires, amount, decision.arm, decision.greedy, decision.payment,
-            amount, None, reason, decision.propensity, decision.probe, at, expires, None, [seq],
+            amount, None, reason, decision.propensity, decision.probe,
+            decision.probe_amount, at, expires, None, [seq],
         )  # fmt: skip
         books.decisions = n
         if shadow:
@@ -304,7 +305,11 @@ class Rules:
             self._enter(log.Revised(*self._next(at), offer.n, name, rating, before))
             books.totals[arm] += rating - before
         else:
-            self._enter(log.Rated(*self._next(at), offer.n, name, rating))
+            paid, probe = self._stars_paid(offer), offer.probe
+            if offer.paid != offer.amount:
+                probe = None
+            amount = offer.probe_amount if probe is not None else None
+            self._enter(log.Rated(*self._next(at), offer.n, name, rating, paid, probe, amount))
             books.pulls[arm] += 1
             books.totals[arm] += rating
             campaign.fly(arm, -int(offer.state == ACCEPTED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,9 @@ Connect = Callable[[str], Any]
 """Opens a file; returns what behaves as a `sqlite3.Connection` in autocommit mode does."""
 
 _MOST_VALUES = 1024
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+# Our SQL is right, so that an error in it, or none of SQLite's own (text that is no text), means
+# that the tables are not what they were.
+_DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -76,19 +79,24 @@ class SqliteStore:
         self._connect = connect
         self._readers = threading.local()
         self._open: list[Any] = []
-        self._lock = threading.Lock()
-        with _told(path):
-            self._writer = SqliteSession(self._new_connection())
-            self._migrate()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        try:
+            with _told(path):
+                self._writer = SqliteSession(self._new_connection())
+                self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     def _new_connection(self) -> Any:
         connection = self._connect(str(self.path))
+        with self._opening:
+            self._open.append(connection)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON").fetchall()
         connection.execute("PRAGMA cell_size_check = ON").fetchall()
         connection.execute("PRAGMA trusted_schema = OFF").fetchall()
-        self._open.append(connection)
         return connection
 
     def _migrate(self) -> None:
@@ -104,6 +112,8 @@ class SqliteStore:
                     f"{self.path} has schema version {version}; this Entice knows versions up to "
                     f"{len(scripts)}. Use the Entice that wrote it, or a newer one."
                 )
+            if version < 0:
+                raise Corrupt(f"{self.path} is damaged: its schema has version {version}.")
             if version == 0 and session.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
                 raise Corrupt(f"{self.path} is a SQLite database, but not one of Entice's.")
             for script in scripts[version:]:
@@ -122,6 +132,8 @@ class SqliteStore:
         """Refuse a damaged file: what an index has lost would be served as if it never was."""
         with _told(self.path):
             found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
+            if self._writer.rows(_SCHEMA) != _intended_schema():
+                found = ["its schema is not the one that Entice made"]
         if found != ["ok"]:
             raise Corrupt(f"{self.path} is damaged: {'; '.join(found)}. Restore a backup.")
 
@@ -130,8 +142,7 @@ class SqliteStore:
         with _told(self.path):
             session: SqliteSession | None = getattr(self._readers, "session", None)
             if session is None:
-                with self._lock:
-                    session = SqliteSession(self._new_connection())
+                session = SqliteSession(self._new_connection())
                 session.rows("PRAGMA query_only = ON")
                 self._readers.session = session
             session.run("BEGIN")
@@ -166,7 +177,7 @@ class SqliteStore:
                 target.close()
 
     def close(self) -> None:  # noqa: D102
-        with self._lock:
+        with self._opening:
             for connection in self._open:
                 connection.close()
             self._open.clear()
@@ -176,6 +187,18 @@ class SqliteStore:
 def _insertion(name: str, columns: tuple[str, ...], otherwise: str) -> str:
     marks = ", ".join("?" * len(columns))
     return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {otherwise}"
+
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+
+
+@lru_cache
+def _intended_schema() -> list[Row]:
+    """What the migrations make of an empty database."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for script in migrations("sqlite"):
+            connection.executescript(script)
+        return connection.execute(_SCHEMA).fetchall()
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -202,7 +225,7 @@ def _told(path: Path) -> Iterator[None]:
     except sqlite3.IntegrityError:
         raise
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _DAMAGE:
+        code = getattr(error, "sqlite_errorcode", None)
+        if (code if code is None else code & 0xFF) in _DAMAGE:
             raise Corrupt(f"{path} is damaged: {error}. Restore a backup.") from error
         raise Unavailable(f"{path} can't be used just now: {error}.") from error

@@ -222,7 +222,7 @@ class _ReplayedOffers:
         assert self.campaign is not None
         until = self.campaign.books.seq
         rows = (row for row in events_of(self._session, self._number) if row[0] <= until)
-        return learnt_from(self.campaign, rows)
+        return learnt_from(rows)
 
     def write(self, event: Event, body: bytes) -> None:
         self.expected.append(body)

@@ -26,7 +26,7 @@ def moment(at: int) -> datetime:
     return _EPOCH + timedelta(microseconds=at)
 
 
-class OfferView(msgspec.Struct, frozen=True):
+class OfferView(msgspec.Struct, frozen=True, gc=False):
     """An offer as it stands."""
 
     id: str

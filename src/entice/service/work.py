@@ -10,7 +10,6 @@ from entice.service import events as log
 from entice.service.campaign import Books, Campaign, decode_books
 from entice.service.errors import Corrupt, Stale, not_found
 from entice.service.events import Event
-from entice.service.money import stars_for
 from entice.service.offer import OFFERED, Offer, digest, read_offer
 from entice.service.rules import Learnt
 from entice.service.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
@@ -197,7 +196,8 @@ class CampaignOffers:
     def learnt(self) -> Iterator[Learnt]:
         """All ratings that count, in the order in which they came."""
         self.flush()
-        return learnt_from(self._campaign, events_of(self._session, self._number))
+        name = self._campaign.books.campaign
+        return learnt_from(trusted_events(self._session, name, self._number))
 
     def write(self, event: Event, body: bytes) -> None:
         """Add an event to the log."""
@@ -245,6 +245,13 @@ def read_books(name: str, row: tuple[object, ...]) -> Books:
     return books
 
 
+def all_books(session: Session) -> list[Books]:
+    """Read the books of all campaigns, the oldest first."""
+    columns = _CAMPAIGN.replace("SELECT", "SELECT id,")
+    rows = session.rows(f"{columns} ORDER BY number")
+    return [read_books(row[0], row[1:]) for row in rows]
+
+
 def row_of(number: int, offer: Offer) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
     """An offer as a row of the table."""
     body = offer.row()
@@ -269,46 +276,58 @@ def offer_of(number: int, row: tuple[object, ...]) -> Offer:
     return offer
 
 
+def lost_or_unknown(books: Books, n: int, name: str) -> Exception:
+    """Say why there is no row of an offer: it never was, or it should be there."""
+    if 1 <= n <= books.decisions:
+        return Corrupt(f"The row of offer {name} is missing. Restore a backup.")
+    return not_found("offer", name)
+
+
 PAGE = 10_000
 
 
-def events_of(session: Session, number: int, after: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+def events_of(
+    session: Session, number: int, after: int = 0, page: int = PAGE
+) -> Iterator[tuple[int, bytes, bytes]]:
     """The log of a campaign from some place on, page by page: seq, body, hash."""
     while True:
         rows = session.rows(
             "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
             "ORDER BY seq LIMIT ?",
-            (number, after, PAGE),
+            (number, after, page),
         )
         yield from rows
-        if len(rows) < PAGE:
+        if len(rows) < page:
             return
         after = rows[-1][0]
 
 
-def checked(name: str, seq: int, before: bytes, body: bytes, written: bytes) -> bytes:
-    """Return an event's bytes if they are what was written, by the hash of the event before."""
-    if log.chained(before, body) != written:
-        raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
-    return body
+def trusted_events(
+    session: Session, name: str, number: int, after: int = 0, page: int = PAGE
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """The same, but each event must follow from the one before."""
+    before = log.GENESIS
+    if after > 0:
+        rows = session.rows(
+            "SELECT hash FROM events WHERE campaign = ? AND seq = ?", (number, after)
+        )
+        before = rows[0][0] if rows else b""
+    for seq, body, written in events_of(session, number, after, page):
+        if log.chained(before, body) != written:
+            raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
+        yield seq, body, written
+        before = written
 
 
-def learnt_from(campaign: Campaign, rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:
+def learnt_from(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:
     """Read off a log which ratings count by now."""
-    spec = campaign.spec
-    offered: dict[int, tuple[float, int]] = {}
-    paid: dict[int, float] = {}
-    counting: dict[int, Learnt] = {}  # by seq for organic ones, which come from 2 on, by −n else
+    counting: dict[int, Learnt] = {}  # by seq for organic ones, by −n for those of offers
     for _, body, _ in rows:
         match log.decode(body):
-            case log.Offered(n=n, payment=payment, amount=amount):
-                offered[n] = payment, amount
-            case log.Accepted(n=n, paid=money):
-                payment, amount = offered.pop(n)
-                less = stars_for(money, spec.price_of_a_star, spec.margin)
-                paid[n] = payment if money == amount else less
-            case log.Rated(n=n, arm=arm, rating=rating) | log.Revised(n=n, arm=arm, rating=rating):
-                counting[-n] = Learnt(arm, paid[n], rating)
+            case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
+                counting[-n] = Learnt(arm, payment, rating)
+            case log.Revised(n=n, rating=rating):
+                counting[-n] = counting[-n]._replace(rating=rating)
             case log.Reversed(n=n):
                 counting.pop(-n, None)
             case log.OrganicRated(seq=seq, arm=arm, rating=rating):

@@ -1,0 +1,36 @@
+"""`entice serve` with one address more, which does nothing: what `load.py` measures against.
+
+It stands behind the same server, door, router, admission and reading of the body as an offer does.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from entice.service import app
+from entice.service.api.offers import OfferRequest
+from entice.service.api.operation import Answered, Body, Call, Operation, Reply
+from entice.service.house import House
+from entice.service.serving import serve
+
+
+async def empty(house: House, call: Call) -> Reply:
+    """Do nothing."""
+    return Reply(b"{}", 201)
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--db", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    options = parser.parse_args()
+    body = Body(OfferRequest, {"plain": {"player": "ann"}})
+    answered = Answered({201: "Nothing was done."}, dict, {"nothing": {}})
+    operation = Operation("POST", "/bench/empty", empty, answered, frozenset({"decide"}), body)
+    app.OPERATIONS = (*app.OPERATIONS, operation)
+    serve(options.db, port=options.port)
+
+
+if __name__ == "__main__":
+    main()
