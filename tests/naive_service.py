@@ -155,6 +155,8 @@ class NaiveCampaign:
             raise Refused(409)
         if not set(eligible or []) <= known or not set(displayed or {}) <= known:
             raise Refused(422)
+        if any(not self.lowest <= stars <= self.highest for stars in (displayed or {}).values()):
+            raise Refused(422)
         among = [arm for arm in self.arms if arm not in self.retired]
         if eligible is not None:
             among = [arm for arm in among if arm in eligible]
@@ -167,7 +169,7 @@ class NaiveCampaign:
         prices, free = {}, []
         for arm in among:
             gap = top - shown[arm]
-            asked_already = self.n[arm] == 0 and self.in_flight[arm] > 0
+            asked_already = self.n[arm] == 0 and self.in_flight[arm] >= self.most_asked()
             if gap > 0 and asked_already:
                 continue
             free.append(arm)
@@ -176,6 +178,16 @@ class NaiveCampaign:
         best = frozenset(arm for arm in among if shown[arm] == top)
         wanted, ucb = self._highest_bounds(free), self._highest_bounds(list(prices))
         return Choices(own, prices, wanted, ucb, limit, best)
+
+    def most_asked(self) -> int:
+        """How often an arm without ratings is paid for before one comes.
+
+        Once, and as some never rate, once more each time that the rounds have doubled.
+        """
+        times, rounds = 1, 2 * len(self.arms)
+        while rounds <= len(self.offers) + 1:
+            times, rounds = times + 1, 2 * rounds
+        return times
 
     def _highest_bounds(self, among: list[str]) -> frozenset[str]:
         """Find UCB's arm: averages by n_i, width by n_i + p_i; arms without either come first."""

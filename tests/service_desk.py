@@ -39,16 +39,13 @@ class FakeClock(Clock):
     def now(self) -> int:
         return self.at
 
-    def advance_to(self, moment: int) -> None:
-        self.at = max(self.at, moment)
-
 
 class Service:
-    """A desk on a SQLite file, without HTTP."""
+    """A desk on a SQLite file, or on the database of another address, without HTTP."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, url: str | None = None) -> None:
         self.path = path
-        self.store: Store = open_store(f"sqlite:///{path}")
+        self.store: Store = open_store(url or f"sqlite:///{path}")
         self.clock = FakeClock()
         # The tests say themselves when something expires.
         self.desk = Desk(self.store, self.clock, tick=1e6)

@@ -97,20 +97,20 @@ class SideBySide:
         return value if self.random.random() < 0.3 else None
 
     def an_arm(self) -> str:
-        return self.random.choice([*"abc" * 4, *LATER_ARMS, "unknown"])
+        return str(self.random.choice([*"abc" * 4, *LATER_ARMS, "unknown"]))
 
     def an_offer(self, *states: str) -> int:
         """The number of an offer, of one in certain states if there is any, or of none."""
         of_these = [o.n for o in self.oracle.offers if o.state in states]
-        return self.random.choice(of_these or range(len(self.oracle.offers) + 2))
+        return self.random.choice(of_these or list(range(len(self.oracle.offers) + 2)))
 
     def a_rating(self) -> int:
-        return self.random.choice([*range(1, 6)] * 4 + [-1, 0, 6])
+        return int(self.random.choice([*range(-1, 7), *[1, 2, 3, 4, 5] * 3]))
 
     def a_request(self) -> Request:
         draw = self.random
         eligible = [self.an_arm() for _ in range(draw.randrange(5))]
-        displayed = {self.an_arm(): draw.randrange(25) / 4 for _ in range(draw.randrange(4))}
+        displayed = {self.an_arm(): draw.randint(3, 20) / 4 for _ in range(draw.randrange(4))}
         return draw.randrange(8), self.maybe(eligible), self.maybe(displayed)
 
     @property

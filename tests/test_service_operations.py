@@ -226,7 +226,8 @@ def test_a_database_in_trouble(
     monkeypatch.setattr(shop.house.desk, "ask", fail)
     answer = shop.client.get("/readyz")
     assert_problem(answer, 503)
-    assert answer.headers["retry-after"] == "1"
+    # Trying again helps where the database is away, and not where it is damaged.
+    assert answer.headers.get("retry-after") == ("1" if isinstance(error, Unavailable) else None)
     offer = shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": "x"})
     told = assert_problem(offer, 503)
     assert str(error) not in told["detail"]
@@ -248,13 +249,13 @@ def test_it_is_ready_when_campaigns_are_warm(tmp_path: Path) -> None:
         shop.house.ready = False
         assert_problem(shop.client.get("/readyz"), 503, "not-ready")
         shop.house.ready = True
-        shop.house.desk.tick_failed = Unavailable("no disk")
+        shop.house.desk.failing = Unavailable("no disk")
         assert_problem(shop.client.get("/readyz"), 503, "unavailable")
 
 
 def test_warming_up_waits_for_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     house, read = shop.house, shop.store.read
-    for failure, ready in ((Unavailable("away"), True), (Corrupt("a bit"), False)):
+    for failure in (Unavailable("away"), Corrupt("a bit")):
         tries: list[int] = []
 
         def fail_once(tries: list[int] = tries, failure: Exception = failure) -> Any:
@@ -266,7 +267,7 @@ def test_warming_up_waits_for_the_database(shop: Service, monkeypatch: pytest.Mo
         house.ready = False
         monkeypatch.setattr(shop.store, "read", fail_once)
         house._warm_up()
-        assert house.ready is ready
+        assert house.ready
 
 
 # Metrics
@@ -404,7 +405,7 @@ def test_verify_names_the_first_bad_event(run_entice: Entice, tmp_path: Path) ->
     ran = run_entice("verify", campaign)
     assert ran.code == 1
     assert "3 events replayed, BAD. Event 4" in plain(ran.out)
-    assert run_entice("verify", "c_0").code == 1
+    assert_told(run_entice("verify", "c_0"), "campaign is unknown; got 'c_0'")
     (tmp_path / "entice.db").write_bytes(b"no database at all" * 100)
     ran = run_entice("verify")
     assert (ran.code, "BAD." in ran.out) == (1, True)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import http.client
 import random
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from entice.errors import EnticeError, InputError
 COME_BACK = (429, 502, 503, 504)  # nothing was done, or its answer was lost on the way
 LOST = (OSError, http.client.HTTPException)
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # seconds between attempts
+EXPORTING = 600.0  # seconds that a large export may take before its first byte
 SILENCE = 60.0  # seconds without a word after which a stream is taken for lost
 T = TypeVar("T")
 Ids = Sequence[str] | None
@@ -309,8 +311,22 @@ class Client(AbstractContextManager["Client"]):
 
     def export(self, campaign: str, path: str | Path) -> None:
         """Save a campaign's decisions to a file whose name ends in .parquet, .csv or .jsonl."""
-        kind = quote(Path(path).suffix[1:])
-        Path(path).write_bytes(self._call("GET", _at(campaign, f"/export?format={kind}")))
+        path = Path(path)
+        connection = self._connection(timeout=EXPORTING)
+        try:
+            address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
+            connection.request("GET", self._prefix + address, headers=self._headers)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise _problem(response.status, response.read())
+            beside = path.with_name(f"{path.name}.part")
+            with beside.open("wb") as file:
+                shutil.copyfileobj(response, file)
+            beside.replace(path)
+        except LOST as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
 
     def ready(self) -> bool:
         """Tell whether the service is up, and its database sound and writable."""
@@ -361,7 +377,7 @@ class Client(AbstractContextManager["Client"]):
                 if response.status < 300:
                     return answer
                 problem = _problem(response.status, answer)
-                if response.status not in COME_BACK:
+                if response.status not in COME_BACK or problem.kind == "out-of-order":
                     raise problem
                 asked = response.headers.get("Retry-After", "")
                 wait = max(wait, float(asked) if asked.isdecimal() else 0.0)
@@ -376,11 +392,18 @@ class Client(AbstractContextManager["Client"]):
 
 
 def _at(campaign: str, rest: str = "") -> str:
-    return f"/v1/campaigns/{quote(campaign, safe='')}{rest}"
+    return f"/v1/campaigns/{_id('campaign', campaign)}{rest}"
 
 
 def _of(offer: str, rest: str = "") -> str:
-    return f"/v1/offers/{quote(offer, safe='')}{rest}"
+    return f"/v1/offers/{_id('offer', offer)}{rest}"
+
+
+def _id(what: str, given: object) -> str:
+    if not isinstance(given, str):
+        todo = f"Pass {what}.id instead of the {what}."
+        raise InputError(what, "must be an id, which is text", given=given, todo=todo)
+    return quote(given, safe="")
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

@@ -20,7 +20,8 @@ class Monster(NamedTuple):
 
 
 NUMBERS = (
-    "NaN", "Infinity", "-Infinity", "nan", "1e400", "-1e400", "1e308", "1e-400", "-0", "-0.0",
+    "NaN", "Infinity", "-Infinity", "nan", "1e400", "-1e400", "1e308", "1e-400", "5e-324",
+    "1e-308", "1e-9", "1e9", "-0", "-0.0",
     "0.5",
     str(2**31), str(2**53 + 1), str(2**63 - 1), str(2**63), str(-(2**63)), str(-(2**63) - 1),
     str(2**64), str(10**400), str(-(10**400)), "1" * 5000, "1." + "0" * 5000, "01", "+1", "0x10",
@@ -163,7 +164,7 @@ CAMPAIGN: dict[str, Any] = {
     "lowest_rating": 1, "highest_rating": 5, "unrated_shows": 3.0, "currency": "EUR",
     "cap_per_offer": 5, "cap_per_player": 50, "pace_over": 100, "offer_expires_after": 60,
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
-    "policy": {"kind": "ucb"}, "probe": {"share": 0.1, "amount": 1.0},
+    "policy": {"kind": "ucb"}, "probe": {"share": 1.0, "amount": 1.0},
 }  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     {"kind": "epsilon_greedy", "c": 5.0}, {"kind": "thompson_sampling"}, {"kind": "greedy"},
@@ -173,6 +174,16 @@ POLICIES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+PARAMETERS = (
+    ("epsilon_greedy", "c"),
+    ("round_robin_epsilon_greedy", "c"),
+    ("drift_corrected_thompson", "noise"),
+    ("drift_corrected_thompson", "thrift"),
+    ("thompson_sampling", "scale"),
+    ("ucb", "count_in_flight"),
+)
+
+
 def _fields(at: str, offer: str) -> Iterator[Monster]:
     """Every field of every body, with everything that it must not be."""
     everything = (*NUMBERS, *TEXTS)
@@ -180,11 +191,13 @@ def _fields(at: str, offer: str) -> Iterator[Monster]:
         for value in everything:
             yield Monster(field, "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, field, value))
     for value in NUMBERS:
-        for policy in POLICIES[:4]:
-            body = _with(CAMPAIGN, "policy", _with({**policy, "c": 1.0}, "c", value).decode())
-            yield Monster("policy", "POST", "/v1/campaigns", JSON, body)
+        for kind, field in PARAMETERS:
+            policy = _with({"kind": kind}, field, value).decode()
+            yield Monster(
+                "policy", "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, "policy", policy)
+            )
         for field in ("share", "amount", "amounts"):
-            probe = _with({"share": 0.1, "amount": 1.0}, field, value).decode()
+            probe = _with({"share": 1.0, "amount": 1.0}, field, value).decode()
             yield Monster("probe", "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, "probe", probe))
     for policy in POLICIES:
         body = json.dumps({**CAMPAIGN, "policy": policy}).encode()
@@ -216,6 +229,27 @@ def _fields(at: str, offer: str) -> Iterator[Monster]:
         yield Monster("ratings", "POST", f"{at}/ratings", JSON, some)
         some = b'{"ratings": [{"arm": %s, "rating": 3}]}' % _bytes(value)
         yield Monster("ratings", "POST", f"{at}/ratings", JSON, some)
+
+
+def life(campaign: Any) -> Iterator[Monster]:
+    """What a campaign that was accepted must be able to live through, however odd it is."""
+    at, spec = f"/v1/campaigns/{campaign['id']}", campaign["spec"]
+    low, high = spec["lowest_rating"], spec["highest_rating"]
+
+    def post(path: str, sent: Any) -> Monster:
+        return Monster("life", "POST", path, JSON, json.dumps(sent).encode())
+
+    ratings = [{"arm": arm, "rating": rating} for arm in spec["arms"] for rating in (low, high)]
+    yield post(f"{at}/ratings", {"ratings": ratings[:100]})
+    for n in (1, 2, 3):
+        yield post(f"{at}/offers", {"player": f"player {n}"})
+        yield post(f"/v1/offers/{campaign['id']}.{n}/accept", {})
+        yield post(f"/v1/offers/{campaign['id']}.{n}/rating", {"rating": (low, high, low)[n - 1]})
+    yield post(f"{at}/arms", {"arms": ["late"]})
+    shown = dict.fromkeys(spec["arms"][:2], 1e6)
+    yield post(f"{at}/offers", {"player": "player 4", "displayed": shown})
+    for read in ("", "/arms", "/drift", "/events", "/export"):
+        yield Monster("life", "GET", at + read, {})
 
 
 def _bytes(value: str) -> bytes:

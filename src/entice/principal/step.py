@@ -104,7 +104,8 @@ def offer_within(
     """Decide a round in which not every arm may be had: `offer` as a service needs it.
 
     An arm is permitted if it is `eligible` and its price is at most `most`. One without ratings
-    is paid for once while that rating is under way: everyone else would be paid to tell the same.
+    is paid for once while its first rating is under way: everyone else would be paid to tell the
+    same. As some never rate, once more each time that the number of rounds has doubled.
     `displayed` is what the player sees where the caller knows better (nan: it does not). The last
     four arrays are room for what was shown, what was permitted, and what the policy is told.
 
@@ -122,10 +123,12 @@ def offer_within(
             shown[i] = displayed[i]
         if eligible[i] and (greedy < 0 or shown[i] > shown[greedy]):
             greedy = i
-    limited, whole = 0, True
+    limited, whole, asked = 0, True, 1
+    while arms << asked <= t:
+        asked += 1
     for i in range(arms):
         forgone = gap(shown, greedy, i)
-        asked_already = ledger.pulls[i] == 0 and counted[i] > 0
+        asked_already = ledger.pulls[i] == 0 and counted[i] >= asked
         permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or asked_already))
         limited += eligible[i] and forgone > most
         whole = whole and permitted[i]

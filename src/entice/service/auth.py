@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -13,6 +14,9 @@ from entice.service.keys import FRESH, Keys, KeyView, Role
 ANYBODY = KeyView(id="-", name="anybody on this machine", role="admin", campaign=None, created=0)
 """Who calls while there is no key."""
 
+_FORWARDED = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
+)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -27,6 +31,8 @@ class Doorkeeper:
         self._keys = keys
         self._open = open_to_loopback
         self._reading: asyncio.Future[None] | None = None
+        # A thread of its own: nobody is let in while others wait for long reads.
+        self._reader = ThreadPoolExecutor(1, "entice-keys")
 
     async def admit(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
         """Return who calls, or refuse: without a good key, or with one of another role."""
@@ -38,9 +44,11 @@ class Doorkeeper:
         caller = self._keys.recall(_presented(headers))
         if caller is None:
             raise Refusal(401, "unauthorized", "A key is needed", _UNKNOWN)
-        if caller.role != "admin" and caller.role not in roles:
+        if not caller.may(roles):
             allowed = ", ".join(sorted({"admin", *roles}))
-            detail = f"This key has the role {caller.role}; what you ask for needs: {allowed}."
+            detail = (
+                f"This key has the role {caller.role}; what you ask for needs one of: {allowed}."
+            )
             raise Refusal(403, "forbidden", "Another role is needed", detail)
         return caller
 
@@ -52,6 +60,12 @@ class Doorkeeper:
         """
         if not self._open or self._keys.known():
             return None
+        if not _FORWARDED.isdisjoint(headers):
+            detail = (
+                "The request came through a proxy. Whoever can reach that could spend the budget: "
+                "make a key with `entice keys create`."
+            )
+            return Refusal(403, "forwarded", "A key is needed behind a proxy", detail)
         host = headers.get(b"host", b"")
         if not _is_loopback(host):
             detail = (
@@ -72,7 +86,7 @@ class Doorkeeper:
         """Have the keys read in a thread, once for all who ask; meanwhile the old ones count."""
         if self._reading is None or self._reading.done():
             loop = asyncio.get_running_loop()
-            self._reading = loop.run_in_executor(None, self._keys.reload)
+            self._reading = loop.run_in_executor(self._reader, self._keys.reload)
             self._reading.add_done_callback(_seen)
         if wait:
             await asyncio.shield(self._reading)

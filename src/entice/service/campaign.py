@@ -229,9 +229,12 @@ class Campaign:
                     stars, reason = coin_amount, "probe"
             elif limited:
                 reason = "limited"
+        amount = amount_of(stars, spec.price_of_a_star, spec.margin)
+        if amount > limit.amount:  # by rounding alone; then nothing is paid
+            arm, stars, amount, reason, probe, limited = own, 0.0, 0, "limited", None, 1
         return Decision(
-            arm, own, stars, amount_of(stars, spec.price_of_a_star, spec.margin), reason,
-            likely, estimated, limited > 0, probe, coin_amount if probe else None,
+            arm, own, stars, amount, reason, likely, estimated, limited > 0,
+            probe, coin_amount if probe else None,
         )  # fmt: skip
 
     def _affords_probe(self, limit: Limit) -> bool:
@@ -275,7 +278,12 @@ class Campaign:
     def reconfigure(self) -> None:
         """Take over arms or settings that have changed in the books."""
         room = self.spec.policy.rules(len(self.books.arms)).memory
-        self.books.memory = self.memory.tobytes() if room == len(self.memory) else b""
+        memory = self.memory
+        if self.remembers:  # of each arm a block, the blocks one after the other
+            memory = np.concatenate([memory, np.zeros(room - len(memory))])
+        elif room != len(memory):  # what does not come from ratings can be worked out again
+            memory = np.zeros(room)
+        self.books.memory = memory.tobytes()
         self._configure()
 
     def averages(self) -> list[float | None]:

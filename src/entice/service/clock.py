@@ -1,4 +1,4 @@
-"""The service's own clock: it never goes back, and it always goes on."""
+"""The service's own clock: a wall clock that is set anew does not move it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import time
 class Clock:
     """Microseconds since 1970, by the wall clock at first and by the steady one from then on.
 
-    A wall clock that is set anew while the service runs changes nothing: an offer lives as long
-    as was said. A database whose latest event lies in this clock's future moves the clock there,
-    so that the log stays in order of time and yet nothing that is due waits for the wall clock to
-    catch up.
+    So an offer lives as long as was said, whatever happens to the wall clock meanwhile. The desk
+    sees to it that no campaign's time goes back where another machine's clock was ahead.
     """
 
     def __init__(self) -> None:
@@ -20,12 +18,6 @@ class Clock:
     def now(self) -> int:
         """What time it is."""
         return (time.monotonic_ns() + self._ahead) // 1000
-
-    def advance_to(self, moment: int) -> None:
-        """Go on from a moment, unless it has passed already."""
-        behind = moment - self.now()
-        if behind > 0:
-            self._ahead += behind * 1000
 
     def ahead_of_wall(self) -> float:
         """By how many seconds this clock is ahead of the wall clock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,8 @@ SecretFile = Annotated[
     Path | None,
     typer.Option(
         help="File with the secret for players' ids: 64 hexadecimal digits. By default "
-        "ENTICE_SECRET or, with SQLite, <database>.secret, made at first use."
+        "ENTICE_SECRET or, with SQLite, a file beside the database, such as entice.db.secret, "
+        "made at first use."
     ),
 ]
 
@@ -69,10 +71,10 @@ def serve(
 @keys.command("create")
 def create_key(
     role: Annotated[
-        str,
+        list[str],
         typer.Option(
             help="admin: everything. decide: make offers. feedback: accept, decline, rate, "
-            "reverse, organic ratings. read: look at everything."
+            "reverse, organic ratings. read: look at everything. May be given several times."
         ),
     ],
     name: Annotated[str, typer.Option(help="Whose it is; for you.")],
@@ -88,7 +90,7 @@ def create_key(
     from entice.service.keys import Keys
 
     with _store(db) as store:
-        _, secret = Keys(store).create(role, campaign, name)
+        _, secret = Keys(store).create(",".join(role), campaign, name)
     print(secret)
 
 
@@ -156,7 +158,29 @@ def create_campaign(
             answer = desk.submit(CreateCampaign(asked)).result()
         finally:
             desk.stop()
-    print(msgspec.json.decode(answer.body)["id"])
+    told = msgspec.json.decode(answer.body)
+    print(
+        f"{told['name']}: {len(asked.arms)} arms, budget {told['budget']:,}, a star is worth "
+        f"{asked.price_of_a_star:,}, both in hundredths of {told['currency']} if that has cents",
+        file=sys.stderr,
+    )
+    print(told["id"])
+
+
+@campaign.command("list")
+def list_campaigns(db: Db = DEFAULT_DB) -> None:
+    """List all campaigns."""
+    from rich.table import Table
+
+    from entice.service.reads import Reads
+
+    with _store(db, existing=True) as store:
+        found = Reads(store).campaigns()
+    table = Table("id", "name", "status", "offers", "ratings", "budget", "committed", "reserved")
+    for view in found:
+        counts = (view.decisions, view.ratings, view.budget, view.committed, view.reserved)
+        table.add_row(view.id, escape(view.name), view.status, *(f"{n:,}" for n in counts))
+    Console(highlight=False).print(table)
 
 
 def verify(
@@ -172,7 +196,7 @@ def verify(
     code 1 and names the first bad event if not.
     """
     from entice.service.errors import Corrupt
-    from entice.service.verify import events_in
+    from entice.service.verify import events_in, rows_apart
     from entice.service.verify import verify as check
     from entice.study.progress import reporting
 
@@ -181,6 +205,8 @@ def verify(
         with _store(db, existing=True) as store, reporting(None, "Replaying", "events") as report:
             store.examine()
             total, done = events_in(store, campaign), 0
+            if campaign is not None and total == 0:
+                raise InputError("campaign", "is unknown", given=campaign)
 
             def progress(more: int) -> None:
                 nonlocal done
@@ -192,6 +218,9 @@ def verify(
                 told = "as it should be" if verdict.fault is None else f"BAD. {verdict.fault}"
                 name, events = escape(verdict.campaign), f"{verdict.events:,} events"
                 console.print(f"{name}: {events} replayed, {escape(told)}")
+            for fault in [] if campaign else rows_apart(store):
+                bad = True
+                console.print(f"BAD. {escape(fault)}")
     except Corrupt as corrupt:
         console.print(f"BAD. {escape(str(corrupt))}")
         bad = True
@@ -213,6 +242,7 @@ def export(
     from entice.service.export import form_of, write
 
     form = form_of(out)
+    _check_folder(out)
     with _store(db, existing=True) as store:
         rows = write(store, campaign, form, out)
     Console(highlight=False).print(f"{rows:,} rows: [bold]{escape(str(out))}[/]")
@@ -224,15 +254,19 @@ def backup(
 ) -> None:
     """Copy a SQLite database to a file, also while the service runs.
 
-    The secret for players' ids is not in it: keep a copy of <database>.secret too, in another
-    place than the backups. For PostgreSQL use pg_dump.
+    The secret for players' ids is not in it: keep a copy of that file too (entice.db.secret), in
+    another place than the backups. For PostgreSQL use pg_dump.
     """
+    from entice.service.sqlite import SqliteStore
+
     if not db.startswith("sqlite:"):
         rule = "must be SQLite for this command"
         raise InputError("the database", rule, todo="For PostgreSQL use pg_dump.")
+    _check_folder(out)
     if out.exists():
         raise InputError("the backup", "must be a new file; it exists", given=str(out))
     with _store(db, existing=True) as store:
+        assert isinstance(store, SqliteStore)
         store.backup(out)
     Console(highlight=False).print(f"Backup: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
@@ -245,6 +279,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(campaign, name="campaign")
 
 
+def _check_folder(out: Path) -> None:
+    if not out.parent.is_dir():
+        rule = "must be in a folder that exists"
+        raise InputError("the file", rule, given=str(out), todo=f"Make it: mkdir -p {out.parent}")
+
+
 def _minute(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
@@ -255,8 +295,8 @@ def _store(db: str, *, existing: bool = False) -> Iterator[Store]:
     from entice.service.store import open_store
 
     path = Path(db.removeprefix("sqlite:///"))
-    if existing and db.startswith("sqlite:///") and not path.exists():
+    if existing and db.startswith("sqlite:///") and not (path.exists() and path.stat().st_size):
         todo = "Give another --db, or start with `entice serve` or `entice campaign create`."
-        raise InputError("the database", "must exist", given=db, todo=todo)
+        raise InputError("the database", "must exist, and not be empty", given=db, todo=todo)
     with contextlib.closing(open_store(db)) as store:
         yield store

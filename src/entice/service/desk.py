@@ -13,48 +13,23 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple
 
-from entice.service.campaign import Campaign
 from entice.service.clock import Clock
-from entice.service.commands import (
-    Accept,
-    Command,
-    CreateCampaign,
-    Decline,
-    Expire,
-    MakeOffer,
-    Rate,
-    Reverse,
-)
-from entice.service.errors import Corrupt, Refusal, Stale, Unavailable
-from entice.service.handling import Answer, handle
-from entice.service.offer import digest
-from entice.service.store import ANSWERS, Columns, Session, Store
-from entice.service.work import Work, all_books
+from entice.service.commands import Command, Expire
+from entice.service.errors import Unavailable
+from entice.service.group import Groups, Request
+from entice.service.handling import FULL, Answer
+from entice.service.store import Store
+from entice.service.work import all_books
 
 MOST_AT_ONCE = 512
-"""Requests in one transaction."""
+"""Offers and ratings in one transaction; a single larger request has one for itself."""
 MOST_WAITING = 20_000
-"""Requests in the queue; beyond, callers are told to come back."""
-TRIES = 5
-"""How often a group begins again when another process was faster."""
-SWEEP = 3600.0
-"""Seconds between two looks for answers that nobody will ask for again."""
+"""Offers and ratings in the queue; beyond, callers are told to come back."""
+MOST_FORGOTTEN = 5000
+"""Answers that one tick forgets."""
 KEPT_ANSWERS = 7 * 24 * 3600 * 1_000_000
 """For how many microseconds an idempotency key is remembered."""
-
-
-class Request(NamedTuple):
-    """Something to be done, and who waits for it."""
-
-    command: Command
-    scope: str
-    key: str | None
-    digest: bytes
-    """Of what was sent, to tell another request under the same key."""
-    done: Callable[[Answer | Exception], None]
-    loop: asyncio.AbstractEventLoop | None
 
 
 class Desk:
@@ -79,35 +54,41 @@ class Desk:
         self.clock = clock
         self.observe = observe
         self._every = tick
+        self._groups = Groups(store, clock)
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._kept: dict[str, Campaign] = {}
-        self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
+        self._waiting = 0
+        self._door = threading.Lock()
         self._stopping = False
-        self._next_sweep = 0.0
-        self.tick_failed: Exception | None = None
-        """Why overdue offers could not be let pass, if they could not."""
+        self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
+        self.failing: Exception | None = None
+        """Why the last group, or the last tick, could not be written, if it could not."""
 
     @property
     def depth(self) -> int:
-        """How many requests wait."""
-        return self._queue.qsize()
+        """How many offers and ratings wait."""
+        return self._waiting
 
     @property
     def at_work(self) -> bool:
         """Whether there is somebody at the desk."""
         return self._thread.is_alive()
 
+    def clock_ahead(self) -> float:
+        """By how many seconds the log's times are ahead of the wall clock, at most."""
+        return self.clock.ahead_of_wall() + self._groups.furthest() / 1e6
+
     def start(self) -> None:
-        """Begin work, at a time that is not before what was written last."""
+        """Begin work."""
         with self.store.read() as session:
             for books in all_books(session):
-                self.clock.advance_to(books.at)
+                self._groups.now(books.campaign, books.at)
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
         """Finish what is waiting, and take nothing more."""
-        self._stopping = True
-        self._queue.put(None)
+        with self._door:
+            self._stopping = True
+            self._queue.put(None)
         self._thread.join(timeout)
 
     def submit(
@@ -146,11 +127,14 @@ class Desk:
         return await future
 
     def _put(self, request: Request) -> None:
-        if self._stopping:
-            raise Unavailable("The service is shutting down.")
-        if self._queue.qsize() >= MOST_WAITING:
-            raise Unavailable(f"{MOST_WAITING:,} requests are waiting already.")
-        self._queue.put(request)
+        with self._door:
+            gone = self._thread.ident is not None and not self._thread.is_alive()
+            if self._stopping or gone:
+                raise Unavailable("The service is shutting down.")
+            if self._waiting >= MOST_WAITING:
+                raise Unavailable(f"{MOST_WAITING:,} offers and ratings are waiting already.")
+            self._waiting += request.weight
+            self._queue.put(request)
 
     def _run(self) -> None:
         next_tick = 0.0
@@ -162,180 +146,78 @@ class Desk:
                 request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
                 continue
-            group: list[Request] = []
+            group, weight = [], 0
             while request is not None:
                 group.append(request)
-                if len(group) >= MOST_AT_ONCE or self._queue.empty():
+                weight += request.weight
+                if weight >= MOST_AT_ONCE or self._queue.empty():
                     break
                 request = self._queue.get()
             if group:
+                with self._door:
+                    self._waiting -= weight
                 _tell(group, self._carry_out(group))
             if request is None:
-                self._turn_away()
                 return
 
-    def _turn_away(self) -> None:
-        """Tell those who came while the door was being closed."""
-        late = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                request = self._queue.get_nowait()
-                if request is not None:
-                    late.append(request)
-        _tell(late, [Unavailable("The service is shutting down.")] * len(late))
-
-    def _tick(self) -> bool:
-        """Let pass what is overdue, and tell whether there may be more.
-
-        If that fails, the next tick tries again.
-        """
-        try:
-            with self.store.read() as session:
-                names = session.rows(
-                    "SELECT id FROM campaigns WHERE EXISTS (SELECT 1 FROM offers "
-                    "WHERE campaign = number AND state <= 1 AND due <= ?)",
-                    (self.clock.now(),),
-                )
-            group = [Request(Expire(n), "", None, b"", lambda _: None, None) for (n,) in names]
-            if group:
-                self._carry_out(group)
-            if time.monotonic() >= self._next_sweep:
-                self._next_sweep = time.monotonic() + SWEEP
-                with self.store.write() as session:
-                    old = self.clock.now() - KEPT_ANSWERS
-                    session.run("DELETE FROM answers WHERE at < ?", (old,))
-        except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
-            self.tick_failed = error
-            return False
-        self.tick_failed = None
-        return bool(group)
-
     def _carry_out(self, group: list[Request]) -> list[Answer | Exception]:
-        """Find an answer for each request, or the same failure for all of them."""
         began = time.perf_counter()
-        bad: dict[int, Exception] = {}
-        failure: Exception = Unavailable("Too many others write to the same campaign. Try again.")
-        for _ in range(TRIES + len(group)):
-            try:
-                answers = self._transaction(group, bad)
-            except Stale:
-                self._kept.clear()
-            except _Broken as broken:
-                # A fault of ours in one request: the others are carried out without it.
-                self._kept.clear()
-                bad[broken.index] = broken.error
-            except Exception as error:
-                self._kept.clear()
-                failure = error
-                break
-            else:
-                if self.observe is not None:
-                    with contextlib.suppress(Exception):  # who looks on must not stop the work
-                        self.observe(len(group), time.perf_counter() - began)
-                return answers
-        return [failure] * len(group)
-
-    def _transaction(
-        self, group: list[Request], bad: dict[int, Exception]
-    ) -> list[Answer | Exception]:
-        answers: list[Answer | Exception] = []
-        for_all: tuple[type[Exception], ...] = (Unavailable, Corrupt, Stale, *self.store.faults)
-        with self.store.write() as session:
-            work = Work(self.store, session, self._kept)
-            names = {r.command.campaign for r in group if not isinstance(r.command, CreateCampaign)}
-            # In one order everywhere, or two processes might wait for each other's campaigns.
-            for name in sorted(names):
-                try:
-                    self.clock.advance_to(work.campaign(name).books.at)
-                except Refusal:
-                    continue  # told to whoever asked for it
-            kept = _look_up(work, session, group)
-            for i, request in enumerate(group):
-                if i in bad:
-                    answers.append(bad[i])
-                    continue
-                try:
-                    answers.append(self._one(work, kept, request))
-                except Refusal as refusal:
-                    answers.append(refusal)
-                except for_all:
-                    raise
-                except Exception as error:
-                    raise _Broken(i, error) from error
-            work.flush()
+        answers = self._groups.carry_out(group)
+        failed = [a for a in answers if isinstance(a, Unavailable)]
+        self.failing = failed[0] if len(failed) == len(answers) else None
+        if self.observe is not None:
+            with contextlib.suppress(Exception):  # who looks on must not stop the work
+                self.observe(len(group), time.perf_counter() - began)
         return answers
 
-    def _one(self, work: Work, kept: Kept, request: Request) -> Answer:
-        now = self.clock.now()
-        if request.key is None:
-            return handle(work, request.command, now)
-        name = request.scope, request.key
-        if name in kept:
-            sent, answer = kept[name]
-            if answer is None:
-                raise Refusal(
-                    503, "out-of-order", "The database is out of order",
-                    "The answer that was given under this Idempotency-Key is damaged. Whoever runs "
-                    "the service must restore a backup.",
-                )  # fmt: skip
-            if sent != request.digest:
-                raise Refusal(
-                    422, "idempotency-key-reused", "Idempotency key reused",
-                    "This Idempotency-Key came with another request before. Use a new key for "
-                    "each request, and the same one only to repeat it.",
-                )  # fmt: skip
-            return answer._replace(replayed=True)
-        answer = handle(work, request.command, now)
-        kept[name] = request.digest, answer
-        row = (*name, request.digest, answer.status, answer.body, now)
-        work.keep((*row, answer_digest(*row)))
-        return answer
+    def _tick(self) -> bool:
+        """Let pass what is overdue, and tell whether there is more.
 
+        If that fails, the next tick tries again. Each campaign has a transaction of its own, so
+        that a damaged one keeps no other from its money.
+        """
+        more, failing = False, None
+        try:
+            for name in self._overdue():
+                command = Request(Expire(name), "", None, b"", lambda _: None, None)
+                (answer,) = self._groups.carry_out([command])
+                if isinstance(answer, Exception):
+                    failing = answer
+                else:
+                    more = more or answer.status == FULL
+            if failing is None:
+                self._forget(needed=self.failing is not None)
+        except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
+            failing = error
+        self.failing = failing
+        return more and failing is None
 
-Kept = dict[tuple[str, str], tuple[bytes, Answer | None]]
-"""Answers given before, by scope and key, with what they answered; None: damaged."""
+    def _overdue(self) -> list[str]:
+        """Name the campaigns in which something may be overdue."""
+        until = self.clock.now() + self._groups.furthest()
+        with self.store.read() as session:
+            rows = session.rows(
+                f"SELECT id FROM campaigns WHERE EXISTS (SELECT 1 FROM offers"
+                f"{session.by('due_offers')} WHERE campaign = number AND state <= 1 AND due <= ?)",
+                (until,),
+            )
+        return [name for (name,) in rows]
 
+    def _forget(self, *, needed: bool) -> None:
+        """Forget some answers that nobody will ask for again.
 
-def answer_digest(scope: str, key: str, request: bytes, status: int, body: bytes, at: int) -> bytes:
-    """The checksum of an answer that is kept."""
-    return digest(f"{scope}\0{key}\0{status}\0{at}\0".encode(), request, body)
-
-
-def _look_up(work: Work, session: Session, group: list[Request]) -> Kept:
-    """Ask the database for what a whole group will want to know, with few questions."""
-    players: dict[str, list[bytes]] = {}
-    numbers: dict[str, list[int]] = {}
-    keys: dict[str, list[str]] = {}
-    for request in group:
-        match request.command:
-            case MakeOffer(campaign=campaign, player=player):
-                players.setdefault(campaign, []).append(player)
-            case Accept() | Decline() | Rate() | Reverse():
-                numbers.setdefault(request.command.campaign, []).append(request.command.n)
-            case _:
-                pass
-        if request.key is not None:
-            keys.setdefault(request.scope, []).append(request.key)
-    with contextlib.suppress(Refusal):  # told to whoever asked for it
-        for campaign, some in players.items():
-            work.offers(work.campaign(campaign)).look_up_players(some)
-        for campaign, ns in numbers.items():
-            work.offers(work.campaign(campaign)).look_up(ns)
-    kept: Kept = {}
-    answers = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
-    for scope, names in keys.items():
-        rows = session.rows_among(answers, "scope = ?", (scope,), "key", names)
-        for _, key, sent, status, body, at, written in rows:
-            whole = written == answer_digest(scope, key, sent, status, body, at)
-            kept[scope, key] = sent, Answer(status, body) if whole else None
-    return kept
-
-
-class _Broken(Exception):
-    def __init__(self, index: int, error: Exception) -> None:
-        super().__init__(index)
-        self.index = index
-        self.error = error
+        After a failure, write in any case: that tells whether it has passed.
+        """
+        until = self.clock.now() - KEPT_ANSWERS
+        with self.store.read() as session:
+            old = session.rows(
+                "SELECT scope, key FROM answers WHERE at < ? LIMIT ?", (until, MOST_FORGOTTEN)
+            )
+        if old or needed:
+            with self.store.write() as session:
+                for name in old:
+                    session.run("DELETE FROM answers WHERE scope = ? AND key = ?", name)
+                session.run("UPDATE meta SET value = value")
 
 
 def _tell(group: list[Request], answers: list[Answer | Exception]) -> None:

@@ -6,13 +6,16 @@ import threading
 
 import msgspec
 
-from entice.errors import InputError
 from entice.estimate import DriftEstimator
 from entice.service import events as log
 from entice.service.campaign import Campaign
-from entice.service.errors import invalid
 from entice.service.store import Session
 from entice.service.work import trusted_events
+
+LEVEL = 0.95
+"""Of the interval."""
+MOST_KNOWN = 1000
+"""Campaigns whose estimates are kept up to date; beyond, all are read anew."""
 
 
 class DriftView(msgspec.Struct, frozen=True):
@@ -28,9 +31,11 @@ class DriftView(msgspec.Struct, frozen=True):
     note: str
 
 
-class _Known(msgspec.Struct):
-    estimator: DriftEstimator
-    seq: int = 0
+class _Known:
+    def __init__(self, estimator: DriftEstimator) -> None:
+        self.estimator = estimator
+        self.seq = 0
+        self.lock = threading.Lock()
 
 
 class Drifts:
@@ -40,36 +45,28 @@ class Drifts:
         self._known: dict[str, _Known] = {}
         self._lock = threading.Lock()
 
-    def view(self, session: Session, campaign: Campaign, level: float) -> DriftView:
+    def view(self, session: Session, campaign: Campaign) -> DriftView:
         """Say what is known of a campaign's drift."""
         if campaign.spec.probe is None:
             return DriftView(
-                False, 0, None, None, None, level,
+                False, 0, None, None, None, LEVEL,
                 "This campaign has no probe, so its drift can't be told from its averages. "
                 "Payments follow past ratings, which fools every other estimate.",
             )  # fmt: skip
-        with self._lock:
-            known = self._caught_up(session, campaign)
-            try:
-                found = known.estimator.estimate(level)
-            except InputError as error:
-                if error.name == "level":
-                    raise invalid(str(error)) from error
-                return DriftView(
-                    True, known.estimator.probes, None, None, None, level,
-                    "Too few probed offers have been rated so far.",
-                )  # fmt: skip
-        note = found.warning or "From a randomised probe."
-        return DriftView(True, found.observations, found.slope, found.low, found.high, level, note)
-
-    def _caught_up(self, session: Session, campaign: Campaign) -> _Known:
         name = campaign.books.campaign
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = _Known(DriftEstimator())
-        for _, body, _ in trusted_events(session, name, campaign.number, known.seq):
-            _follow(known, log.decode(body))
-        return known
+        with self._lock:
+            if len(self._known) > MOST_KNOWN:
+                self._known.clear()
+            known = self._known.setdefault(name, _Known(DriftEstimator()))
+        with known.lock:
+            for _, body, _ in trusted_events(session, name, campaign.number, known.seq):
+                _follow(known, log.decode(body))
+            if known.estimator.probes < 2:
+                few = "Too few probed offers have been rated so far."
+                return DriftView(True, known.estimator.probes, None, None, None, LEVEL, few)
+            found = known.estimator.estimate(LEVEL)
+        note = found.warning or "From a randomised probe."
+        return DriftView(True, found.observations, found.slope, found.low, found.high, LEVEL, note)
 
 
 def _follow(known: _Known, event: log.Event) -> None:

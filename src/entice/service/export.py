@@ -21,7 +21,7 @@ from entice.service.money import stars_for
 from entice.service.offer import RATED, STATES, Offer
 from entice.service.reads import find
 from entice.service.store import Session, Store
-from entice.service.work import offer_of
+from entice.service.work import OFFER, offer_of
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -130,8 +130,7 @@ def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
 def _offers(session: Session, campaign: Campaign) -> Iterator[Offer]:
     after = 0
     while rows := session.rows(
-        "SELECT n, player, state, due, cost, body, digest FROM offers "
-        "WHERE campaign = ? AND n > ? ORDER BY n LIMIT ?",
+        f"{OFFER.select} WHERE campaign = ? AND n > ? ORDER BY n LIMIT ?",
         (campaign.number, after, PAGE),
     ):
         yield from (offer_of(campaign.number, row) for row in rows)

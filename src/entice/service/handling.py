@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -23,11 +25,14 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
+from entice.service.errors import Refusal, not_found
 from entice.service.offer import Offer
 from entice.service.rules import Rules
 from entice.service.views import arm_views, campaign_view, encode, offer_view
 from entice.service.work import Work, lost_or_unknown
 
+FULL = 206
+"""The status of a tick that has left some for the next."""
 MOST_OVERDUE = 1000
 """How many overdue offers one tick lets pass in a campaign; more wait for the next."""
 
@@ -48,20 +53,22 @@ def handle(work: Work, command: Command, now: int) -> Answer:
         return _make_offer(work, command, now)
     if isinstance(command, CreateCampaign):
         return _create(work, command, now)
+    if isinstance(command, Accept | Decline | Rate | Reverse):
+        return _answer_offer(work, command, now)
     campaign = work.campaign(command.campaign)
     rules = Rules(campaign, work.offers(campaign))
     match command:
-        case Accept() | Decline() | Rate() | Reverse():
-            return _answer_offer(rules, command, now)
         case MakeOffers(requests=requests):
             work.offers(campaign).look_up_players([request.player for request in requests])
-            for request in requests:
-                rules.check_request(request.eligible, request.displayed)
+            for i, request in enumerate(requests):
+                with _named(f"requests[{i}]"):
+                    rules.check_request(request.eligible, request.displayed)
             offers = [_offer(rules, request, now)[0] for request in requests]
             return Answer(201, encode({"offers": [offer_view(campaign, o) for o in offers]}))
         case EnterRatings(ratings=ratings):
-            for organic in ratings:
-                rules.check_organic(organic.arm, organic.rating)
+            for i, organic in enumerate(ratings):
+                with _named(f"ratings[{i}]"):
+                    rules.check_organic(organic.arm, organic.rating)
             for organic in ratings:
                 rules.organic(now, organic.arm, organic.rating)
             return Answer(201, encode({"entered": len(ratings)}))
@@ -80,7 +87,8 @@ def handle(work: Work, command: Command, now: int) -> Answer:
             overdue = rules.offers.overdue(now, MOST_OVERDUE)
             for offer in overdue:
                 rules.expire(now, offer)
-            return Answer(200, encode({"expired": len(overdue)}))
+            full = len(overdue) == MOST_OVERDUE
+            return Answer(FULL if full else 200, encode({"expired": len(overdue)}))
 
 
 def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
@@ -110,7 +118,23 @@ def _offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
     return rules.offer(now, request.player, eligible, request.displayed), True
 
 
-def _answer_offer(rules: Rules, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
+@contextmanager
+def _named(entry: str) -> Iterator[None]:
+    """Say which entry of a list a refusal is about."""
+    try:
+        yield
+    except Refusal as refusal:
+        detail = f"{entry}: {refusal.detail}"
+        told = Refusal(refusal.status, refusal.kind, refusal.title, detail, **refusal.extra)
+        raise told from None
+
+
+def _answer_offer(work: Work, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
+    try:
+        campaign = work.campaign(command.campaign)
+    except Refusal:
+        raise not_found("offer", command.offer) from None
+    rules = Rules(campaign, work.offers(campaign))
     offer = rules.offers.get(command.n)
     if offer is None:
         raise lost_or_unknown(rules.campaign.books, command.n, command.offer)

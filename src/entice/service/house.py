@@ -13,7 +13,7 @@ from entice.service import logs
 from entice.service.auth import Doorkeeper
 from entice.service.campaign import Campaign
 from entice.service.desk import Desk
-from entice.service.errors import Unavailable
+from entice.service.errors import Corrupt, Unavailable
 from entice.service.identity import Players
 from entice.service.keys import Keys
 from entice.service.metrics import Metrics, read_gauges
@@ -42,7 +42,7 @@ class House:
         self.players = players
         self.doorkeeper = Doorkeeper(keys, open_to_loopback=open_to_loopback)
         self.streams = Streams(reads)
-        self.metrics = Metrics(lambda: read_gauges(store, desk.clock), lambda: desk.depth)
+        self.metrics = Metrics(lambda: read_gauges(store, desk.clock_ahead), lambda: desk.depth)
         self.document = b"{}"
         """The description of the API."""
         self.exports = 0
@@ -64,8 +64,10 @@ class House:
             yield
         finally:
             self.end()
-            await warming
-            await loop.run_in_executor(None, self.desk.stop)
+            try:
+                await warming
+            finally:
+                await loop.run_in_executor(None, self.desk.stop)
             logging.cancel()
             logs.event("stopped")
 
@@ -79,15 +81,16 @@ class House:
         while self._open and not self.ready:
             try:
                 with self.store.read() as session:
-                    for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
+                    names = session.rows("SELECT id FROM campaigns ORDER BY number")
+                    for (name,) in names:
                         if self._open:
-                            _try(find(session, name))
-            except Unavailable as error:
-                logs.trouble(error, during="warm-up")
-                time.sleep(1)
+                            try:
+                                _try(find(session, name))
+                            except Corrupt as error:  # told to whoever asks for that one
+                                logs.trouble(error, during="warm-up")
             except EnticeError as error:
                 logs.trouble(error, during="warm-up")
-                return
+                time.sleep(1)
             else:
                 # What is here now stays: collecting garbage need not look at it again and again.
                 gc.collect()
@@ -100,17 +103,16 @@ class House:
         if not self.desk.at_work:
             raise Unavailable("The writer has stopped. Start the service again.")
         self.store.check()
-        failed = self.desk.tick_failed
-        if isinstance(failed, EnticeError):
-            raise failed
-        if failed is not None:
-            raise Unavailable(f"Overdue offers can't be let pass: {failed!r}") from failed
+        failing = self.desk.failing
+        if isinstance(failing, EnticeError):
+            raise failing
+        if failing is not None:
+            raise Unavailable(f"Nothing can be written: {type(failing).__name__}.") from failing
 
 
 def warm_up(spec: CampaignSpec) -> None:
     """Compile what a campaign will decide by, so that no request has to wait for it."""
     _try(Campaign.begin("c_warm_up", spec.with_seed(), 0))
-    gc.freeze()
 
 
 def _try(campaign: Campaign) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from entice.errors import InputError, did_you_mean
-from entice.service.errors import Corrupt
 from entice.service.offer import digest
 from entice.service.store import Store
 
@@ -27,17 +26,25 @@ class KeyView(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    role: Role
+    role: str
+    """What it may do: one or several roles, with commas between."""
     campaign: str | None
     """The only campaign that it opens; None: all."""
     created: int
     """In microseconds since 1970."""
     revoked: int | None = None
 
+    def may(self, roles: frozenset[Role]) -> bool:
+        """Tell whether it has one of some roles; an admin has all."""
+        own = self.role.split(",")
+        return "admin" in own or not roles.isdisjoint(own)
+
 
 class _Kept(msgspec.Struct, frozen=True):
     view: KeyView
     hash: bytes
+    damaged: bool = False
+    """Whether the row is not as it was written: then it opens nothing."""
 
 
 class Keys:
@@ -51,12 +58,15 @@ class Keys:
 
     def create(self, role: str, campaign: str | None, name: str) -> tuple[KeyView, str]:
         """Make a key; the text that is returned beside it can't be had again."""
-        if role not in get_args(Role):
-            raise InputError("role", "is unknown", given=role, todo=did_you_mean(role, _roles()))
+        roles = role.replace(" ", "").split(",")
+        for one in roles:
+            if one not in get_args(Role):
+                raise InputError("role", "is unknown", given=one, todo=did_you_mean(one, _roles()))
+        role = ",".join(sorted(set(roles)))
         if not 1 <= len(name) <= 200 or not name.isprintable():
             raise InputError("name", "must be one line of 1 to 200 characters", given=name)
         number, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-        view = KeyView(number, name, role, campaign, time.time_ns() // 1000)  # type: ignore[arg-type]
+        view = KeyView(number, name, role, campaign, time.time_ns() // 1000)
         with self._store.write() as session:
             if campaign is not None and not session.rows(
                 "SELECT 1 FROM campaigns WHERE id = ?", (campaign,)
@@ -86,7 +96,7 @@ class Keys:
                 rule = "must be the id of a key"
                 raise InputError("key", rule, given=number, todo="See `entice keys list`.")
             kept = _kept(known[0])
-            if kept.view.revoked is None:
+            if kept.view.revoked is None or kept.damaged:
                 now = time.time_ns() // 1000
                 view = msgspec.structs.replace(kept.view, revoked=now)
                 session.run(
@@ -107,6 +117,8 @@ class Keys:
         word, _, rest = presented.partition("_")
         number, _, secret = rest.partition("_")
         kept = self._kept.get(number)
+        if kept is not None and kept.damaged:
+            kept = None
         # Unknown ids take the same steps, so that time does not tell them from wrong secrets.
         expected = kept.hash if kept is not None else _NO_HASH
         right = hmac.compare_digest(_hash(secret), expected)
@@ -142,11 +154,15 @@ _KEYS = "SELECT id, name, role, campaign, created, revoked, hash, digest FROM ke
 
 
 def _kept(row: tuple[Any, ...]) -> _Kept:
-    """Read a key off its row; a row that is not as it was written opens nothing at all."""
-    kept = _Kept(KeyView(*row[:6]), bytes(row[6]))
-    if _checksum(kept.view, kept.hash) != row[7]:
-        raise Corrupt(f"The row of key {row[0]} is damaged. Restore a backup.")
-    return kept
+    """Read a key off its row."""
+    view, secret = KeyView(*row[:6]), bytes(row[6])
+    return _Kept(view, secret, _checksum(view, secret) != row[7])
+
+
+def damaged_keys(store: Store) -> list[str]:
+    """Name the keys whose rows are not as they were written."""
+    with store.read() as session:
+        return [row[0] for row in session.rows(_KEYS) if _kept(row).damaged]
 
 
 def _checksum(view: KeyView, secret: bytes) -> bytes:

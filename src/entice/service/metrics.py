@@ -22,7 +22,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from entice.errors import EnticeError
-from entice.service.clock import Clock
 from entice.service.store import Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -206,16 +205,16 @@ def forget_the_dead() -> None:
             mark_process_dead(process)  # type: ignore[no-untyped-call]
 
 
-def read_gauges(store: Store, clock: Clock) -> ServiceGauges:
+def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges:
     """Read what the gauges show, all at one moment."""
     with store.read() as session:
         rows = session.rows(
             "SELECT c.id, c.budget, c.reserved, c.committed, "
             "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
-            "coalesce((SELECT sum(cost) FROM offers o WHERE o.campaign = c.number "
-            "AND o.state = 0), 0), "
+            f"coalesce((SELECT sum(cost) FROM offers AS o{session.by('paid_offers')} "
+            "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
             "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
             "FROM campaigns c ORDER BY c.number"
         )
     campaigns = [CampaignGauges(name, *(int(value) for value in row)) for name, *row in rows]
-    return ServiceGauges(campaigns, clock.ahead_of_wall())
+    return ServiceGauges(campaigns, clock_ahead())

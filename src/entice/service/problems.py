@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 
 from entice.errors import EnticeError, InputError, did_you_mean
 from entice.service import logs
-from entice.service.errors import Corrupt, Refusal, SchemaTooNew, Unavailable
+from entice.service.errors import Corrupt, Refusal, SchemaTooNew, Stale, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -62,7 +62,7 @@ def refusal_of(error: Exception) -> Refusal | None:
     match error:
         case Refusal():
             return error
-        case Unavailable():
+        case Unavailable() | Stale():
             return Refusal(
                 503,
                 "unavailable",
@@ -79,7 +79,7 @@ def refusal_of(error: Exception) -> Refusal | None:
                 "the reason in its log.",
             )
         case InputError():
-            return Refusal(422, "invalid", "Not valid", str(error))
+            return Refusal(422, "invalid", "Not valid", str(error).removeprefix("CampaignSpec: "))
         case EnticeError():
             return Refusal(422, "invalid", "Not valid", str(error))
         case HTTPException(status_code=404):

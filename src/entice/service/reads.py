@@ -25,6 +25,8 @@ from entice.service.views import (
     offer_view,
 )
 from entice.service.work import (
+    CAMPAIGN,
+    OFFER,
     all_books,
     lost_or_unknown,
     offer_of,
@@ -32,9 +34,6 @@ from entice.service.work import (
     read_campaign,
     trusted_events,
 )
-
-_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
-_OFFER = "SELECT n, player, state, due, cost, body, digest FROM offers"
 
 
 class Reads:
@@ -86,10 +85,10 @@ class Reads:
             raise not_found("campaign", name)
         return int(rows[0][0])
 
-    def drift(self, name: str, level: float = 0.95) -> DriftView:
+    def drift(self, name: str) -> DriftView:
         """What the campaign's probe tells of the drift."""
         with self.store.read() as session:
-            return self._drifts.view(session, find(session, name), level)
+            return self._drifts.view(session, find(session, name))
 
 
 def number_of(session: Session, name: str) -> int:
@@ -102,7 +101,7 @@ def number_of(session: Session, name: str) -> int:
 
 def find_books(session: Session, name: str) -> Books:
     """Read the books of a campaign, without what its policy needs to decide."""
-    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (name,))
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
     return read_books(name, rows[0])
@@ -110,7 +109,7 @@ def find_books(session: Session, name: str) -> Books:
 
 def find(session: Session, name: str) -> Campaign:
     """Read a campaign."""
-    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (name,))
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
     return read_campaign(name, rows[0])
@@ -119,7 +118,7 @@ def find(session: Session, name: str) -> Campaign:
 def find_for_offer(session: Session, name: str) -> Campaign:
     """Read the campaign that an offer belongs to."""
     campaign = name.partition(".")[0]
-    rows = session.rows(f"{_CAMPAIGN} WHERE id = ?", (campaign,))
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (campaign,))
     if not rows:
         raise not_found("offer", name)
     return read_campaign(campaign, rows[0])
@@ -128,7 +127,7 @@ def find_for_offer(session: Session, name: str) -> Campaign:
 def find_offer(session: Session, campaign: Campaign, name: str) -> Offer:
     """Read an offer."""
     n = offer_number(name)
-    rows = session.rows(f"{_OFFER} WHERE campaign = ? AND n = ?", (campaign.number, n))
+    rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (campaign.number, n))
     if not rows:
         raise lost_or_unknown(campaign.books, n, name)
     return offer_of(campaign.number, rows[0])

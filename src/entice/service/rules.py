@@ -33,6 +33,10 @@ from entice.service.offer import (
 )
 from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, arm_ids, check_name
 
+MOST_CHANGES = 100
+"""Events of one offer, after which its rating can't be changed any more."""
+MOST_TO_LEARN_AGAIN = 20_000
+"""Events in a log that a policy is taught anew from: some tenths of a second."""
 SECOND = 1_000_000
 """Microseconds."""
 
@@ -80,9 +84,9 @@ class Rules:
 
     # The campaign itself
 
-    def create(self, at: int) -> None:
-        """Write the first event."""
-        self._enter(log.Created(*self._next(at), self.campaign.books.spec, entice.__version__))
+    def create(self, at: int, version: str = entice.__version__) -> None:
+        """Write the first event; it names the version of Entice that wrote it."""
+        self._enter(log.Created(*self._next(at), self.campaign.books.spec, version))
 
     def change(self, at: int, changes: dict[str, Any]) -> None:
         """Change settings; a budget never falls below what is spent and reserved."""
@@ -155,7 +159,6 @@ class Rules:
         for counts in (books.pulls, books.totals, books.in_flight):
             counts += [0] * more
         campaign.reconfigure()
-        self._learn_again()
 
     def retire(self, at: int, arm: str, retired: bool) -> None:
         """Offer an arm no more, or again."""
@@ -185,13 +188,14 @@ class Rules:
         shadow = books.status == "shadow"
         name, seq, at = self._next(at)
         n, expires = books.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
-        reason, amount = decision.reason, decision.amount
-        assert amount <= limit.amount
+        reason, amount, shown = decision.reason, decision.amount, campaign.shown()
+        if not all(map(math.isfinite, (decision.payment, decision.propensity, *shown))):
+            raise impossible("The policy's numbers have run away; the campaign can't go on.")
         self._enter(
             log.Offered(
                 name, seq, at, n, books.version, player.hex(),
                 books.arms[decision.arm], books.arms[decision.greedy],
-                decision.payment, amount, reason, decision.propensity, campaign.shown(), expires,
+                decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
                 decision.probe, decision.probe_amount, shadow,
@@ -227,8 +231,9 @@ class Rules:
                 )
         for arm, stars in (displayed or {}).items():
             self._named("displayed", arm)
-            if not math.isfinite(stars) or abs(stars) > 1e6:
-                raise invalid(f"displayed[{arm}] must be a number of stars; got {stars}.")
+            low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
+            if not low <= stars <= high:
+                raise invalid(f"displayed[{arm}] must be from {low} to {high} stars; got {stars}.")
 
     def _named(self, where: str, arm: str) -> int:
         index = self.campaign.arms.get(arm)
@@ -252,7 +257,7 @@ class Rules:
                 f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
                 state=STATES[offer.state],
             )
-        if offer.state != OFFERED:
+        if offer.state != OFFERED or offer.due <= at:
             raise self._too_late(offer, "accepted")
         if paid is None:
             paid = offer.amount
@@ -278,6 +283,7 @@ class Rules:
 
     def expire(self, at: int, offer: Offer) -> None:
         """Let an offer pass that nobody took, or give up waiting for a rating."""
+        assert offer.due <= at, "it is not due yet"
         if offer.state == OFFERED:
             self._enter(log.Expired(*self._next(at), offer.n))
             self._release(offer, EXPIRED)
@@ -299,6 +305,10 @@ class Rules:
             first = " Accept it first." if offer.state == OFFERED else ""
             raise self._too_late(offer, "rated", first)
         self._check_rating(rating)
+        if len(offer.events) >= MOST_CHANGES:
+            raise impossible(
+                f"This offer has changed {MOST_CHANGES} times already.", state=STATES[offer.state]
+            )
         campaign, books, arm = self.campaign, self.campaign.books, offer.arm
         before, name = offer.rating, books.arms[arm]
         if before is not None:
@@ -383,10 +393,12 @@ class Rules:
     def _learn_again(self) -> None:
         """Teach the policy all ratings anew, as they are by now, in the order in which they came.
 
-        Only some policies remember single ratings; what the others remember is not changed.
+        Only some policies remember single ratings; what the others remember is not changed. In a
+        long log one rating hardly matters to what was learnt, and everybody would wait for it:
+        there only the averages change.
         """
         campaign = self.campaign
-        if campaign.remembers:
+        if campaign.remembers and campaign.books.seq <= MOST_TO_LEARN_AGAIN:
             campaign.forget()
             for arm, paid, rating in self.offers.learnt():
                 campaign.restate(campaign.arms[arm], True, paid, rating)

@@ -128,8 +128,14 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             todo = did_you_mean("", _kinds())
             rule = "must be a policy that a service can run"
             raise InputError("CampaignSpec: policy", rule, given=self.policy, todo=todo)
+        noise = getattr(self.policy, "noise", 1.0)
+        if not 1e-6 <= noise <= 1e6:
+            raise InputError("CampaignSpec: policy.noise", "must be from 1e-6 to 1e6", given=noise)
         set_whole(self, "lowest_rating", at_least=-1000, at_most=1000)
-        set_whole(self, "highest_rating", at_least=self.lowest_rating + 1, at_most=1_000_000)
+        set_whole(self, "highest_rating", at_least=-1000, at_most=1_000_000)
+        if self.highest_rating <= self.lowest_rating:
+            rule = f"must be above lowest_rating, {self.lowest_rating}"
+            raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
         if self.policy_sees not in get_args(Sees):
             rule = 'must be "stars" or "zero_to_one"'
             raise InputError("CampaignSpec: policy_sees", rule, given=self.policy_sees)
@@ -140,8 +146,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 raise InputError("CampaignSpec: unrated_shows", rule, given=self.unrated_shows)
         self._check_money()
         self._check_times()
-        if self.probe is not None and not isinstance(self.probe, Probe):
-            raise InputError("CampaignSpec: probe", "must be a Probe", given=self.probe)
+        self._check_probe()
         if not isinstance(self.late_ratings, bool):
             rule = "must be true or false"
             raise InputError("CampaignSpec: late_ratings", rule, given=self.late_ratings)
@@ -151,7 +156,22 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", a_seed("CampaignSpec: seed", self.seed))
 
+    def _check_probe(self) -> None:
+        if self.probe is None:
+            return
+        if not isinstance(self.probe, Probe):
+            raise InputError("CampaignSpec: probe", "must be a Probe", given=self.probe)
+        steps = self.highest_rating - self.lowest_rating
+        if max(self.probe.amounts) > steps:
+            rule = f"must be at most the {steps} stars of the scale"
+            raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
+
     def _check_money(self) -> None:
+        for field in ("budget", "price_of_a_star", "margin", "cap_per_offer", "cap_per_player"):
+            if isinstance(given := getattr(self, field), float):
+                rule = "must be a whole number of minor units, such as cents"
+                todo = f"For {given:.2f} {self.currency} write {given * 100:.0f}."
+                raise InputError(f"CampaignSpec: {field}", rule, given=given, todo=todo)
         set_whole(self, "budget", at_least=0, at_most=MOST_MONEY)
         if not isinstance(self.currency, str) or not re.fullmatch(r"[A-Z]{3,12}", self.currency):
             rule = "must be a name of 3 to 12 capital letters, such as EUR"

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from entice.errors import InputError
 from entice.service.errors import Corrupt, SchemaTooNew, Unavailable
 from entice.service.migrations import migrations
 from entice.service.store import Columns, Row, Table
@@ -43,7 +44,7 @@ class SqliteSession:
         self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
     ) -> list[Row]:
         found: list[Row] = []
-        index = f" INDEXED BY {some.by}" if some.by else ""
+        index = self.by(some.by) if some.by else ""
         for first in range(0, len(values), _MOST_VALUES):
             part = list(values[first : first + _MOST_VALUES])
             # In lengths of which there are few: each has a statement, which SQLite keeps.
@@ -53,6 +54,9 @@ class SqliteSession:
             sql = f"{some.select}{index} WHERE {where} AND {column} IN ({marks})"
             found += self.rows(sql, (*params, *part))
         return found
+
+    def by(self, index: str) -> str:  # noqa: D102
+        return f" INDEXED BY {index}"
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
         return int(self.connection.execute(sql, params).rowcount)
@@ -74,6 +78,9 @@ class SqliteStore:
     faults: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: Path, connect: Connect = connect) -> None:
+        if not path.parent.is_dir():
+            rule = "must be in a folder that exists"
+            raise InputError("the database", rule, given=str(path))
         self.path = path
         self.url = f"sqlite:///{path}"
         self._connect = connect
@@ -155,6 +162,7 @@ class SqliteStore:
     def write(self) -> Iterator[SqliteSession]:  # noqa: D102
         session = self._writer
         with self._lock, _told(self.path):
+            _roll_back(session)  # if that failed at the end of the last one
             session.run("BEGIN IMMEDIATE")
             try:
                 yield session
@@ -167,14 +175,21 @@ class SqliteStore:
         with self.read() as session:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
-    def backup(self, path: Path) -> None:  # noqa: D102
-        with _told(self.path):
-            source, target = self._connect(str(self.path)), self._connect(str(path))
-            try:
-                source.backup(target, pages=1000, sleep=0.001)
-            finally:
-                source.close()
-                target.close()
+    def backup(self, path: Path) -> None:
+        """Copy the database to a file while it is in use."""
+        beside = path.with_name(f"{path.name}.part")
+        try:
+            with _told(self.path):
+                source, target = self._connect(str(self.path)), self._connect(str(beside))
+                try:
+                    # In one step: one in several begins again whenever somebody writes in between.
+                    source.backup(target)
+                finally:
+                    source.close()
+                    target.close()
+            beside.rename(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
     def close(self) -> None:  # noqa: D102
         with self._opening:
@@ -224,6 +239,8 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except sqlite3.IntegrityError:
         raise
+    except sqlite3.ProgrammingError as error:  # such as a connection that was closed meanwhile
+        raise Unavailable(f"{path} can't be used any more: {error}") from error
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)
         if (code if code is None else code & 0xFF) in _DAMAGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -62,6 +63,12 @@ class Session(Protocol):
     ) -> list[Row]:
         """Ask for rows in which, besides a condition, a column has one of several values."""
 
+    def by(self, index: str) -> str:
+        """What follows a table's name to say by which index to search it.
+
+        SQLite would rather search all offers of a campaign by its primary key.
+        """
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         """Change rows, and return how many were changed."""
 
@@ -91,9 +98,6 @@ class Store(Protocol):
     def examine(self) -> None:
         """Search the whole database for damage, and raise `Corrupt` if there is any."""
 
-    def backup(self, path: Path) -> None:
-        """Copy the database to a file while it is in use."""
-
     def close(self) -> None:
         """Let go of all connections."""
 
@@ -122,7 +126,8 @@ def open_store(url: str) -> Store:
 def without_password(url: str) -> str:
     """Return an address that may be shown."""
     scheme, divider, rest = url.partition("://")
+    rest = re.sub(r"(password=)[^&]*", r"\1…", rest)
     user, at, host = rest.rpartition("@")
     if not at or ":" not in user:
-        return url
+        return f"{scheme}{divider}{rest}"
     return f"{scheme}{divider}{user.partition(':')[0]}:…@{host}"

@@ -12,13 +12,13 @@ from entice.service import events as log
 from entice.service.campaign import Campaign
 from entice.service.errors import Corrupt, Refusal
 from entice.service.events import Event
+from entice.service.group import answer_digest
+from entice.service.keys import damaged_keys
 from entice.service.offer import OFFERED, Offer, read_offer
 from entice.service.rules import Learnt, Rules
 from entice.service.spec import CampaignSpec
 from entice.service.store import Session, Store
-from entice.service.work import PAGE, events_of, learnt_from, read_campaign, row_of
-
-_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+from entice.service.work import CAMPAIGN, PAGE, events_of, learnt_from, read_campaign, row_of
 
 
 class Verdict(NamedTuple):
@@ -54,6 +54,17 @@ def verify(
         )
         for (number,) in lost if name is None else []:
             yield Verdict(f"number {number}", 0, "Its events are there, but its row is missing.")
+
+
+def rows_apart(store: Store) -> Iterator[str]:
+    """Look at what no log adds up to: keys, and answers kept under idempotency keys."""
+    for key in damaged_keys(store):
+        yield f"The row of key {key} is not what was written."
+    with store.read() as session:
+        rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
+        for *row, written in rows:
+            if answer_digest(*row) != written:
+                yield f"The answer kept under idempotency key {row[1]!r} is not what was written."
 
 
 def events_in(store: Store, name: str | None = None) -> int:
@@ -142,7 +153,7 @@ class Replay:
             campaign = Campaign.begin(self._name, spec, event.at)
             self._book.campaign = campaign
             self._rules = Rules(campaign, self._book)
-            self._rules.create(event.at)
+            self._rules.create(event.at, event.entice)
             return
         if self._rules is None:
             raise ValueError("nothing comes before a campaign's creation")
@@ -158,13 +169,18 @@ class Replay:
 
     def compare(self) -> None:
         """Compare what the events add up to with what the tables hold."""
-        rows = self._session.rows(f"{_CAMPAIGN} WHERE number = ?", (self._number,))
+        rows = self._session.rows(f"{CAMPAIGN} WHERE number = ?", (self._number,))
         kept = read_campaign(self._name, rows[0])
         if self.campaign is None:
             raise _Fault("The log is empty.")
         if self._book.due:
             raise _Fault(f"Event {self.events + 1} is missing: {self._book.due[0].decode()}.")
-        if kept.books.seq != self.events:
+        if kept.books.seq < self.events:
+            raise _Fault(
+                f"Event {kept.books.seq + 1} was added to the log: the campaign has had "
+                f"{kept.books.seq}."
+            )
+        if kept.books.seq > self.events:
             raise _Fault(
                 f"Event {self.events + 1} is missing: the campaign has had {kept.books.seq}, "
                 f"and its log ends with event {self.events}."

@@ -14,9 +14,11 @@ from entice.service.offer import OFFERED, Offer, digest, read_offer
 from entice.service.rules import Learnt
 from entice.service.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
-_CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
-_OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
-_LIVE = _OFFER._replace(by="live_offers")
+CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+"""What `read_campaign` and `read_books` read."""
+OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
+"""What `offer_of` reads."""
+_LIVE = OFFER._replace(by="live_offers")
 
 
 class Work:
@@ -35,11 +37,9 @@ class Work:
         self.session = session
         self._for_update = store.for_update
         self._kept = kept
-        self._books: dict[str, tuple[Campaign, int]] = {}  # with the seq that the database has
+        self._books: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}  # with what the row has
         self._offers: dict[str, CampaignOffers] = {}
         self._answers: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
-        self.events = 0
-        """How many were written."""
 
     def campaign(self, name: str) -> Campaign:
         """Take hold of a campaign until the end of the transaction."""
@@ -47,14 +47,14 @@ class Work:
         if found is not None:
             return found[0]
         campaign = self._kept.get(name)
-        rows = self.session.rows(f"{_CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
+        rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
         if not rows:
             raise not_found("campaign", name)
-        seq = rows[0][1]
-        if campaign is None or campaign.books.seq != seq:
+        seq, head = rows[0][1:3]
+        if campaign is None or (campaign.books.seq, campaign.books.head) != (seq, head):
             campaign = read_campaign(name, rows[0])
             self._kept[name] = campaign
-        self._books[name] = campaign, seq
+        self._books[name] = campaign, (seq, head)
         return campaign
 
     def begin(self, campaign: Campaign) -> None:
@@ -66,7 +66,7 @@ class Work:
             (books.campaign, books.head, books.budget, b"", b""),
         )
         campaign.number = rows[0][0]
-        self._books[books.campaign] = campaign, 0
+        self._books[books.campaign] = campaign, (0, books.head)
         self._kept[books.campaign] = campaign
 
     def offers(self, campaign: Campaign) -> CampaignOffers:
@@ -88,15 +88,15 @@ class Work:
             self.session.insert(ANSWERS, self._answers)
         for campaign, before in self._books.values():
             books = campaign.books
-            if books.seq == before:
+            if books.seq == before[0]:
                 continue
             state = campaign.encoded()
             changed = self.session.run(
                 "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
-                "state = ?, digest = ? WHERE number = ? AND seq = ? AND ? <= ?",
+                "state = ?, digest = ? WHERE number = ? AND seq = ? AND head = ? AND ? <= ?",
                 (
                     books.seq, books.head, books.budget, books.reserved, books.committed,
-                    state, digest(state), campaign.number, before,
+                    state, digest(state), campaign.number, *before,
                     books.reserved + books.committed, books.budget,
                 ),
             )  # fmt: skip
@@ -108,7 +108,6 @@ class CampaignOffers:
     """The offers and the log of one campaign inside a transaction: see `rules.Offers`."""
 
     def __init__(self, work: Work, campaign: Campaign) -> None:
-        self._work = work
         self._session = work.session
         self._number = campaign.number
         self._campaign = campaign
@@ -121,9 +120,7 @@ class CampaignOffers:
         """Look an offer up by its number."""
         if n in self._known:
             return self._known[n]
-        rows = self._session.rows(
-            f"{_OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n)
-        )
+        rows = self._session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n))
         return self._take(rows[0]) if rows else None
 
     def live(self, player: bytes) -> Offer | None:
@@ -138,11 +135,12 @@ class CampaignOffers:
         unknown = [player for player in players if player not in self._live]
         if not unknown:
             return
-        self._live.update(dict.fromkeys(unknown))
         where, params = "campaign = ? AND state = 0", (self._number,)
         for row in self._session.rows_among(_LIVE, where, params, "player", unknown):
             if row[0] not in self._known:  # else it may have another state by now than the row
                 self._take(row)
+        for player in unknown:
+            self._live.setdefault(player, None)
 
     def look_up(self, numbers: Sequence[int]) -> None:
         """Look up several offers: one question to the database for all."""
@@ -150,7 +148,7 @@ class CampaignOffers:
         if not unknown:
             return
         where, params = "campaign = ?", (self._number,)
-        for row in self._session.rows_among(_OFFER, where, params, "n", unknown):
+        for row in self._session.rows_among(OFFER, where, params, "n", unknown):
             self._take(row)
 
     def _take(self, row: tuple[object, ...]) -> Offer:
@@ -173,7 +171,7 @@ class CampaignOffers:
         """What a player's offers take from the budget by now."""
         self.flush()
         rows = self._session.rows(
-            "SELECT coalesce(sum(cost), 0) FROM offers "
+            f"SELECT coalesce(sum(cost), 0) FROM offers{self._session.by('paid_offers')} "
             "WHERE campaign = ? AND player = ? AND cost > 0",
             (self._number, player),
         )
@@ -181,15 +179,16 @@ class CampaignOffers:
 
     def open(self) -> list[Offer]:
         """All offers that nobody has answered yet, the oldest first."""
-        return self._found("state = 0 ORDER BY n")
+        return self._found("live_offers", "state = 0 ORDER BY n")
 
     def overdue(self, now: int, most: int) -> list[Offer]:
         """Offers whose time has passed, or the time for rating them; at most so many of them."""
-        return self._found("state <= 1 AND due <= ? ORDER BY due, n LIMIT ?", now, most)
+        where = "state <= 1 AND due <= ? ORDER BY due, n LIMIT ?"
+        return self._found("due_offers", where, now, most)
 
-    def _found(self, where: str, *params: int) -> list[Offer]:
+    def _found(self, index: str, where: str, *params: int) -> list[Offer]:
         self.flush()
-        sql = f"{_OFFER.select} WHERE campaign = ? AND {where}"
+        sql = f"{OFFER.select}{self._session.by(index)} WHERE campaign = ? AND {where}"
         rows = self._session.rows(sql, (self._number, *params))
         return [self._known.get(row[0]) or self._take(row) for row in rows]
 
@@ -207,7 +206,6 @@ class CampaignOffers:
         """Hand everything to the database, still inside the transaction."""
         if self._events:
             self._session.insert(EVENTS, self._events)
-            self._work.events += len(self._events)
             self._events = []
         if self._changed:
             # Those that are live no more go first: their players may have new ones already.
@@ -247,9 +245,10 @@ def read_books(name: str, row: tuple[object, ...]) -> Books:
 
 def all_books(session: Session) -> list[Books]:
     """Read the books of all campaigns, the oldest first."""
-    columns = _CAMPAIGN.replace("SELECT", "SELECT id,")
-    rows = session.rows(f"{columns} ORDER BY number")
-    return [read_books(row[0], row[1:]) for row in rows]
+    names = session.rows("SELECT id FROM campaigns ORDER BY number")
+    return [
+        read_books(name, session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0]) for (name,) in names
+    ]
 
 
 def row_of(number: int, offer: Offer) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:

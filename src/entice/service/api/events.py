@@ -68,9 +68,9 @@ class Stream:
         following = self._house.streams.follow(self._call.path["campaign"], self._after)
         try:
             async for events in following:
+                # A key that was revoked meanwhile listens no longer.
+                await self._house.doorkeeper.admit(self._call.headers, _READERS)
                 await _part(send, b"".join(map(_as_sent, events)) or b": still here\n\n")
-                if not events:  # a key that was revoked meanwhile listens no longer
-                    await self._house.doorkeeper.admit(self._call.headers, _READERS)
         except EnticeError:
             pass  # the client comes back by itself, and is told then
         finally:
