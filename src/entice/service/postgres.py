@@ -55,7 +55,7 @@ class PostgresSession:
         sql = (
             f"SELECT found.* FROM unnest(%b::{kind}[]) AS wanted (value), LATERAL ({one}) AS found"
         )
-        return self.rows(sql, (list(values), *params))
+        return self.rows(sql, (list(dict.fromkeys(values)), *params))
 
     def by(self, index: str) -> str:  # noqa: D102
         return ""
