@@ -239,15 +239,17 @@ def life(campaign: Any) -> Iterator[Monster]:
     def post(path: str, sent: Any) -> Monster:
         return Monster("life", "POST", path, JSON, json.dumps(sent).encode())
 
+    for n in (1, 2):
+        yield post(f"{at}/offers", {"player": f"early player {n}"})
     ratings = [{"arm": arm, "rating": rating} for arm in spec["arms"] for rating in (low, high)]
     yield post(f"{at}/ratings", {"ratings": ratings[:100]})
-    for n in (1, 2, 3):
+    for n in (3, 4, 5):
         yield post(f"{at}/offers", {"player": f"player {n}"})
         yield post(f"/v1/offers/{campaign['id']}.{n}/accept", {})
-        yield post(f"/v1/offers/{campaign['id']}.{n}/rating", {"rating": (low, high, low)[n - 1]})
+        yield post(f"/v1/offers/{campaign['id']}.{n}/rating", {"rating": (low, high, low)[n - 3]})
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
-    yield post(f"{at}/offers", {"player": "player 4", "displayed": shown})
+    yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
     for read in ("", "/arms", "/drift", "/events", "/export"):
         yield Monster("life", "GET", at + read, {})
 

@@ -148,6 +148,9 @@ def _not_as_declared(message: str, body: type[msgspec.Struct] | None) -> Refusal
         detail = f"{where} has an unknown field {found[1][:80]!r}.{todo}"
     elif found := re.fullmatch(r"Object missing required field `(.*)`", said):
         detail = f"{where} must have the field {found[1]!r}."
+    elif found := re.fullmatch(r"Invalid enum value '(.*)'", said, re.DOTALL):
+        detail = f"{where} has an unknown value {found[1][:80]!r}. "
+        detail += did_you_mean(found[1], _words_at(body, path))
     else:
         told = re.sub(r"`([^`]*)`", lambda name: _in_words(name[1]), said)
         detail = f"{where}: {told[0].lower()}{told[1:]}."
@@ -169,6 +172,16 @@ def _fields_at(body: Any, path: str) -> list[str]:
         if body is None:
             return []
     return [field.encode_name for field in msgspec.structs.fields(body)] if body else []
+
+
+def _words_at(body: Any, path: str) -> list[str]:
+    """Name the words that a field at a path of a body may be."""
+    holder, _, field = path.rpartition(".")
+    for step in re.findall(r"[A-Za-z_]+", holder):
+        hint = get_type_hints(body).get(step)
+        body = next((part for part in _parts(hint) if _is_struct(part)), None)
+    hint = get_type_hints(body).get(field) if body is not None else None
+    return [word for part in _parts(hint) for word in get_args(part) if isinstance(word, str)]
 
 
 def _parts(hint: Any) -> list[Any]:
