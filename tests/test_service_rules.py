@@ -663,6 +663,32 @@ def test_a_revised_rating_does_not_restart_a_round_robin(service: Service) -> No
     assert arms == ["a", "b", "c", "a", "b", "c"]
 
 
+def test_what_is_revised_or_reversed_is_unlearnt(service: Service) -> None:
+    """A policy that remembers single ratings knows in the end only those that count."""
+    campaigns = [service.create(policy=entice.DriftCorrectedThompson()) for _ in range(2)]
+    for campaign in campaigns:
+        service.rate_organic(campaign, a=[5, 4, 4], b=[3, 5], c=[2, 4])
+        batch = [MakeOffer(campaign, hashed(player)) for player in range(30)]
+        for offer in service.do(MakeOffers(campaign, batch))["offers"]:
+            service.do(Accept(offer["id"]))
+    revised, plain = campaigns
+    for n in range(1, 31):
+        service.do(Rate(f"{revised}.{n}", 1 + n % 3))
+    for n in range(1, 31):
+        if n % 7 == 0:
+            service.do(Reverse(f"{revised}.{n}"))
+            service.do(Reverse(f"{plain}.{n}"))
+        else:
+            service.do(Rate(f"{revised}.{n}", 1 + n % 5))
+            service.do(Rate(f"{plain}.{n}", 1 + n % 5))
+    assert service.reads.arms(revised) == service.reads.arms(plain)
+    for player in range(50, 70):
+        told = [service.offer(campaign, player) for campaign in campaigns]
+        assert told[0]["arm"] == told[1]["arm"]
+        assert told[0]["payment"] == told[1]["payment"]
+    assert service.faults(revised) == [None]
+
+
 # The campaign's status
 
 

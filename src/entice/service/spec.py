@@ -23,6 +23,7 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.principal.probe import Probe
+from entice.service.money import amount_of
 from entice.tables import build, entry_of, table_of, text_of, without_none
 
 Sees = Literal["stars", "zero_to_one"]
@@ -164,6 +165,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         steps = self.highest_rating - self.lowest_rating
         if max(self.probe.amounts) > steps:
             rule = f"must be at most the {steps} stars of the scale"
+            raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
+        if amount_of(min(self.probe.amounts), self.price_of_a_star, 0) < 1:
+            rule = "must cost at least one minor unit, or heads and tails are the same"
             raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
 
     def _check_money(self) -> None:
