@@ -47,7 +47,7 @@ reproduce: $(READY)
 
 test: $(READY) lint
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
