@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -170,8 +171,13 @@ def draw_again(
     return same
 
 
+@lru_cache(maxsize=16)
+def _again(select: Callable[..., int]) -> Callable[..., Any]:
+    return specialize(draw_again, select)
+
+
 def _drawn_again(rules: Rules, seed: int) -> Propensity:
-    run = specialize(draw_again, rules.select)
+    run = _again(rules.select)
     stream = np.zeros(4, dtype=np.uint64)
 
     def estimated(
