@@ -9,7 +9,15 @@ from typing import Any, get_args
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from entice.service.api.operation import Answered, Call, Operation, Query, Reply, look_up
+from entice.service.api.operation import (
+    Answered,
+    Call,
+    Operation,
+    Query,
+    Reply,
+    look_up,
+    look_up_slowly,
+)
 from entice.service.drift import DriftView
 from entice.service.errors import Refusal
 from entice.service.export import MEDIA_TYPES, Format, write
@@ -65,7 +73,7 @@ async def export(house: House, call: Call) -> Download:
     folder = tempfile.TemporaryDirectory(prefix="entice-export-")
     path = Path(folder.name) / f"{campaign}.{form}"
     try:
-        await look_up(write, house.store, campaign, form, path)
+        await look_up_slowly(write, house.store, campaign, form, path)
     except BaseException:
         house.exports -= 1
         folder.cleanup()
@@ -79,7 +87,9 @@ async def read_drift(house: House, call: Call) -> Reply:
     How steeply ratings rise with the payment, with its interval. Only a randomised probe can
     tell: without one there is no number, and `note` says why.
     """
-    return Reply(msgspec.json.encode(await look_up(house.reads.drift, call.path["campaign"])))
+    return Reply(
+        msgspec.json.encode(await look_up_slowly(house.reads.drift, call.path["campaign"]))
+    )
 
 
 def _format(given: str) -> str:

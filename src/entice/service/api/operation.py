@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -189,6 +190,14 @@ async def carry_out(house: House, call: Call, command: Command) -> Reply:
 async def look_up(read: Callable[..., Read], *given: Any) -> Read:
     """Read from the database without holding up other requests."""
     return await asyncio.get_running_loop().run_in_executor(None, read, *given)
+
+
+_SLOW = ThreadPoolExecutor(2, "entice-slow")
+
+
+async def look_up_slowly(read: Callable[..., Read], *given: Any) -> Read:
+    """The same for what may take long: others do not wait behind it."""
+    return await asyncio.get_running_loop().run_in_executor(_SLOW, read, *given)
 
 
 _REPLAYED = (b"idempotency-replayed", b"true")
