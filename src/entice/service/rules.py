@@ -190,7 +190,7 @@ class Rules:
         n, expires = books.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown()
         if not all(map(math.isfinite, (decision.payment, decision.propensity, *shown))):
-            raise impossible("The policy's numbers have run away; the campaign can't go on.")
+            raise FloatingPointError("a decision whose numbers are not finite can't be logged")
         self._enter(
             log.Offered(
                 name, seq, at, n, books.version, player.hex(),
