@@ -17,6 +17,7 @@ import contextlib
 import heapq
 import random
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -236,12 +237,14 @@ def main() -> int:
 
 def trade(shop: Shop, customers: int, in_flight: int, console: Console) -> None:
     """Let customers come until there are enough, or until Ctrl-C; then close in good order."""
+    closing: list[int] = []  # Ctrl-C is noticed between two customers, not in the middle of one
+    before = signal.signal(signal.SIGINT, lambda number, _: closing.append(number))
     with Live(console=console, auto_refresh=False) as live:
-        with contextlib.suppress(KeyboardInterrupt):
-            while shop.served < customers:
-                shop.customer_comes(in_flight)
-                if shop.served % 50 == 0:
-                    live.update(view(shop, customers), refresh=True)
+        while shop.served < customers and not closing:
+            shop.customer_comes(in_flight)
+            if shop.served % 50 == 0:
+                live.update(view(shop, customers), refresh=True)
+        signal.signal(signal.SIGINT, before)
         shop.close_up()
         live.update(view(shop, customers), refresh=True)
 

@@ -212,8 +212,8 @@ def _send(
 
 
 def run(long: bool) -> Outcome:
-    """Try 20,000 cases, or 300 in short, and all monsters; the control has a route that breaks."""
-    cases = 20_000 if long else 300
+    """Try 20,000 cases, or 150 in short, and all monsters; the control has a route that breaks."""
+    cases = 20_000 if long else 150
     found, sent, control = Judge(), Judge(), Judge()
     with folder() as where:
         path = where / "entice.db"

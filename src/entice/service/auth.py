@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ class Doorkeeper:
     def __init__(self, keys: Keys, *, open_to_loopback: bool) -> None:
         self._keys = keys
         self._open = open_to_loopback
-        self._reading: asyncio.Future[None] | None = None
+        self._reading: Future[None] | None = None
         # A thread of its own: nobody is let in while others wait for long reads.
         self._reader = ThreadPoolExecutor(1, "entice-keys")
 
@@ -85,11 +85,9 @@ class Doorkeeper:
     async def _read_keys(self, *, wait: bool) -> None:
         """Have the keys read in a thread, once for all who ask; meanwhile the old ones count."""
         if self._reading is None or self._reading.done():
-            loop = asyncio.get_running_loop()
-            self._reading = loop.run_in_executor(self._reader, self._keys.reload)
-            self._reading.add_done_callback(_seen)
+            self._reading = self._reader.submit(self._keys.reload)
         if wait:
-            await asyncio.shield(self._reading)
+            await asyncio.shield(asyncio.wrap_future(self._reading))
 
 
 def only(caller: KeyView, what: str, given: str, campaign: str) -> None:
@@ -122,9 +120,3 @@ def _is_loopback(host: bytes) -> bool:
         return urlsplit(f"//{host.decode('latin-1')}").hostname in LOOPBACK
     except ValueError:
         return False
-
-
-def _seen(reading: asyncio.Future[None]) -> None:
-    """Take note of an error that nobody may be waiting for."""
-    if not reading.cancelled():
-        reading.exception()
