@@ -136,6 +136,8 @@ class Campaign:
         if spec.policy_sees == "zero_to_one":
             self._zero = spec.lowest_rating
             self._steps = spec.highest_rating - spec.lowest_rating
+        limits = (spec.pace_over, spec.cap_per_offer, spec.cap_per_player)
+        self._only_budget = limits == (None, None, None)
         self.rules = spec.policy.rules(arms)
         self.remembers = self.rules.update is not no_update
         """Whether the policy learns from single ratings, and not from averages alone."""
@@ -177,6 +179,8 @@ class Campaign:
     def limit(self, spent_on_player: int) -> Limit:
         """Find the most that an offer may cost."""
         limits = [Limit(self.books.free, "budget")]
+        if self._only_budget:
+            return limits[0]
         if (paced := self.paced()) is not None:
             limits.append(Limit(paced, "pace"))
         if self.spec.cap_per_offer is not None:

@@ -24,6 +24,8 @@ from entice.service.work import all_books
 
 MOST_AT_ONCE = 512
 """Offers and ratings in one transaction; a single larger request has one for itself."""
+GATHER = 0.001
+"""Seconds for which a group waits for more, when the last one had more than one request."""
 MOST_WAITING = 20_000
 """Offers and ratings in the queue; beyond, callers are told to come back."""
 MOST_FORGOTTEN = 5000
@@ -138,6 +140,7 @@ class Desk:
 
     def _run(self) -> None:
         next_tick = 0.0
+        group: list[Request] = []
         while True:
             if time.monotonic() >= next_tick:
                 more = self._tick()
@@ -146,6 +149,8 @@ class Desk:
                 request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
                 continue
+            if len(group) > 1:
+                time.sleep(GATHER)  # others are on their way, and one commit serves them all
             group, weight = [], 0
             while request is not None:
                 group.append(request)

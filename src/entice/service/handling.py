@@ -63,7 +63,7 @@ def handle(work: Work, command: Command, now: int) -> Answer:
             for i, request in enumerate(requests):
                 with _named(f"requests[{i}]"):
                     rules.check_request(request.eligible, request.displayed)
-            offers = [_offer(rules, request, now)[0] for request in requests]
+            offers = [_checked_offer(rules, request, now)[0] for request in requests]
             return Answer(201, encode({"offers": [offer_view(campaign, o) for o in offers]}))
         case EnterRatings(ratings=ratings):
             for i, organic in enumerate(ratings):
@@ -109,6 +109,10 @@ def _make_offer(work: Work, command: MakeOffer, now: int) -> Answer:
 def _offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
     """Make an offer, or find the one that the player has already."""
     rules.check_request(request.eligible, request.displayed)
+    return _checked_offer(rules, request, now)
+
+
+def _checked_offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, bool]:
     live = rules.offers.live(request.player)
     if live is not None and live.due > now:
         return live, False

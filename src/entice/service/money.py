@@ -19,6 +19,8 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     >>> amount_of(0.0, price_of_a_star=200, margin=5)  # no payment, no margin
     0
     """
+    if stars <= 0:
+        return 0
     exact = stars * price_of_a_star
     whole = math.ceil(exact - max(_ROUNDING, 4 * math.ulp(exact)))
     return whole + margin if whole > 0 else 0

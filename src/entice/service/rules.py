@@ -189,7 +189,7 @@ class Rules:
         name, seq, at = self._next(at)
         n, expires = books.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown()
-        if not all(map(math.isfinite, (decision.payment, decision.propensity, *shown))):
+        if not math.isfinite(decision.payment + decision.propensity + sum(shown)):
             raise FloatingPointError("a decision whose numbers are not finite can't be logged")
         self._enter(
             log.Offered(
