@@ -66,8 +66,12 @@ def run(long: bool) -> Outcome:
     """Kill 200 times, or 4 times in short; the control answers before it commits."""
     with folder() as where:
         killed = torture(where, 200 if long else 4, seed=1)
-    with folder() as where:
-        control = torture(where, 20 if long else 1, seed=2, careless=True)
+    # One kill may find nothing that was answered and not yet committed; several do.
+    for seed in range(2, 3 if long else 8):
+        with folder() as where:
+            control = torture(where, 20 if long else 1, seed=seed, careless=True)
+        if control.check.lost > 0:
+            break
     found = killed.check
     return Outcome(
         "kill −9 under load",

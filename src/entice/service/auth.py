@@ -38,7 +38,18 @@ class Doorkeeper:
         """Return who calls, or refuse: without a good key, or with one of another role."""
         age = self._keys.age()
         if age > FRESH / 2:
-            await self._read_keys(wait=age > FRESH)
+            self._read_keys()
+        if age > FRESH and self._reading is not None:
+            await asyncio.shield(asyncio.wrap_future(self._reading))
+        return self._judge(headers, roles)
+
+    def readmit(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> None:
+        """Refuse who was let in before and has been shut out since, by what was read last."""
+        if self._keys.age() > FRESH / 2:
+            self._read_keys()
+        self._judge(headers, roles)
+
+    def _judge(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
         if self._open and not self._keys.known():
             return ANYBODY
         caller = self._keys.recall(_presented(headers))
@@ -82,12 +93,10 @@ class Doorkeeper:
             return Refusal(403, "foreign-origin", "Foreign origin", detail)
         return None
 
-    async def _read_keys(self, *, wait: bool) -> None:
+    def _read_keys(self) -> None:
         """Have the keys read in a thread, once for all who ask; meanwhile the old ones count."""
         if self._reading is None or self._reading.done():
             self._reading = self._reader.submit(self._keys.reload)
-        if wait:
-            await asyncio.shield(asyncio.wrap_future(self._reading))
 
 
 def only(caller: KeyView, what: str, given: str, campaign: str) -> None:

@@ -69,7 +69,7 @@ class Stream:
         try:
             async for events in following:
                 # A key that was revoked meanwhile listens no longer.
-                await self._house.doorkeeper.admit(self._call.headers, _READERS)
+                self._house.doorkeeper.readmit(self._call.headers, _READERS)
                 await _part(send, b"".join(map(_as_sent, events)) or b": still here\n\n")
         except EnticeError:
             pass  # the client comes back by itself, and is told then
