@@ -72,6 +72,7 @@ beyond: $(READY)
 
 load: $(READY)
 	$(BIN)/python bench/load.py
+	$(BIN)/python bench/size.py
 
 faults: $(READY)
 	cd tests && ../$(BIN)/python -m service_faults --out ../faults.md
