@@ -14,6 +14,8 @@ from entice.service.keys import FRESH, Keys, KeyView, Role
 ANYBODY = KeyView(id="-", name="anybody on this machine", role="admin", campaign=None, created=0)
 """Who calls while there is no key."""
 
+READERS: frozenset[Role] = frozenset({"read"})
+"""Who may look at everything."""
 _FORWARDED = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 )

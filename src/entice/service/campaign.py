@@ -18,7 +18,8 @@ from entice.principal.payment import as_asked
 from entice.principal.probe import HEADS, NO_PROBE
 from entice.service import turn
 from entice.service.events import GENESIS
-from entice.service.money import amount_of, stars_for
+from entice.service.money import amount_of, dearest_for, stars_for
+from entice.service.offer import Offer
 from entice.service.propensity import propensity_of
 from entice.service.spec import CampaignSpec, Status
 
@@ -207,8 +208,7 @@ class Campaign:
                 seen[self.arms[name]] = self._seen(stars)
         before = self.memory.copy() if self._propensity is not None else self.memory
         paused = books.status == "paused"
-        most = stars_for(0 if paused else limit.amount, spec.price_of_a_star, spec.margin)
-        most *= 1 + 1e-12  # so that what costs just that much is not too dear by rounding
+        most = 0.0 if paused else dearest_for(limit.amount, spec.price_of_a_star, spec.margin)
         arm, own, payment, limited, first, coin, coin_amount = (
             self._own_choice if paused else self._decide
         )(
@@ -234,8 +234,7 @@ class Campaign:
             elif limited:
                 reason = "limited"
         amount = amount_of(stars, spec.price_of_a_star, spec.margin)
-        if amount > limit.amount:  # by rounding alone; then nothing is paid
-            arm, stars, amount, reason, probe, limited = own, 0.0, 0, "limited", None, 1
+        assert amount <= limit.amount, "what is permitted can be paid: see `dearest_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, limited > 0,
             probe, coin_amount if probe else None,
@@ -289,6 +288,12 @@ class Campaign:
             memory = np.zeros(room)
         self.books.memory = memory.tobytes()
         self._configure()
+
+    def stars_paid(self, offer: Offer) -> float:
+        """What a player was paid, or would be, in stars: as offered, unless it was less."""
+        if offer.paid is None or offer.paid == offer.amount:
+            return offer.payment
+        return stars_for(offer.paid, self.spec.price_of_a_star, self.spec.margin)
 
     def averages(self) -> list[float | None]:
         """The average rating of each arm, in stars."""

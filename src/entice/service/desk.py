@@ -25,7 +25,7 @@ from entice.service.work import all_books
 MOST_AT_ONCE = 512
 """Offers and ratings in one transaction; a single larger request has one for itself."""
 GATHER = 0.001
-"""Seconds for which a group waits for more, when the last one had more than one request."""
+"""Seconds for which a group waits for more, when the last one was small but not alone."""
 MOST_WAITING = 20_000
 """Offers and ratings in the queue; beyond, callers are told to come back."""
 MOST_FORGOTTEN = 5000
@@ -140,7 +140,7 @@ class Desk:
 
     def _run(self) -> None:
         next_tick = 0.0
-        group: list[Request] = []
+        weight = 0
         while True:
             if time.monotonic() >= next_tick:
                 more = self._tick()
@@ -149,9 +149,10 @@ class Desk:
                 request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
                 continue
-            if len(group) > 1:
+            if 1 < weight < MOST_AT_ONCE // 4:
                 time.sleep(GATHER)  # others are on their way, and one commit serves them all
-            group, weight = [], 0
+            group: list[Request] = []
+            weight = 0
             while request is not None:
                 group.append(request)
                 weight += request.weight

@@ -78,8 +78,7 @@ def _follow(known: _Known, event: log.Event) -> None:
     known.seq = event.seq
     match event:
         case log.Rated(arm=arm, rating=rating, payment=payment):
-            coin = {"heads": 1, "tails": 0, None: None}[event.probe]
-            known.estimator.add(arm, payment, rating, coin, event.probe_amount)
+            known.estimator.add(arm, payment, rating, log.COINS[event.probe], event.probe_amount)
         case log.OrganicRated(arm=arm, rating=rating):
             known.estimator.add(arm, 0.0, rating)
         case _:

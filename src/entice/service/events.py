@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+COINS: dict[str | None, int | None] = {"heads": 1, "tails": 0, None: None}
+"""How the log's words for a coin are told to `entice.estimate`."""
 GENESIS = bytes(32)
 """Stands for the hash before the first event."""
 

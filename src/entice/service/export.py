@@ -17,7 +17,6 @@ from polars.io.plugins import register_io_source
 from entice.errors import InputError
 from entice.service import events as log
 from entice.service.campaign import Campaign
-from entice.service.money import stars_for
 from entice.service.offer import RATED, STATES, Offer
 from entice.service.reads import find
 from entice.service.store import Session, Store
@@ -150,11 +149,9 @@ def _row(campaign: Campaign, event: log.Event, offers: Iterator[Offer]) -> tuple
 
 
 def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: Offer) -> tuple[Any, ...]:
-    spec = campaign.spec
-    payment = offered.payment
-    if offer.paid is not None and offer.paid != offered.amount:
-        payment = stars_for(offer.paid, spec.price_of_a_star, spec.margin)
-    coin = {"heads": 1, "tails": 0, None: None}[offered.probe]
+    payment = campaign.stars_paid(offer)
+    # A coin of which less was paid than it said tells nothing.
+    coin = log.COINS[offered.probe if payment == offered.payment else None]
     return (
         offered.seq, offered.at, "offer", f"{offered.campaign}.{offered.n}", offered.player,
         offered.version, STATES[offer.state], offered.arm, offered.greedy_arm, offered.reason,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from entice.service.campaign import Campaign
@@ -73,9 +74,9 @@ def handle(work: Work, command: Command, now: int) -> Answer:
                 rules.organic(now, organic.arm, organic.rating)
             return Answer(201, encode({"entered": len(ratings)}))
         case ChangeCampaign():
-            names = ("name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over")
-            given = {name: getattr(command, name) for name in names}
-            rules.change(now, {k: v for k, v in given.items() if v is not UNSET})
+            given = msgspec.structs.asdict(command)
+            given.pop("campaign")
+            rules.change(now, {name: v for name, v in given.items() if v is not UNSET})
             return Answer(200, encode(campaign_view(campaign.books)))
         case AddArms(arms=arms):
             rules.add_arms(now, tuple(arms))

@@ -22,10 +22,25 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     if stars <= 0:
         return 0
     exact = stars * price_of_a_star
-    whole = math.ceil(exact - max(_ROUNDING, 4 * math.ulp(exact)))
+    whole = math.ceil(exact - max(_ROUNDING, 8 * math.ulp(exact)))
     return whole + margin if whole > 0 else 0
 
 
+def dearest_for(amount: int, price_of_a_star: int, margin: int) -> float:
+    """The largest payment in stars that costs no more than an amount, rounding included.
+
+    Half of what `amount_of` takes for rounding is added, so that an arm which costs just that much
+    is not too dear by the last digit of its price. The other half is for the digits lost since.
+
+    >>> from entice.service.money import amount_of, dearest_for
+    >>> 3.2 - 3.0 <= 1 / 5, 3.2 - 3.0 <= dearest_for(1, price_of_a_star=5, margin=0)
+    (False, True)
+    >>> amount_of(dearest_for(10**12, 7, 5), 7, 5)
+    1000000000000
+    """
+    return (max(0, amount - margin) + _ROUNDING / 2) / price_of_a_star
+
+
 def stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
-    """The largest payment in stars that costs no more than an amount."""
+    """What an amount is worth in stars."""
     return max(0, amount - margin) / price_of_a_star

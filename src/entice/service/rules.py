@@ -16,7 +16,6 @@ from entice.service import events as log
 from entice.service.campaign import Campaign
 from entice.service.errors import impossible, invalid, not_found
 from entice.service.events import Event
-from entice.service.money import stars_for
 from entice.service.offer import (
     ACCEPTED,
     DECLINED,
@@ -315,7 +314,7 @@ class Rules:
             self._enter(log.Revised(*self._next(at), offer.n, name, rating, before))
             books.totals[arm] += rating - before
         else:
-            paid, probe = self._stars_paid(offer), offer.probe
+            paid, probe = campaign.stars_paid(offer), offer.probe
             if offer.paid != offer.amount:
                 probe = None
             amount = offer.probe_amount if probe is not None else None
@@ -325,7 +324,7 @@ class Rules:
             campaign.fly(arm, -int(offer.state == ACCEPTED))
         offer.rating = rating
         self._move(offer, RATED)
-        campaign.restate(arm, before is None, self._stars_paid(offer), rating)
+        campaign.restate(arm, before is None, campaign.stars_paid(offer), rating)
         if before is not None:
             self._learn_again()
 
@@ -383,12 +382,6 @@ class Rules:
         offer.state, offer.due = state, due
         offer.events.append(self.campaign.books.seq)
         self.offers.put(offer)
-
-    def _stars_paid(self, offer: Offer) -> float:
-        if offer.paid == offer.amount:
-            return offer.payment
-        spec = self.campaign.spec
-        return stars_for(offer.paid or 0, spec.price_of_a_star, spec.margin)
 
     def _learn_again(self) -> None:
         """Teach the policy all ratings anew, as they are by now, in the order in which they came.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
 
 from entice.service.reads import Reads
+from entice.service.threads import look_up
 from entice.service.views import EventView
 
 PAGE = 500
@@ -14,8 +14,6 @@ LOOK_EVERY = 0.2
 """Seconds between looks for new events."""
 HEARTBEAT = 15.0
 """Seconds of silence after which a stream says that it is still there."""
-
-Read = TypeVar("Read")
 
 
 class Streams:
@@ -45,7 +43,7 @@ class Streams:
         try:
             while not self._ended.is_set():
                 woken.clear()
-                events = await _look_up(self._reads.events, campaign, after, PAGE)
+                events = await look_up(self._reads.events, campaign, after, PAGE)
                 if events:
                     after = events[-1].seq
                     yield events
@@ -64,7 +62,7 @@ class Streams:
         """Wake those whose campaign has new events, as long as anybody waits."""
         while self._followed and not self._ended.is_set():
             try:
-                heads = await _look_up(self._read_heads, list(self._followed))
+                heads = await look_up(self._read_heads, list(self._followed))
             except Exception:  # the database is away: streams find out by themselves
                 heads = dict.fromkeys(self._followed, -1)
             for campaign, head in heads.items():
@@ -76,7 +74,3 @@ class Streams:
 
     def _read_heads(self, campaigns: list[str]) -> dict[str, int]:
         return {campaign: self._reads.head(campaign) for campaign in campaigns}
-
-
-async def _look_up(read: Callable[..., Read], *given: Any) -> Read:
-    return await asyncio.get_running_loop().run_in_executor(None, read, *given)

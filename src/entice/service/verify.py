@@ -198,7 +198,6 @@ class _ReplayedOffers:
         self._rows: dict[int, bytes] = {}
         self._live: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
-        self._at = 0
         self.campaign: Campaign | None = None
         self.expected: list[bytes] = []
         """What the rules have written for the event at hand …"""

@@ -9,18 +9,17 @@ from msgspec import UNSET, Meta, UnsetType
 
 from entice.policies import UCB
 from entice.service.api import examples
-from entice.service.api.operation import Answered, Body, Call, Operation, Reply, carry_out, look_up
-from entice.service.auth import unbound
+from entice.service.api.operation import Answered, Body, Call, Operation, Reply, carry_out
+from entice.service.auth import READERS, unbound
 from entice.service.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.house import House, warm_up
-from entice.service.keys import Role
 from entice.service.problems import too_deep
 from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
+from entice.service.threads import look_up
 from entice.service.views import ArmView, CampaignView
 
 DEEPEST = 32
 
-_READERS: frozenset[Role] = frozenset({"read"})
 
 Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
 ArmId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{1,64}$")]
@@ -187,14 +186,14 @@ OPERATIONS = (
         "/v1/campaigns",
         read_all,
         Answered({200: "The campaigns."}, list[CampaignView], {"one": [examples.CAMPAIGN]}),
-        roles=_READERS,
+        roles=READERS,
     ),
     Operation(
         "GET",
         "/v1/campaigns/{campaign}",
         read_one,
         Answered({200: "The campaign."}, CampaignView, {"live": examples.CAMPAIGN}),
-        roles=_READERS,
+        roles=READERS,
     ),
     Operation(
         "PATCH",
@@ -229,6 +228,6 @@ OPERATIONS = (
         "/v1/campaigns/{campaign}/arms",
         read_arms,
         Answered({200: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
-        roles=_READERS,
+        roles=READERS,
     ),
 )

@@ -10,16 +10,16 @@ from litestar.types import Receive, Scope, Send
 
 from entice.errors import EnticeError
 from entice.service.api import examples
-from entice.service.api.operation import Answered, Call, Operation, Query, Reply, look_up
+from entice.service.api.operation import Answered, Call, Operation, Query, Reply
+from entice.service.auth import READERS
 from entice.service.errors import Refusal
 from entice.service.house import House
-from entice.service.keys import Role
+from entice.service.threads import look_up
 from entice.service.views import EventView
 
 PAGE = 1000
 MOST_STREAMS = 100
 _LARGEST = 2**63 - 1
-_READERS: frozenset[Role] = frozenset({"read"})
 
 
 class EventPage(msgspec.Struct):
@@ -69,7 +69,7 @@ class Stream:
         try:
             async for events in following:
                 # A key that was revoked meanwhile listens no longer.
-                self._house.doorkeeper.readmit(self._call.headers, _READERS)
+                self._house.doorkeeper.readmit(self._call.headers, READERS)
                 await _part(send, b"".join(map(_as_sent, events)) or b": still here\n\n")
         except EnticeError:
             pass  # the client comes back by itself, and is told then
@@ -153,7 +153,7 @@ OPERATIONS = (
             EventPage,
             {"the first": {"events": [examples.EVENT], "next": None}},
         ),
-        roles=_READERS,
+        roles=READERS,
         query=(
             Query(
                 "after", "The number of the last event known.", {**_AFTER, "default": 0}, whole, 0
@@ -177,7 +177,7 @@ OPERATIONS = (
             {},
             ("text/event-stream",),
         ),
-        roles=_READERS,
+        roles=READERS,
         query=(Query("after", "The number of the last event known.", _AFTER, whole, None),),
         problems=frozenset({400, 429}),
     ),

@@ -15,18 +15,16 @@ from entice.service.api.operation import (
     Operation,
     Query,
     Reply,
-    look_up,
-    look_up_slowly,
 )
+from entice.service.auth import READERS
 from entice.service.drift import DriftView
 from entice.service.errors import Refusal
 from entice.service.export import MEDIA_TYPES, Format, write
 from entice.service.house import House
-from entice.service.keys import Role
+from entice.service.threads import look_up, look_up_slowly
 
 MOST_EXPORTS = 2
 _CHUNK = 256 * 1024
-_READERS: frozenset[Role] = frozenset({"read"})
 
 
 class Download:
@@ -109,7 +107,7 @@ OPERATIONS = (
             {},
             tuple(name.partition(";")[0] for name in MEDIA_TYPES.values()),
         ),
-        roles=_READERS,
+        roles=READERS,
         query=(
             Query(
                 "format",
@@ -140,6 +138,6 @@ OPERATIONS = (
                 }
             },
         ),
-        roles=_READERS,
+        roles=READERS,
     ),
 )

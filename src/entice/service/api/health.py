@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from entice.service.api.operation import Answered, Call, Operation, Reply, look_up
+from entice.service.api.operation import Answered, Call, Operation, Reply
 from entice.service.auth import unbound
 from entice.service.errors import Refusal
 from entice.service.house import House
 from entice.service.metrics import MEDIA_TYPE
+from entice.service.threads import look_up
 
 
 class Health(msgspec.Struct):

@@ -15,10 +15,10 @@ from entice.service.api.operation import (
     Operation,
     Reply,
     carry_out,
-    look_up,
 )
 from entice.service.commands import MakeOffer, MakeOffers
 from entice.service.house import House
+from entice.service.threads import look_up
 from entice.service.views import OfferHistory, OfferView
 
 MOST_AT_ONCE = 1000

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -24,8 +22,6 @@ from entice.service.problems import unreadable
 LARGEST_BODY = 1024 * 1024
 _READ_AT_MOST = 16 * LARGEST_BODY
 """Of a body that is too large so much is read before the refusal: clients listen only then."""
-
-Read = TypeVar("Read")
 
 
 class Reply:
@@ -185,19 +181,6 @@ async def carry_out(house: House, call: Call, command: Command) -> Reply:
     if answer.replayed:
         return Reply(answer.body, answer.status, b"application/json", _REPLAYED)
     return Reply(answer.body, answer.status)
-
-
-async def look_up(read: Callable[..., Read], *given: Any) -> Read:
-    """Read from the database without holding up other requests."""
-    return await asyncio.get_running_loop().run_in_executor(None, read, *given)
-
-
-_SLOW = ThreadPoolExecutor(2, "entice-slow")
-
-
-async def look_up_slowly(read: Callable[..., Read], *given: Any) -> Read:
-    """The same for what may take long: others do not wait behind it."""
-    return await asyncio.get_running_loop().run_in_executor(_SLOW, read, *given)
 
 
 _REPLAYED = (b"idempotency-replayed", b"true")
