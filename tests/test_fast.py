@@ -25,6 +25,7 @@ from entice.engine.fast.thompson_sampling import normal_tails
 from entice.rng import new_stream, normal, start
 from entice.study.cell import Cell, Stopped
 from entice.study.run import Run
+from entice.study.threads import Threads
 
 POLICIES = [
     entice.UCB(),
@@ -179,7 +180,7 @@ def test_no_number_depends_on_how_replications_are_cut(policy: Any, arms: int) -
     means = np.linspace(0, 1, arms).tolist()
     spec = study(policy, arms=entice.Gaussian(means), checkpoints=[3, 100], replications=41)
     results = [
-        Run(spec, block_size=size).go(threads, lambda done, total: None)
+        Run(spec, Threads(threads), block_size=size).go(lambda done, total: None)
         for size, threads in ((41, 1), (1, 2), (7, 2))
     ]
     for other in results[1:]:

@@ -15,9 +15,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import entice
-from entice.study.blocks import Block, BlockFolder, split
+from entice.study.blocks import Block, split
 from entice.study.cell import Cell, Room
 from entice.study.folder import run_in_folder
+from entice.study.gathering import Everything
 
 STUDY = entice.Study(
     arms=entice.Gaussian([0.9, 0.6, 0.3]),
@@ -48,7 +49,8 @@ def assert_same(one: entice.Result, other: entice.Result) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: Any) -> None:
-    monkeypatch.setattr("entice.study.blocks._WORK_PER_BLOCK", 4500)
+    monkeypatch.setattr("entice.study.blocks._LEAST_WORK", 4500)
+    monkeypatch.setattr("entice.study.blocks._MOST_WORK", 4500)
 
 
 @pytest.fixture
@@ -216,9 +218,9 @@ def test_blocks_cover_each_replication_once() -> None:
     assert split([10**15], replications=5) == [Block(0, i, 1) for i in range(5)]
 
 
-def test_a_block_of_another_shape_does_not_count(tmp_path: Path) -> None:
-    folder = BlockFolder(tmp_path)
+def test_a_block_of_another_shape_does_not_count() -> None:
     counts, stopped = np.zeros((4, 3), dtype=np.int64), np.zeros(4, dtype=np.int64)
-    folder.save(Block(0, 0, 4), Room(np.zeros((4, 10, 5)), counts, stopped))
-    room = Room(np.empty((4, 11, 5)), counts, stopped)
-    assert not folder.load(Block(0, 0, 4), room)
+    gathering = Everything(STUDY)
+    assert gathering.take(Block(0, 0, 4), Room(np.zeros((4, 10, 5)), counts, stopped))
+    assert not gathering.take(Block(0, 0, 4), Room(np.zeros((4, 11, 5)), counts, stopped))
+    assert not gathering.take(Block(0, 0, 5), Room(np.zeros((4, 10, 5)), counts, stopped))

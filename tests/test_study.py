@@ -19,6 +19,7 @@ import entice
 from entice.engine.kernel import METRICS
 from entice.study.run import Run
 from entice.study.table import number
+from entice.study.threads import Threads
 
 MEANS = np.array([0.9, 0.6, 0.3])
 POLICIES = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
@@ -137,7 +138,7 @@ def test_the_error_of_one_run_alone_is_unknown() -> None:
 def test_threads_and_blocks_change_no_number(
     result: entice.Result, threads: int, block_size: int
 ) -> None:
-    again = Run(result.study, block_size=block_size).go(threads, lambda done, total: None)
+    again = Run(result.study, Threads(threads), block_size=block_size).go(lambda done, total: None)
     assert_frame_equal(again.final, result.final, check_exact=True)
     assert_frame_equal(again.curves, result.curves, check_exact=True)
 

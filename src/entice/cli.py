@@ -93,11 +93,26 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study as TOML.")],
     out: Annotated[Path, typer.Option(help="Folder for the result, and for going on later.")],
     threads: Threads = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Run on a Dask cluster: the address of its scheduler, such as "
+            "tcp://scheduler:8786. Needs entice\\[cluster]. Changes no number."
+        ),
+    ] = None,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="<file.py>",
+            help="A Python file with functions that the study names; it is sent along to the "
+            "workers of a cluster. May be given several times.",
+        ),
+    ] = None,
 ) -> None:
     """Run a study from a file and keep its result.
 
     Interrupted by Ctrl-C or worse, the same command goes on where it was and ends with the same
-    numbers. A finished study is read, not run again.
+    numbers. A finished study is read, not run again. On a cluster, workers may come and go.
 
     Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time)
     and as_run.toml (what was run, with its seed). A study looks like this:
@@ -111,13 +126,16 @@ def run(
     drifts = [{ kind = "linear", l = 1.1 }]
     ```
     """
+    from entice.functions import include as load
     from entice.specs import Study
     from entice.study.folder import run_in_folder
     from entice.study.table import summary_table
 
+    for file in include or ():
+        load(file)
     spec = Study.from_file(study)
     with _told_if_interrupted(out):
-        result = run_in_folder(spec, out, threads=threads)
+        result = run_in_folder(spec, out, threads=threads, cluster=cluster)
     console = Console(highlight=False)
     console.print(summary_table(result))
     engines = zip(result.study.policies, result.engines, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class EnticeError(Exception):
@@ -31,6 +32,10 @@ class InputError(EnticeError, ValueError):
         super().__init__(message)
         self.name = name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel from the workers of a cluster as they are."""
+        return _again, (type(self), str(self), self.name)
+
 
 class StudyError(EnticeError, RuntimeError):
     """A study could not go on: a policy or a world did something that has no meaning."""
@@ -42,6 +47,12 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     close = difflib.get_close_matches(given.lower(), names, n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     return f"{guess}Allowed: {', '.join(names)}."
+
+
+def _again(kind: type[InputError], message: str, name: str) -> InputError:
+    error = kind.__new__(kind, message)
+    error.args, error.name = (message,), name
+    return error
 
 
 def _short(value: object) -> str:

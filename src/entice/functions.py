@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from entice.engine.jit import is_compiled
 from entice.errors import InputError, StudyError
 
 _beside: ContextVar[Path | None] = ContextVar("beside", default=None)
+_included: dict[str, ModuleType] = {}
 _standing_in: ContextVar[bool] = ContextVar("standing_in", default=False)
 
 
@@ -80,10 +83,37 @@ def _find(name: str, given: str) -> Any:
     return found
 
 
+def include(path: Path) -> ModuleType:
+    """Load a file as the module that "module:name" names, before any other of that name."""
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise InputError("include", "must be a Python file, such as my_policy.py", given=str(path))
+    if not path.is_file():
+        raise InputError("the included file", "must exist", given=str(path))
+    path = path.resolve()
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's module may raise
+        del sys.modules[path.stem]
+        rule = f"can't be imported ({type(error).__name__}: {error})"
+        raise InputError("the included file", rule, given=str(path)) from error
+    _included[path.stem] = module
+    return module
+
+
+def included() -> list[ModuleType]:
+    """The modules that were loaded by `include`."""
+    return list(_included.values())
+
+
 def _forget_namesake(module_name: str) -> None:
     """Forget a module of this name that was loaded from elsewhere, beside another study."""
     folder, module = _beside.get(), sys.modules.get(module_name)
-    if folder is not None and module is not None:
+    if folder is not None and module is not None and module is not _included.get(module_name):
         here = folder / f"{module_name}.py"
         if here.is_file() and getattr(module, "__file__", None) != str(here):
             del sys.modules[module_name]

@@ -174,8 +174,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         plain = msgspec.to_builtins(self, enc_hook=reference)
         return tomli_w.dumps(without_none(plain))
 
-    def key(self) -> str:
-        """Hash what decides the numbers of a study: the spec, and the code that it would run."""
+    def key(self, incomparable: str = _THIS_PROCESS) -> str:
+        """Hash what decides the numbers of a study: the spec, and the code that it would run.
+
+        `incomparable` stands for code of which nothing tells two versions apart: by default it is
+        equal in this process alone.
+        """
         means, sampler = self.arms.true_means(), self.arms.sampler()
         code: list[Any] = [sampler.sample]
         numbers: list[Any] = [sampler.params, RUNAWAY]
@@ -193,8 +197,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         numbers += [willingness.params, meddling.params]
         try:
             told = fingerprint(*code)
-        except NoFingerprint:  # nothing tells two versions apart: equal in this process alone
-            told = _THIS_PROCESS
+        except NoFingerprint:
+            told = incomparable
         made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
         return hashlib.sha256(made_of.encode()).hexdigest()
 

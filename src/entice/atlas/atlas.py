@@ -13,7 +13,8 @@ from entice.policies import Policy
 from entice.specs import Study
 from entice.study.progress import Report, reporting
 from entice.study.result import Result
-from entice.study.run import Run, thread_count
+from entice.study.run import Run
+from entice.study.threads import Threads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +75,7 @@ def atlas(
     policies = known.POLICIES if policies is None else tuple(policies)
     if not chosen:
         raise InputError("worlds", "must have at least one entry", given=worlds)
-    threads = thread_count(threads)
+    crew = Threads(threads)
     seed = secrets.randbits(32) if seed is None else seed
     studies = [
         Study(
@@ -95,7 +96,7 @@ def atlas(
             def told(done: int, _: int, before: int = before) -> None:
                 report(before + done, total)
 
-            result = Run(study).go(threads, told)
+            result = Run(study, crew).go(told)
             frames.append(_rows(world.name, result))
     return Atlas(pl.concat(frames), seed)
 

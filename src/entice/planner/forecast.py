@@ -21,7 +21,7 @@ from entice.planner.spec import Plan, Sees
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.study.folder import output_folder
 from entice.study.progress import Report, reporting
-from entice.study.run import thread_count
+from entice.study.threads import thread_count
 from entice.study.whole_file import whole_file
 from entice.world.players import Acceptance, AlwaysAccept
 

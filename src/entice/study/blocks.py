@@ -1,4 +1,7 @@
-"""Finished blocks of a study on disk, so that an interrupted run goes on where it was."""
+"""Blocks of replications: how a study is cut, and finished ones on disk.
+
+An interrupted run goes on with the blocks that it finds.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from entice.study.cell import Room
+from entice.study.digest import Digest
 from entice.study.whole_file import whole_file
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
+Piece = Room | Digest
+"""What a finished block amounts to."""
 
-_WORK_PER_BLOCK = 45_000_000
-"""Rounds × arms in one block: some 0.1 to 0.3 s of the kernel, so little is lost at a kill."""
+_LEAST_WORK = 45_000_000
+"""Rounds × arms in a block: some 0.1 to 0.3 s of the kernel."""
+_MOST_WORK = 20 * _LEAST_WORK
+"""Some seconds: so much is lost at a kill, and a scheduler that hands out a thousand blocks a
+second keeps thousands of workers busy."""
+_BLOCKS = 256
+"""Between those limits a study has so many blocks, for few workers to be busy to the end."""
+_MOST_NUMBERS = 2**23
+"""In the metrics of a block: 64 MiB."""
 
 
 class Block(NamedTuple):
@@ -28,7 +38,9 @@ class Block(NamedTuple):
     replications: int
 
 
-def split(work: Sequence[int], replications: int, size: int | None = None) -> list[Block]:
+def split(
+    work: Sequence[int], replications: int, numbers: int = 1, size: int | None = None
+) -> list[Block]:
     """Cut a study into blocks; their size changes no number in the result.
 
     Parameters
@@ -37,44 +49,43 @@ def split(work: Sequence[int], replications: int, size: int | None = None) -> li
         For each cell, how many rounds × arms one replication amounts to.
     replications
         Of each cell.
+    numbers
+        In the metrics of one replication.
     size
         Replications in a block, instead of what is chosen from the work.
     """
+    share = sum(work) * replications // _BLOCKS
+    work_per_block = min(max(share, _LEAST_WORK), _MOST_WORK)
     blocks = []
     for cell, rounds in enumerate(work):
-        step = size or max(1, _WORK_PER_BLOCK // rounds)
+        step = size or max(1, min(work_per_block // rounds, _MOST_NUMBERS // numbers))
         for first in range(0, replications, step):
             blocks.append(Block(cell, first, min(step, replications - first)))
     return blocks
 
 
 class BlockFolder:
-    """Keeps the arrays of finished blocks as files; a damaged file counts as not finished."""
+    """Keeps finished blocks as files; a damaged file counts as not finished."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, block: Block, room: Room) -> bool:
-        """Fill the arrays from a finished block, if there is one that fits."""
+    def load(self, block: Block, kind: type[Piece]) -> Piece | None:
+        """Read a finished block, if there is one."""
         try:
             with self._path(block).open("rb") as file:
                 data = np.load(file, allow_pickle=False)
-                found = [data[name] for name in Room._fields]
-                if tuple(data["block"]) != tuple(block) or any(
-                    was.shape != array.shape for was, array in zip(found, room, strict=True)
-                ):
-                    return False
-                for was, array in zip(found, room, strict=True):
-                    array[...] = was
+                if tuple(data["block"]) != tuple(block):
+                    return None
+                return kind(*(data[name] for name in kind._fields))
         except Exception:  # a damaged archive may end in any error: the block is run again
-            return False
-        return True
+            return None
 
-    def save(self, block: Block, room: Room) -> None:
+    def save(self, block: Block, piece: Piece) -> None:
         """Write a finished block, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with whole_file(self._path(block)) as path, path.open("wb") as file:
-            np.savez(file, block=np.array(block), **room._asdict())
+            np.savez(file, block=np.array(block), **piece._asdict())
 
     def remove(self) -> None:
         """Forget all blocks: the result holds everything."""

@@ -43,6 +43,12 @@ class Room(NamedTuple):
         return Room._make(array[first : first + count] for array in self)
 
 
+def work_of(study: Study, policy: Policy) -> int:
+    """How many rounds × arms of the kernel a replication of a policy amounts to, roughly."""
+    rounds, fast = study.horizon * len(study.arms.true_means()), study.fast_path(policy)
+    return rounds if fast is None else -(-rounds // fast.speedup)
+
+
 class Cell:
     """A policy and a drift bound to the compiled kernel of their combination.
 
@@ -121,8 +127,7 @@ class Cell:
     @property
     def work(self) -> int:
         """How many rounds × arms of the kernel one replication amounts to, roughly."""
-        rounds = self._study.horizon * self.arms
-        return rounds if self._fast is None else -(-rounds // self._fast.speedup)
+        return work_of(self._study, self._policy)
 
     def room_for(self, replications: int) -> Room:
         """Make the arrays that so many replications fill."""

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,10 +15,14 @@ from entice.errors import EnticeError, InputError, StudyError
 from entice.functions import stand_ins
 from entice.specs import Study
 from entice.study.blocks import BlockFolder
+from entice.study.crew import crew_of
 from entice.study.progress import Report, reporting
 from entice.study.result import CURVES, FINAL, Result, read_metadata
-from entice.study.run import Run, thread_count
+from entice.study.run import Run
 from entice.study.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 RECORD = "as_run.toml"
 _HEAD = "# The study whose result lies beside this file, as it was run.\n"
@@ -28,6 +33,7 @@ def run_in_folder(
     folder: str | Path,
     *,
     threads: int | None = None,
+    cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
     """Run a study, keep its result in a folder, and go on there after any interruption.
@@ -36,17 +42,21 @@ def run_in_folder(
     in the end `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
     same numbers as one that was never interrupted. A finished one is read, not run.
     """
-    folder, threads = Path(folder), thread_count(threads)
+    folder = Path(folder)
     study = _with_recorded_seed(study, folder)
     if _is_finished(study, folder):
         _say(f"{folder} holds the finished result; nothing was run")
         return Result.load(folder)
     blocks = _blocks_to_go_on_with(study, folder)
-    with output_folder(folder), reporting(progress, "Simulating") as report:
-        ready = Run(study, blocks)  # compiles: what can't be is told before anything is written
+    with (
+        crew_of(threads, cluster) as crew,
+        output_folder(folder),
+        reporting(progress, "Simulating") as report,
+    ):
+        ready = Run(study, crew, blocks)  # what can't be run is told before anything is written
         _record(study, folder)
         try:
-            result = ready.go(threads, report)
+            result = ready.go(report)
         except OSError as error:
             raise StudyError(
                 f"The folder {folder} can't be written any more ({error.strerror}). What was "
@@ -54,7 +64,7 @@ def run_in_folder(
             ) from error
         result.save(folder)
     BlockFolder(blocks).remove()
-    return result
+    return Result.load(folder)
 
 
 @contextlib.contextmanager

@@ -1,32 +1,35 @@
-"""Runs a study: blocks of replications over threads, each number independent of both."""
+"""Runs a study in blocks of replications; no number depends on who runs them, or when."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from entice.checks import a_whole_number
 from entice.engine.kernel import METRICS
-from entice.errors import InputError
+from entice.errors import StudyError
 from entice.policies import Policy
 from entice.principal.probe import Probe
 from entice.specs import ColdStart, Engine, Study
-from entice.study.blocks import Block, BlockFolder, split
-from entice.study.cell import Cell, Room
+from entice.study.blocks import Block, BlockFolder, Piece, split
+from entice.study.cell import Room, work_of
+from entice.study.crew import Crew, crew_of
+from entice.study.digest import Digest, is_large
+from entice.study.frames import curves_frame, final_frame
+from entice.study.gathering import Everything, Summed
 from entice.study.progress import Report, reporting
-from entice.study.result import Result
-from entice.study.summary import statistics
+from entice.study.result import FINAL, Result, write_final
+from entice.study.spool import Spool
 from entice.world.arms import Arms
 from entice.world.drift import Drift, NoDrift
 from entice.world.meddler import Meddler, Nobody
 from entice.world.players import Players
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _PAPERS_PLAYERS, _NOBODY = Players(), Nobody()
 
@@ -48,6 +51,7 @@ def simulate(
     probe: Probe | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
+    cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
     """Run each policy against each drift, many times, and summarise.
@@ -62,6 +66,10 @@ def simulate(
         Of all random numbers. When none is given, one is drawn, printed and recorded.
     threads
         How many to use, by default one for each core. The numbers do not depend on it.
+    cluster
+        A Dask cluster to run on instead: the address of its scheduler, such as
+        ``"tcp://scheduler:8786"``, or a `distributed.Client`. Needs ``entice[cluster]``. The
+        numbers are the same.
     progress
         True for a bar, False for silence, a function `(done, total)` for one's own, None for a
         bar if standard error is a terminal.
@@ -90,41 +98,35 @@ def simulate(
         probe=probe,
         engine=engine,
     )
-    return run(study, threads=threads, progress=progress)
+    return run(study, threads=threads, cluster=cluster, progress=progress)
 
 
 def run(
-    study: Study, *, threads: int | None = None, progress: bool | Report | None = None
+    study: Study,
+    *,
+    threads: int | None = None,
+    cluster: Client | str | None = None,
+    progress: bool | Report | None = None,
 ) -> Result:
-    """Run a study; `threads` and `progress` are as in `simulate`."""
-    threads = thread_count(threads)
+    """Run a study; `threads`, `cluster` and `progress` are as in `simulate`."""
     if study.seed is None:
         study = study.with_seed()
         print(
             f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
         )
-    with reporting(progress, "Simulating") as report:
-        return Run(study).go(threads, report)
-
-
-def thread_count(threads: int | None) -> int:
-    """Check a number of threads; none stands for one on each core that this process may use."""
-    if threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    if a_whole_number("threads", threads) < 1:
-        raise InputError("threads", "must be at least 1", given=threads)
-    return int(threads)
+    with crew_of(threads, cluster) as crew, reporting(progress, "Simulating") as report:
+        return Run(study, crew).go(report)
 
 
 class Run:
-    """A study with a seed, compiled and ready to go.
+    """A study with a seed and a crew, ready to go.
 
     Parameters
     ----------
     study
         What to run.
+    crew
+        Who runs its blocks.
     blocks
         A folder for finished blocks of this study, and of no other; those in it are taken over.
     block_size
@@ -132,142 +134,125 @@ class Run:
     """
 
     def __init__(
-        self, study: Study, blocks: Path | None = None, block_size: int | None = None
+        self,
+        study: Study,
+        crew: Crew,
+        blocks: Path | None = None,
+        block_size: int | None = None,
     ) -> None:
         self.study = study
-        self.folder = BlockFolder(blocks) if blocks is not None else None
-        self.stop = np.zeros(1, dtype=np.int64)
         self.cells = list(study.cells())
-        self.compiled = [
-            Cell(study, policy, drift, self.stop) for _, _, policy, drift in self.cells
-        ]
-        work = [cell.work for cell in self.compiled]
-        self.blocks = split(work, study.replications, block_size)
-        self.missing = [0] * len(self.cells)  # blocks to go
-        for block in self.blocks:
-            self.missing[block.cell] += 1
-        self.room: dict[int, Any] = {}  # metrics and pulls of the cells under way
-        self.finals: dict[int, pl.DataFrame] = {}
-        self.curves: dict[int, pl.DataFrame] = {}
-        self.warned: set[int] = set()  # cells of which it was said that payments run away
-        self.done = 0
+        work = [work_of(study, policy) for _, _, policy, _ in self.cells]
+        numbers = len(study.checkpoint_rounds()) * len(METRICS)
+        self.blocks = split(work, study.replications, numbers, block_size)
+        self._work = crew.prepare(study)
+        self._is_large = is_large(study)
+        # The last rounds alone, a row for each run, may be more than fits into the memory.
+        self._spool = Spool() if self._is_large and blocks is None else None
+        if self._spool is not None:
+            blocks = self._spool.folder / "blocks"
+        self._folder = BlockFolder(blocks) if blocks is not None else None
+        self._missing = [study.replications] * len(self.cells)
+        self._under_way: dict[int, Everything | Summed] = {}
+        self._finals: dict[int, pl.DataFrame] = {}
+        self._curves: dict[int, pl.DataFrame] = {}
+        self._runaways: dict[int, tuple[int, int]] = {}  # how many runs, and the first round
+        self._done = 0
 
-    def go(self, threads: int, report: Report) -> Result:
+    def go(self, report: Report) -> Result:
         """Run all blocks and put the result together."""
-        self._run_blocks(threads, report)
-        order = range(len(self.cells))
-        result = Result(
-            self.study,
-            final=pl.concat([self.finals[c] for c in order]),
-            curves=pl.concat([self.curves[c] for c in order]),
-            engines=self.study.engines(),
-        )
-        _warn_of_runaways(result)
-        return result
-
-    def _run_blocks(self, threads: int, report: Report) -> None:
         total = len(self.cells) * self.study.replications
+
+        def take(block: Block, piece: Piece) -> bool:
+            taken = self._take(block, piece)
+            report(self._done, total)
+            return taken
+
         report(0, total)
-        waiting = iter(self.blocks)
-        running: set[Future[Block]] = set()
-        pool = ThreadPoolExecutor(threads)
+        work = self._work(self._to_run(take))
         try:
-            while True:
-                # A few blocks ahead keep the threads busy; all at once would hold all cells'
-                # curves in memory.
-                while len(running) <= 2 * threads and (block := next(waiting, None)) is not None:
-                    running.add(pool.submit(self._run, block, self._room(block.cell)))
-                if not running:
-                    break
-                # Not for ever: some libraries keep a signal from interrupting a wait.
-                finished, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    self._finish(future.result())
-                    report(self.done, total)
+            for block, piece in work:
+                if self._folder is not None:
+                    self._folder.save(block, piece)
+                take(block, piece)
         finally:
-            self.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
-            pool.shutdown(wait=True, cancel_futures=True)
+            work.close()
+        self._tell_of_runaways()
+        return self._result()
 
-    def _room(self, cell: int) -> Any:
-        if cell not in self.room:
-            self.room[cell] = self.compiled[cell].room_for(self.study.replications)
-        return self.room[cell]
+    def _to_run(self, take: Callable[[Block, Piece], bool]) -> Iterator[Block]:
+        """Go through the blocks that are not finished yet, and take those that are."""
+        kind: type[Piece] = Digest if self._is_large else Room
+        for block in self.blocks:
+            kept = self._folder.load(block, kind) if self._folder is not None else None
+            if kept is None or not take(block, kept):
+                yield block
 
-    def _run(self, block: Block, room: Any) -> Block:
-        rows = room.rows(block.first, block.replications)
-        if self.folder is None:
-            self.compiled[block.cell].run(block.first, rows)
-        elif not self.folder.load(block, rows):
-            self.compiled[block.cell].run(block.first, rows)
-            self.folder.save(block, rows)
-        return block
+    def _take(self, block: Block, piece: Piece) -> bool:
+        """Take a finished block over; False if it is none of this study."""
+        cell = block.cell
+        if cell not in self._under_way:
+            self._under_way[cell] = (Summed if self._is_large else Everything)(self.study)
+        if not self._under_way[cell].take(block, piece):
+            return False
+        self._note_runaways(block, piece)
+        self._done += block.replications
+        self._missing[cell] -= block.replications
+        if self._missing[cell] == 0:
+            gathered = self._under_way.pop(cell)
+            self._curves[cell] = curves_frame(self.study, cell, gathered.statistics())
+            if isinstance(gathered, Everything):
+                metrics, pulls, stopped = gathered.room
+                last = metrics[:, -1, :]
+                self._finals[cell] = final_frame(self.study, cell, 0, last, pulls, stopped)
+        return True
 
-    def _finish(self, block: Block) -> None:
-        self.done += block.replications
-        self._warn_early(block)
-        self.missing[block.cell] -= 1
-        if self.missing[block.cell] == 0:
-            room = self.room.pop(block.cell)
-            self.finals[block.cell] = self._final(block.cell, room)
-            self.curves[block.cell] = self._curves(block.cell, room.metrics)
+    def _result(self) -> Result:
+        order, engines = range(len(self.cells)), self.study.engines()
+        curves = pl.concat([self._curves[c] for c in order])
+        if not self._is_large:
+            final = pl.concat([self._finals[c] for c in order])
+            return Result(self.study, final, curves, engines)
+        assert self._folder is not None
+        path = (self._spool or self._folder).folder / FINAL
+        write_final(path, self.study, self._last_rounds())
+        if self._spool is not None:
+            self._folder.remove()
+        return Result(self.study, path, curves, engines, self._spool)
 
-    def _warn_early(self, block: Block) -> None:
-        """Say at once, for each cell once, that payments grow without bound."""
-        stopped = self.room[block.cell].rows(block.first, block.replications).stopped
-        if block.cell not in self.warned and stopped.any():
-            self.warned.add(block.cell)
+    def _last_rounds(self) -> Iterator[pl.DataFrame]:
+        """Read the last rounds of all runs back, block by block."""
+        assert self._folder is not None
+        for block in self.blocks:
+            kept = self._folder.load(block, Digest)
+            if not isinstance(kept, Digest):
+                raise StudyError(f"A finished block is gone from {self._folder.folder}.")
+            last = kept.metrics, kept.pulls, kept.stopped
+            yield final_frame(self.study, block.cell, block.first, *last)
+
+    def _note_runaways(self, block: Block, piece: Piece) -> None:
+        """Count the runs whose payments grew without bound; say so at once, for each cell once."""
+        rounds = piece.stopped[piece.stopped > 0]
+        if not len(rounds):
+            return
+        if block.cell not in self._runaways:
             _, _, policy, drift = self.cells[block.cell]
             print(
                 f"entice: payments grow without bound in runs of {policy.label} with "
                 f"{drift.label}; such runs are stopped and marked",
                 file=sys.stderr,
             )
+        count, first = self._runaways.get(block.cell, (0, self.study.horizon))
+        self._runaways[block.cell] = count + len(rounds), min(first, int(rounds.min()))
 
-    def _names(self, cell: int) -> list[pl.Expr]:
-        p, d, policy, drift = self.cells[cell]
-        return [
-            pl.lit(policy.label).alias("policy"),
-            pl.lit(drift.label).alias("drift"),
-            pl.lit(p, dtype=pl.Int64).alias("policy_index"),
-            pl.lit(d, dtype=pl.Int64).alias("drift_index"),
-        ]
-
-    def _final(self, cell: int, room: Room) -> pl.DataFrame:
-        metrics, pulls, stopped = room.metrics[:, -1, :], room.pulls, room.stopped
-        columns: dict[str, Any] = {"replication": np.arange(len(metrics), dtype=np.int64)}
-        columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
-        columns["pulls"] = pl.Series(pulls, dtype=pl.Array(pl.Int64, pulls.shape[1]))
-        columns["stopped"] = stopped.copy()
-        ran_away = pl.col("stopped") > 0
-        frame = pl.DataFrame(columns).with_columns(
-            pl.when(~ran_away).then("compensated_pulls").cast(pl.Int64),
-            pl.when(ran_away).then("stopped"),
-        )
-        return frame.select(*self._names(cell), *columns)
-
-    def _curves(self, cell: int, metrics: Any) -> pl.DataFrame:
-        rounds = self.study.checkpoint_rounds()
-        summary = statistics(metrics)
-        frame = pl.concat(
-            pl.DataFrame(
-                {"metric": [metric] * len(rounds), "t": rounds}
-                | {name: values[:, i].copy() for name, values in summary.items()}
-            )
-            for i, metric in enumerate(METRICS)
-        )
-        policy, drift, *indices = self._names(cell)
-        return frame.select(policy, drift, *frame.columns, *indices)
-
-
-def _warn_of_runaways(result: Result) -> None:
-    """Say in which cells payments fed on the drift that they caused."""
-    for p, d, policy, drift in result.study.cells():
-        rounds = result.final.filter(policy_index=p, drift_index=d)["stopped"].drop_nulls()
-        if rounds.len() > 0:
+    def _tell_of_runaways(self) -> None:
+        """Say in which cells payments fed on the drift that they caused."""
+        for cell, (count, first) in sorted(self._runaways.items()):
+            _, _, policy, drift = self.cells[cell]
             print(
-                f"entice: payments grew without bound in {rounds.len():,} of "
-                f"{result.study.replications:,} runs of {policy.label} with {drift.label}, first "
-                f"in round {min(rounds):,}. These "
+                f"entice: payments grew without bound in {count:,} of "
+                f"{self.study.replications:,} runs of {policy.label} with {drift.label}, first "
+                f"in round {first:,}. These "
                 "runs were stopped there: `stopped` in result.final. A feedback_range or a cap on "
                 "the drift keeps payments in bounds.",
                 file=sys.stderr,

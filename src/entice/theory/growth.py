@@ -16,7 +16,8 @@ from entice.paper.setups import MEANS
 from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
 from entice.specs import Study
 from entice.study.progress import Report, reporting
-from entice.study.run import Run, thread_count
+from entice.study.run import Run
+from entice.study.threads import Threads
 from entice.theory.inputs import Floats
 from entice.world.arms import Gaussian
 from entice.world.drift import LinearDrift, StepDrift
@@ -97,10 +98,13 @@ def growth(
     if study.replications < 2:
         rule = "must be at least 2: one run tells nothing of its spread"
         raise InputError("replications", rule, given=study.replications)
-    study, threads = study.with_seed(), thread_count(threads)
+    study, crew = study.with_seed(), Threads(threads)
     assert study.seed is not None
     runs = [
-        Run(msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63))
+        Run(
+            msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63),
+            crew,
+        )
         for k, T in enumerate(chosen)
     ]
     frames = []
@@ -111,7 +115,7 @@ def growth(
             def told(done: int, total: int, T: int = T, before: int = before) -> None:
                 report(before + round(T * done / total), rounds)
 
-            summary = run.go(threads, told).summary()
+            summary = run.go(told).summary()
             frames.append(summary.with_columns(T=pl.lit(T)))
             before += T
     names = ("policy", "drift", "metric", "T", "mean", "stderr", "policy_index", "drift_index")

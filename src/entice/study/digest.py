@@ -1,0 +1,69 @@
+"""What a block of a study amounts to where all of its numbers would not fit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine.kernel import METRICS
+from entice.specs import Study
+from entice.study.cell import Room
+from entice.study.histogram import Tally, tally
+from entice.study.moments import Nodes, nodes_of
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+MOST_KEPT = 128 * 2**20
+"""Bytes. If the metrics of a cell, all replications at all checkpoints, take more, the study is
+large: 16,777 replications of 200 checkpoints are the most that are not."""
+
+
+def is_large(study: Study) -> bool:
+    """Tell whether only digests of a study's blocks are kept; it depends on nothing but the study.
+
+    >>> import entice
+    >>> from entice.study.digest import is_large
+    >>> study = entice.Study(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+    ...                      horizon=20_000, replications=1_000_000, checkpoints=200)
+    >>> is_large(study)
+    True
+    """
+    numbers = study.replications * len(study.checkpoint_rounds()) * len(METRICS)
+    return numbers * 8 > MOST_KEPT
+
+
+class Digest(NamedTuple):
+    """The last round of each replication, and what means and quantiles need of all checkpoints."""
+
+    metrics: Floats
+    """In the last round."""
+    pulls: Counts
+    stopped: Counts
+    first: Counts
+    size: Counts
+    mean: Floats
+    squares: Floats
+    lengths: npt.NDArray[np.int32]
+    buckets: npt.NDArray[np.int16]
+    counts: npt.NDArray[np.int32]
+
+    @property
+    def nodes(self) -> Nodes:
+        """For means and their errors."""
+        return Nodes(self.first, self.size, self.mean, self.squares)
+
+    @property
+    def tally(self) -> Tally:
+        """For quantiles."""
+        return Tally(self.lengths, self.buckets, self.counts)
+
+
+def digest(first: int, room: Room) -> Digest:
+    """Reduce the replications `first`, `first + 1`, … of a cell, a row of the room each."""
+    last = room.metrics[:, -1, :].copy()
+    return Digest(
+        last, room.pulls, room.stopped, *nodes_of(first, room.metrics), *tally(room.metrics)
+    )

@@ -1,0 +1,44 @@
+"""Where blocks are run: the cells of a study, each compiled when first needed."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from entice.specs import Study
+from entice.study.blocks import Block, Piece
+from entice.study.cell import Cell
+from entice.study.digest import digest, is_large
+
+
+class Workshop:
+    """Runs any block of a study that has a seed; several threads may ask at once."""
+
+    def __init__(self, study: Study) -> None:
+        self.stop = np.zeros(1, dtype=np.int64)
+        """Set to 1, it makes all that is under way end soon, with `Stopped`."""
+        self._study = study
+        self._cells = list(study.cells())
+        self._compiled: dict[int, Cell] = {}
+        self._is_large = is_large(study)
+        self._compiling = threading.Lock()
+
+    def compile(self) -> None:
+        """Compile all cells, so that what can't be is told before anything runs."""
+        for cell in range(len(self._cells)):
+            self._cell(cell)
+
+    def run(self, block: Block) -> Piece:
+        """Run a block."""
+        cell = self._cell(block.cell)
+        room = cell.room_for(block.replications)
+        cell.run(block.first, room)
+        return digest(block.first, room) if self._is_large else room
+
+    def _cell(self, number: int) -> Cell:
+        with self._compiling:
+            if number not in self._compiled:
+                _, _, policy, drift = self._cells[number]
+                self._compiled[number] = Cell(self._study, policy, drift, self.stop)
+            return self._compiled[number]

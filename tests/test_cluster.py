@@ -1,0 +1,418 @@
+"""Studies on a Dask cluster: real processes, some of them killed, and the same bytes."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from dask_cluster import DaskCluster, dask_cluster
+from distributed import Client
+from polars.testing import assert_frame_equal
+
+import entice
+from entice.functions import include
+from entice.study import cluster as clusters
+from entice.study.folder import run_in_folder
+
+STUDY = entice.Study(
+    arms=entice.Gaussian([0.9, 0.6, 0.3]),
+    policies=[entice.UCB(), entice.EpsilonGreedy(c=5)],
+    drifts=[entice.NoDrift(), entice.LinearDrift(1.1)],
+    horizon=500,
+    replications=60,
+    seed=7,
+    checkpoints=10,
+)
+LONG = """
+horizon = 20000
+replications = 6000
+seed = 11
+checkpoints = 20
+engine = "generic"
+arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
+policies = [{ kind = "ucb" }]
+drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
+"""
+OWN = """
+SLOPE = 2.0
+
+def bend(payment, t, arm, params):
+    return SLOPE * payment
+"""
+FILES = ("final.parquet", "curves.parquet")
+ENTICE = [sys.executable, "-c", "from entice.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as started:
+        yield started
+
+
+@pytest.fixture
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A cluster that a test may do to what it likes."""
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The long study on one machine, with one thread."""
+    folder = tmp_path_factory.mktemp("expected")
+    run_in_folder(entice.Study.from_toml(LONG), folder, threads=1, progress=False)
+    return folder
+
+
+def assert_same_bytes(one: Path, other: Path) -> None:
+    for name in FILES:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def assert_same(one: entice.Result, other: entice.Result) -> None:
+    assert_frame_equal(one.final, other.final, check_exact=True)
+    assert_frame_equal(one.curves, other.curves, check_exact=True)
+
+
+def start_long(folder: Path, cluster: DaskCluster) -> tuple[subprocess.Popen[str], Path]:
+    """Start the long study from the command line, and wait until some of it is finished."""
+    (folder / "study.toml").write_text(LONG)
+    out = folder / "out"
+    command = [*ENTICE, "run", str(folder / "study.toml"), "--out", str(out)]
+    process = subprocess.Popen(
+        [*command, "--cluster", cluster.address],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("blocks-*/*.npz"))) < 3:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process, out
+
+
+# The same numbers
+
+
+def test_a_cluster_finds_the_same_numbers(cluster: DaskCluster) -> None:
+    expected = entice.run(STUDY, threads=1, progress=False)
+    assert_same(entice.run(STUDY, cluster=cluster.address, progress=False), expected)
+    with Client(cluster.address, set_as_default=False) as client:
+        settings: dict[str, Any] = {f: getattr(STUDY, f) for f in STUDY.__struct_fields__}
+        found = entice.simulate(**settings, cluster=client, progress=False)
+        assert client.status == "running"  # a client that was lent is not closed
+    assert_same(found, expected)
+
+
+def test_a_large_study_too(cluster: DaskCluster, tmp_path: Path) -> None:
+    study = msgspec.structs.replace(
+        STUDY, policies=[entice.Greedy()], horizon=100, checkpoints=100, replications=35_000
+    )
+    run_in_folder(study, tmp_path / "here", threads=1, progress=False)
+    run_in_folder(study, tmp_path / "there", cluster=cluster.address, progress=False)
+    assert_same_bytes(tmp_path / "here", tmp_path / "there")
+
+
+def test_progress_is_told_to_the_end(cluster: DaskCluster) -> None:
+    told: list[tuple[int, int]] = []
+    entice.run(STUDY, cluster=cluster.address, progress=lambda *seen: told.append(seen))
+    assert told[0] == (0, 240)
+    assert told[-1] == (240, 240)
+    assert sorted(told) == told
+
+
+def test_workers_forget_a_study_that_is_finished(cluster: DaskCluster) -> None:
+    entice.run(STUDY, cluster=cluster.address, progress=False)
+    with Client(cluster.address, set_as_default=False) as client:
+        assert client.run(lambda: len(clusters._jobs)) == dict.fromkeys(client.nthreads(), 0)
+
+
+# What dies
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(
+    own_cluster: DaskCluster, expected: Path, tmp_path: Path
+) -> None:
+    process, out = start_long(tmp_path, own_cluster)
+    own_cluster.workers[0].kill()
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 0, told
+    assert_same_bytes(out, expected)
+
+
+def test_a_client_killed_in_the_middle_goes_on(
+    cluster: DaskCluster, expected: Path, tmp_path: Path
+) -> None:
+    process, out = start_long(tmp_path, cluster)
+    process.kill()
+    process.communicate()
+    kept = len(list(out.glob("blocks-*/*.npz")))
+    assert kept >= 3
+    seen: list[int] = []
+    study = entice.Study.from_toml(LONG)
+    run_in_folder(
+        study, out, cluster=cluster.address, progress=lambda done, total: seen.append(done)
+    )
+    assert_same_bytes(out, expected)
+
+
+def test_ctrl_c_stops_the_workers_and_keeps_what_is_finished(
+    cluster: DaskCluster, expected: Path, tmp_path: Path
+) -> None:
+    with Client(cluster.address, set_as_default=False) as client:
+        before = client.run(lambda: set(clusters._jobs))
+    process, out = start_long(tmp_path, cluster)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "run the same command to go on" in " ".join(told.split())
+    assert "Traceback" not in told
+    with Client(cluster.address, set_as_default=False) as client:
+        assert client.run(lambda: set(clusters._jobs)) == before
+        assert all(not keys for keys in client.processing().values())
+    # What was begun on a cluster may end on one machine.
+    run_in_folder(entice.Study.from_toml(LONG), out, progress=False)
+    assert_same_bytes(out, expected)
+
+
+def test_a_scheduler_killed_in_the_middle_is_told_and_its_successor_goes_on(
+    own_cluster: DaskCluster, expected: Path, tmp_path: Path
+) -> None:
+    process, out = start_long(tmp_path, own_cluster)
+    own_cluster.scheduler.kill()
+    own_cluster.scheduler.wait()
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 2, told
+    assert "connection to the scheduler was lost" in " ".join(told.split())
+    assert "Traceback" not in told
+    for worker in own_cluster.workers:
+        worker.kill()
+    own_cluster.start_scheduler()
+    own_cluster.start_worker()
+    own_cluster.wait_for(1)
+    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(out)]
+    subprocess.run([*command, "--cluster", own_cluster.address], check=True, capture_output=True)
+    assert_same_bytes(out, expected)
+
+
+def test_workers_may_come_late(own_cluster: DaskCluster, capfd: Any) -> None:
+    for worker in own_cluster.workers:
+        worker.terminate()
+        worker.wait()
+    later = threading.Timer(4, own_cluster.start_worker)
+    later.start()
+    try:
+        found = entice.run(STUDY, cluster=own_cluster.address, progress=False)
+    finally:
+        later.join()
+    assert_same(found, entice.run(STUDY, threads=1, progress=False))
+    assert capfd.readouterr().err.count("no worker is connected: waiting for one") == 1
+
+
+# Users' own functions
+
+
+def test_functions_of_a_notebook_travel(cluster: DaskCluster) -> None:
+    slope = 3.0
+
+    def bend(payment: float, t: int, arm: int, params: Any) -> float:
+        return slope * payment + 0.0 * params[0]
+
+    bend.__module__ = "__main__"
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(bend, params=[1.0])])
+    assert_same(
+        entice.run(study, cluster=cluster.address, progress=False),
+        entice.run(study, threads=1, progress=False),
+    )
+
+
+def test_a_file_that_is_included_travels_in_its_present_version(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    file = tmp_path / "elsewhere" / "own_drift.py"
+    (tmp_path / "study.toml").write_text(
+        """
+        horizon = 500
+        replications = 40
+        seed = 11
+        engine = "generic"
+        arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
+        policies = [{ kind = "epsilon_greedy", c = 5 }]
+        drifts = [{ kind = "custom", function = "own_drift:bend" }]
+        """
+    )
+    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--include", str(file)]
+    for slope in ("2.0", "4.0"):  # the second must not meet the first one's function
+        file.write_text(OWN.replace("2.0", slope))
+        for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
+            out = str(tmp_path / f"{out}{slope}")
+            subprocess.run([*command, "--out", out, *more], check=True, capture_output=True)
+        assert_same_bytes(tmp_path / f"here{slope}", tmp_path / f"there{slope}")
+    slopes = [entice.Result.load(tmp_path / f"there{s}").final for s in ("2.0", "4.0")]
+    assert not slopes[0].equals(slopes[1])
+
+
+def test_a_module_that_workers_lack_is_told(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("only_here:bend")])
+    with pytest.raises(entice.InputError, match=r"'only_here', which the worker .* can't import"):
+        entice.run(study, cluster=cluster.address, progress=False)
+
+
+def test_another_version_of_a_users_file_is_refused(
+    own_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, slope in (("here", "2.0"), ("there", "2.5")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "two_versions.py").write_text(OWN.replace("2.0", slope))
+    for worker in own_cluster.workers:
+        worker.terminate()
+        worker.wait()
+    own_cluster.start_worker(PYTHONPATH=str(tmp_path / "there"))
+    own_cluster.wait_for(1)
+    monkeypatch.syspath_prepend(tmp_path / "here")
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("two_versions:bend")])
+    with pytest.raises(entice.InputError, match="would run other code on the worker"):
+        entice.run(study, cluster=own_cluster.address, progress=False)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("package", ["entice", "numba"])
+def test_a_worker_of_another_version_is_refused_before_anything_is_written(
+    own_cluster: DaskCluster, package: str, tmp_path: Path
+) -> None:
+    """The worker finds other metadata first on its path, as if that version were installed."""
+    info = tmp_path / "site" / f"{package}-0.0.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.0.1\n")
+    own_cluster.start_worker(PYTHONPATH=str(tmp_path / "site"))
+    own_cluster.wait_for(3)
+    out = tmp_path / "out"
+    with pytest.raises(entice.InputError) as told:
+        run_in_folder(STUDY, out, cluster=own_cluster.address, progress=False)
+    assert f"got '{package} 0.0.1'" in str(told.value)
+    assert "Install the same version there, or stop that worker" in str(told.value)
+    assert not out.exists()
+
+
+def test_a_worker_of_another_version_that_comes_late_is_refused(
+    own_cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters.Cluster, "_check_installed", lambda *_: None)
+    # As if nobody had been there to be asked.
+    monkeypatch.setattr(clusters, "examine", clusters._first_line)
+    monkeypatch.setattr(
+        clusters, "_versions", lambda: {"Entice": "9.9", "Numba": "1", "Python": "3"}
+    )
+    with pytest.raises(entice.InputError, match=r"must run what this machine runs, Entice 9\.9"):
+        entice.run(STUDY, cluster=own_cluster.address, progress=False)
+
+
+def test_a_scheduler_that_does_not_answer_is_told_within_ten_seconds(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(entice.InputError, match="address of a Dask scheduler that answers") as told:
+        run_in_folder(STUDY, tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
+    assert time.monotonic() - began < 10
+    assert "Start one with `dask scheduler`" in str(told.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", ["ftp://nowhere", "tcp://", 8786])
+def test_what_is_no_address_is_told(given: Any) -> None:
+    with pytest.raises(entice.InputError, match="must be the address of a Dask scheduler"):
+        entice.run(STUDY, cluster=given, progress=False)
+
+
+def test_a_function_that_can_t_travel_is_told(cluster: DaskCluster) -> None:
+    lock = threading.Lock()
+
+    def bend(payment: float, t: int, arm: int, params: Any) -> float:
+        return payment if lock else 0.0
+
+    bend.__module__ = "__main__"
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(bend)])
+    with pytest.raises(entice.InputError, match="can't be sent to other machines"):
+        entice.run(study, cluster=cluster.address, progress=False)
+
+
+def test_a_function_that_can_t_be_compiled_is_told(cluster: DaskCluster) -> None:
+    def bend(payment: float, t: int, arm: int, params: Any) -> Any:
+        return payment if payment == 0 else str(payment)
+
+    bend.__module__ = "__main__"
+    study = msgspec.structs.replace(
+        STUDY, policies=[entice.Greedy()], drifts=[entice.CustomDrift(bend)]
+    )
+    with pytest.raises(entice.InputError, match=r"the study can't be run: .*bend"):
+        entice.run(study, cluster=cluster.address, progress=False)
+
+
+def test_a_policy_that_fails_is_told(cluster: DaskCluster) -> None:
+    def select(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> int:
+        return 17 if t > 400 else 0
+
+    select.__module__ = "__main__"
+    study = msgspec.structs.replace(STUDY, policies=[entice.CustomPolicy(select)])
+    with pytest.raises(entice.StudyError, match="selected arm 17 in round 401"):
+        entice.run(study, cluster=cluster.address, progress=False)
+
+
+def test_the_folder_of_another_study_is_refused(cluster: DaskCluster, tmp_path: Path) -> None:
+    run_in_folder(STUDY, tmp_path, progress=False)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    other = msgspec.structs.replace(STUDY, horizon=501)
+    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+        run_in_folder(other, tmp_path, cluster=cluster.address, progress=False)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_threads_mean_nothing_on_a_cluster() -> None:
+    with pytest.raises(entice.InputError, match="threads means nothing with a cluster"):
+        entice.run(STUDY, threads=2, cluster="tcp://127.0.0.1:8786", progress=False)
+
+
+def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "entice.study.cluster")
+    with pytest.raises(entice.InputError, match=r"pip install 'entice\[cluster\]'"):
+        entice.run(STUDY, cluster="tcp://127.0.0.1:8786", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("own.txt", OWN, "must be a Python file"),
+        ("missing.py", None, "must exist"),
+        ("broken.py", "1 / 0", "can't be imported (ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_can_t_be_included_is_told(
+    tmp_path: Path, name: str, text: str | None, told: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(entice.InputError) as error:
+        include(tmp_path / name)
+    assert told in str(error.value)
+    assert Path(name).stem not in sys.modules
+
+
+def test_errors_travel_whole() -> None:
+    error = entice.InputError("horizon", "must be at least 1", given=0)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.name) == (type(error), str(error), "horizon")
