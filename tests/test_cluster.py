@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
@@ -216,6 +217,22 @@ def test_workers_may_come_late(own_cluster: DaskCluster, capfd: Any) -> None:
         later.join()
     assert_same(found, entice.run(STUDY, threads=1, progress=False))
     assert capfd.readouterr().err.count("no worker is connected: waiting for one") == 1
+
+
+def test_a_block_that_kills_its_workers_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        os._exit(1)
+
+    die.__module__ = "__main__"
+    monkeypatch.setattr(clusters, "run_block", die)
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    with (
+        dask_cluster(tmp_path, workers=1) as doomed,
+        pytest.raises(entice.StudyError, match="1 workers died while they ran the same block"),
+    ):
+        entice.run(STUDY, cluster=doomed.address, progress=False)
 
 
 # Users' own functions

@@ -20,6 +20,7 @@ from polars.testing import assert_frame_equal
 import entice
 from entice.engine.kernel import METRICS
 from entice.study.blocks import Block
+from entice.study.cell import Cell, Room
 from entice.study.digest import Digest, digest, is_large
 from entice.study.folder import run_in_folder
 from entice.study.gathering import Summed
@@ -248,16 +249,27 @@ def test_runaways_of_a_large_study_are_told(capsys: pytest.CaptureFixture[str]) 
 def test_a_digest_of_another_shape_does_not_count() -> None:
     def made(replications: int, rounds: int) -> Digest:
         study = msgspec.structs.replace(STUDY, checkpoints=rounds)
-        room = entice.study.cell.Cell(
-            study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)
-        ).room_for(replications)
+        room = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)).room_for(
+            replications
+        )
         room.metrics[...] = 1.0
-        return digest(0, room)
+        return digest([(0, room)])
 
     gathering = Summed(STUDY)
     assert gathering.take(Block(0, 0, 4), made(4, 10))
     assert not gathering.take(Block(0, 4, 4), made(4, 5))
     assert not gathering.take(Block(0, 4, 4), made(3, 10))
+
+
+def test_a_block_may_be_run_in_parts() -> None:
+    rng = np.random.default_rng(5)
+    values, counts = rng.lognormal(0, 3, (50, 10, 5)), rng.integers(0, 9, (50, 3))
+    room = Room(values, counts, np.zeros(50, dtype=np.int64))
+    whole = digest([(14, room)])
+    parts = digest((14 + first, room.rows(first, 7)) for first in range(0, 50, 7))
+    for one, other in zip(whole, parts, strict=True):
+        assert one.dtype == other.dtype
+        assert_array_equal(one, other)
 
 
 def test_memory_stays_flat() -> None:

@@ -26,8 +26,6 @@ _MOST_WORK = 20 * _LEAST_WORK
 second keeps thousands of workers busy."""
 _BLOCKS = 256
 """Between those limits a study has so many blocks, for few workers to be busy to the end."""
-_MOST_NUMBERS = 2**23
-"""In the metrics of a block: 64 MiB."""
 
 
 class Block(NamedTuple):
@@ -38,9 +36,7 @@ class Block(NamedTuple):
     replications: int
 
 
-def split(
-    work: Sequence[int], replications: int, numbers: int = 1, size: int | None = None
-) -> list[Block]:
+def split(work: Sequence[int], replications: int, size: int | None = None) -> list[Block]:
     """Cut a study into blocks; their size changes no number in the result.
 
     Parameters
@@ -49,8 +45,6 @@ def split(
         For each cell, how many rounds × arms one replication amounts to.
     replications
         Of each cell.
-    numbers
-        In the metrics of one replication.
     size
         Replications in a block, instead of what is chosen from the work.
     """
@@ -58,7 +52,7 @@ def split(
     work_per_block = min(max(share, _LEAST_WORK), _MOST_WORK)
     blocks = []
     for cell, rounds in enumerate(work):
-        step = size or max(1, min(work_per_block // rounds, _MOST_NUMBERS // numbers))
+        step = size or max(1, work_per_block // rounds)
         for first in range(0, replications, step):
             blocks.append(Block(cell, first, min(step, replications - first)))
     return blocks

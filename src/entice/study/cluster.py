@@ -7,9 +7,11 @@ to. A worker that dies takes nothing along but time: the scheduler gives its blo
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -71,9 +73,10 @@ class Cluster:
         """Make sure that all workers would run the study as this machine would."""
         here = _versions()
         job = Job(secrets.token_hex(8), _packed(study), study.key(incomparable=""), here)
-        self._check_installed("entice", here["Entice"])
-        self._check_installed("numba", here["Numba"])
-        answers: dict[str, Any] = self._client.run(examine, job, on_error="return")
+        with _told_if_lost():
+            self._check_installed("entice", here["Entice"])
+            self._check_installed("numba", here["Numba"])
+            answers: dict[str, Any] = self._client.run(examine, job, on_error="return")
         for worker, answer in answers.items():
             if isinstance(answer, EnticeError):
                 raise answer
@@ -95,9 +98,10 @@ class Cluster:
         try:
             while True:
                 while len(running) < self._most_under_way() and (block := next(blocks, None)):
-                    future = self._client.submit(
-                        run_block, job, block, key=f"entice-{job.name}-{block}", pure=False
-                    )
+                    with _told_if_lost():
+                        future = self._client.submit(
+                            run_block, job, block, key=f"entice-{job.name}-{block}", pure=False
+                        )
                     running[future] = block
                     future.add_done_callback(arrived.put)
                 if not running:
@@ -106,15 +110,17 @@ class Cluster:
                 for future, piece in zip(finished, self._fetch(finished), strict=True):
                     yield running.pop(future), piece
         finally:
-            if self._client.status == "running":
-                self._client.cancel(list(running))
-                self._client.run(forget, job.name, on_error="ignore")
+            with contextlib.suppress(OSError):  # the scheduler is gone, and the work with it
+                if self._client.status == "running":
+                    self._client.cancel(list(running))
+                    self._client.run(forget, job.name, on_error="ignore")
 
     def _most_under_way(self) -> int:
         """A few blocks for each thread of a worker: none waits for the client."""
         if time.monotonic() - self._looked > _LOOK_EVERY:
             self._looked = time.monotonic()
-            threads = sum(self._client.nthreads().values())
+            with _told_if_lost():
+                threads = sum(self._client.nthreads().values())
             if threads == 0 and self._threads >= 0:
                 print("entice: no worker is connected: waiting for one", file=sys.stderr)
                 threads = -1
@@ -137,7 +143,8 @@ class Cluster:
 
     def _fetch(self, finished: Sequence[Future[Piece]]) -> list[Piece]:
         try:
-            pieces: list[Piece] = self._client.gather(list(finished))
+            with _told_if_lost():
+                pieces: list[Piece] = self._client.gather(list(finished))
         except EnticeError:
             raise
         except KilledWorker as error:
@@ -145,8 +152,6 @@ class Cluster:
                 f"{error.allowed_failures + 1} workers died while they ran the same block. Was "
                 "there too little memory? What was finished is kept if there is a folder for it."
             ) from error
-        except CancelledError as error:
-            raise _lost() from error
         except Exception as error:  # whatever a worker may raise
             raise StudyError(f"A worker failed: {type(error).__name__}: {error}") from error
         return pieces
@@ -156,7 +161,9 @@ class Cluster:
 
 _jobs: dict[str, Workshop] = {}
 _MOST_JOBS = 8
+"""Clients that were killed leave theirs behind."""
 _forgotten: set[str] = set()
+_changing_jobs = threading.Lock()
 
 
 def run_block(job: Job, block: Block) -> Piece:
@@ -174,20 +181,22 @@ def examine(job: Job) -> None:
 
 def forget(name: str) -> None:
     """Stop what is under way for a job, at once, and drop it."""
-    _forgotten.add(name)
-    workshop = _jobs.pop(name, None)
+    with _changing_jobs:
+        _forgotten.add(name)
+        workshop = _jobs.pop(name, None)
     if workshop is not None:
         workshop.stop[0] = 1
 
 
 def _workshop(job: Job) -> Workshop:
-    if job.name in _forgotten:
-        raise StudyError("The study was stopped.")
-    if job.name not in _jobs:
-        while len(_jobs) >= _MOST_JOBS:  # of clients that were killed
-            del _jobs[next(iter(_jobs))]
-        _jobs[job.name] = Workshop(_unpacked(job))
-    return _jobs[job.name]
+    with _changing_jobs:
+        if job.name in _forgotten:
+            raise StudyError("The study was stopped.")
+        if job.name not in _jobs:
+            while len(_jobs) >= _MOST_JOBS:
+                del _jobs[next(iter(_jobs))]
+            _jobs[job.name] = Workshop(_unpacked(job))
+        return _jobs[job.name]
 
 
 def _unpacked(job: Job) -> Study:
@@ -226,10 +235,25 @@ def _connected(address: str) -> Iterator[Client]:
             todo="Start one with `dask scheduler`, and workers with "
             "`dask worker tcp://that-machine:8786`.",
         ) from None
+    with _dask_keeps_quiet():
+        try:
+            yield client
+        finally:
+            client.close(timeout=CONNECT_WITHIN)
+
+
+@contextlib.contextmanager
+def _dask_keeps_quiet() -> Iterator[None]:
+    """Keep tracebacks of a lost connection off the terminal: we say ourselves what is wrong."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        yield client
+        yield
     finally:
-        client.close(timeout=CONNECT_WITHIN)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _first_line(error: Exception) -> str:
@@ -272,6 +296,14 @@ def _refused(worker: str, has: str, wanted: str, count: int = 1, of: int = 1) ->
         given=has,
         todo="Install the same version there, or stop that worker.",
     )
+
+
+@contextlib.contextmanager
+def _told_if_lost() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, CancelledError) as error:
+        raise _lost() from error
 
 
 def _lost() -> StudyError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy.typing as npt
 from entice.engine.kernel import METRICS
 from entice.specs import Study
 from entice.study.cell import Room
-from entice.study.histogram import Tally, tally
-from entice.study.moments import Nodes, nodes_of
+from entice.study.histogram import Histogram, Tally, tally
+from entice.study.moments import Moments, Nodes, nodes_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -61,9 +62,17 @@ class Digest(NamedTuple):
         return Tally(self.lengths, self.buckets, self.counts)
 
 
-def digest(first: int, room: Room) -> Digest:
-    """Reduce the replications `first`, `first + 1`, … of a cell, a row of the room each."""
-    last = room.metrics[:, -1, :].copy()
-    return Digest(
-        last, room.pulls, room.stopped, *nodes_of(first, room.metrics), *tally(room.metrics)
-    )
+def digest(parts: Iterable[tuple[int, Room]]) -> Digest:
+    """Reduce consecutive replications of a cell: some, then more, each with the first one's number.
+
+    The rooms may be one and the same, filled again and again.
+    """
+    moments, histogram, last = Moments(), None, []
+    for first, room in parts:
+        moments.add(nodes_of(first, room.metrics))
+        histogram = histogram or Histogram(room.metrics[0].size)
+        histogram.add(tally(room.metrics))
+        last.append((room.metrics[:, -1, :].copy(), room.pulls.copy(), room.stopped.copy()))
+    assert histogram is not None
+    metrics, pulls, stopped = map(np.concatenate, zip(*last, strict=True))
+    return Digest(metrics, pulls, stopped, *moments.nodes(), *histogram.tally())

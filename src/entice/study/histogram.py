@@ -26,7 +26,7 @@ _SERIES_AT_ONCE = 40
 
 
 class Tally(NamedTuple):
-    """How often each bucket was met in each series, rare ones left out."""
+    """How often each bucket was met in each series; those that were not are left out."""
 
     lengths: npt.NDArray[np.int32]
     """Of each series: how many of the following rows are its own."""
@@ -69,6 +69,15 @@ class Histogram:
         self._widen(int(met.buckets.min()), int(met.buckets.max()))
         series = np.repeat(np.arange(len(met.lengths)), met.lengths)
         self._counts[series, met.buckets.astype(np.int64) - self._lowest] += met.counts
+
+    def tally(self) -> Tally:
+        """What it has counted."""
+        series, columns = np.nonzero(self._counts)
+        return Tally(
+            np.bincount(series, minlength=len(self._counts)).astype(np.int32),
+            (columns + self._lowest).astype(np.int16),
+            self._counts[series, columns].astype(np.int32),
+        )
 
     def quantiles(self, shares: Floats) -> Floats:
         """Interpolate between ranks, as for exact quantiles: a row for each share.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from entice.engine.kernel import METRICS
 from entice.errors import StudyError
 from entice.policies import Policy
 from entice.principal.probe import Probe
@@ -143,8 +142,7 @@ class Run:
         self.study = study
         self.cells = list(study.cells())
         work = [work_of(study, policy) for _, _, policy, _ in self.cells]
-        numbers = len(study.checkpoint_rounds()) * len(METRICS)
-        self.blocks = split(work, study.replications, numbers, block_size)
+        self.blocks = split(work, study.replications, block_size)
         self._work = crew.prepare(study)
         self._is_large = is_large(study)
         # The last rounds alone, a row for each run, may be more than fits into the memory.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
 from entice.specs import Study
 from entice.study.blocks import Block, Piece
-from entice.study.cell import Cell
-from entice.study.digest import digest, is_large
+from entice.study.cell import Cell, Room
+from entice.study.digest import MOST_KEPT, digest, is_large
 
 
 class Workshop:
@@ -32,9 +33,21 @@ class Workshop:
     def run(self, block: Block) -> Piece:
         """Run a block."""
         cell = self._cell(block.cell)
+        if self._is_large:
+            return digest(self._some_at_a_time(cell, block))
         room = cell.room_for(block.replications)
         cell.run(block.first, room)
-        return digest(block.first, room) if self._is_large else room
+        return room
+
+    def _some_at_a_time(self, cell: Cell, block: Block) -> Iterator[tuple[int, Room]]:
+        """Run a block in parts whose numbers do not take much memory."""
+        end = block.first + block.replications
+        step = max(1, MOST_KEPT // 4 // cell.room_for(1).metrics.nbytes)
+        room = cell.room_for(min(step, block.replications))
+        for first in range(block.first, end, step):
+            rows = room.rows(0, min(step, end - first))
+            cell.run(first, rows)
+            yield first, rows
 
     def _cell(self, number: int) -> Cell:
         with self._compiling:
