@@ -29,7 +29,7 @@ from entice.specs import Study
 from entice.study.blocks import Block, Piece
 from entice.study.cell import Stopped
 from entice.study.crew import Finished, Work
-from entice.study.workshop import Workshop
+from entice.study.workbench import Workbench
 
 CONNECT_WITHIN = 5
 """Seconds."""
@@ -159,7 +159,7 @@ class Cluster:
 
 # What runs on the workers.
 
-_jobs: dict[str, Workshop] = {}
+_jobs: dict[str, Workbench] = {}
 _MOST_JOBS = 8
 """Clients that were killed leave theirs behind."""
 _forgotten: set[str] = set()
@@ -169,33 +169,33 @@ _changing_jobs = threading.Lock()
 def run_block(job: Job, block: Block) -> Piece:
     """Run a block where it was sent."""
     try:
-        return _workshop(job).run(block)
+        return _workbench(job).run(block)
     except Stopped:
         raise StudyError("The study was stopped.") from None
 
 
 def examine(job: Job) -> None:
     """Refuse a study that this worker would run otherwise than the client."""
-    _workshop(job)
+    _workbench(job)
 
 
 def forget(name: str) -> None:
     """Stop what is under way for a job, at once, and drop it."""
     with _changing_jobs:
         _forgotten.add(name)
-        workshop = _jobs.pop(name, None)
-    if workshop is not None:
-        workshop.stop[0] = 1
+        workbench = _jobs.pop(name, None)
+    if workbench is not None:
+        workbench.stop[0] = 1
 
 
-def _workshop(job: Job) -> Workshop:
+def _workbench(job: Job) -> Workbench:
     with _changing_jobs:
         if job.name in _forgotten:
             raise StudyError("The study was stopped.")
         if job.name not in _jobs:
             while len(_jobs) >= _MOST_JOBS:
                 del _jobs[next(iter(_jobs))]
-            _jobs[job.name] = Workshop(_unpacked(job))
+            _jobs[job.name] = Workbench(_unpacked(job))
         return _jobs[job.name]
 
 

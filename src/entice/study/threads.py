@@ -12,7 +12,7 @@ from entice.errors import InputError
 from entice.specs import Study
 from entice.study.blocks import Block, Piece
 from entice.study.crew import Finished, Work
-from entice.study.workshop import Workshop
+from entice.study.workbench import Workbench
 
 
 def thread_count(threads: int | None) -> int:
@@ -34,18 +34,18 @@ class Threads:
 
     def prepare(self, study: Study) -> Work:
         """Compile all that the study needs."""
-        workshop = Workshop(study)
-        workshop.compile()
-        return partial(self._run, workshop)
+        workbench = Workbench(study)
+        workbench.compile()
+        return partial(self._run, workbench)
 
-    def _run(self, workshop: Workshop, blocks: Iterator[Block]) -> Finished:
+    def _run(self, workbench: Workbench, blocks: Iterator[Block]) -> Finished:
         running: dict[Future[Piece], Block] = {}
         pool = ThreadPoolExecutor(self.count)
         try:
             while True:
                 # A few blocks ahead keep the threads busy; all at once would fill the memory.
                 while len(running) <= 2 * self.count and (block := next(blocks, None)) is not None:
-                    running[pool.submit(workshop.run, block)] = block
+                    running[pool.submit(workbench.run, block)] = block
                 if not running:
                     break
                 # Not for ever: some libraries keep a signal from interrupting a wait.
@@ -53,5 +53,5 @@ class Threads:
                 for future in finished:
                     yield running.pop(future), future.result()
         finally:
-            workshop.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
+            workbench.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
             pool.shutdown(wait=True, cancel_futures=True)

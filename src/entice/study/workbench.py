@@ -13,7 +13,7 @@ from entice.study.cell import Cell, Room
 from entice.study.digest import MOST_KEPT, digest, is_large
 
 
-class Workshop:
+class Workbench:
     """Runs any block of a study that has a seed; several threads may ask at once."""
 
     def __init__(self, study: Study) -> None:
