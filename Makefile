@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench exactness beyond load faults bench-peers figures lock lock-peers clean
+.PHONY: help setup demo reproduce test lint bench bench-cluster exactness beyond load faults bench-peers figures lock lock-peers clean
 
 help:
-	@echo "make demo       the environment, then a small reproduction of the paper: tables, figures, a report"
+	@echo "make demo       the environment, a small reproduction of the paper, then the studio on a live campaign"
 	@echo "make test       the environment, then everything that CI runs"
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
+	@echo "make bench-cluster  what a Dask cluster costs over threads; 5 minutes"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make beyond     the drift-corrected policy, and how often drift estimates hold: the tables of docs/; 20 minutes"
 	@echo "make load       how much the live service bears, on this machine; 10 minutes"
@@ -41,6 +42,10 @@ $(READY): requirements/dev.txt pyproject.toml
 
 demo: $(READY)
 	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
+	@echo
+	@echo "Now the studio: a live campaign with simulated shoppers, and everything else to look at."
+	@echo "Open the address that follows in a browser; press Ctrl-C here when you have seen enough."
+	@$(BIN)/entice demo
 
 reproduce: $(READY)
 	$(BIN)/entice reproduce --out reproduction
@@ -63,6 +68,9 @@ bench: $(READY)
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/scaling.py
 
+bench-cluster: $(READY)
+	$(BIN)/python bench/cluster.py
+
 exactness: $(READY)
 	$(BIN)/python tests/exactness.py
 
@@ -75,7 +83,7 @@ load: $(READY)
 	$(BIN)/python bench/size.py
 
 faults: $(READY)
-	cd tests && ../$(BIN)/python -m service_faults --out ../faults.md
+	cd tests && ../$(BIN)/python -m service_faults --out ../faults.md --out ../src/entice/studio/faults.json
 
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py

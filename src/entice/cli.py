@@ -16,6 +16,7 @@ import entice
 from entice.errors import EnticeError
 from entice.planner.command import plan
 from entice.service.command import register
+from entice.studio.command import demo
 
 app = typer.Typer(
     name="entice",
@@ -272,6 +273,7 @@ def atlas(
 
 
 app.command()(plan)
+app.command()(demo)
 register(app)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import signal
 import sys
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -78,6 +80,20 @@ def markdown(tried: Iterable[Tried]) -> str:
     return "\n".join(lines)
 
 
+def as_json(tried: Iterable[Tried], long: bool, note: str) -> str:
+    """Write the outcomes as the package ships them, for the studio's page."""
+    python, cores = platform.python_version(), os.cpu_count()
+    document = {
+        "entice": entice.__version__,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "long": long,
+        "machine": f"Python {python}, {cores} cores, {platform.system()} on {platform.machine()}",
+        "note": note,
+        "trials": [{**outcome._asdict(), "seconds": round(seconds)} for outcome, seconds in tried],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     """End as after an error, so that servers and folders are cleared away."""
     sys.exit(128 + number)
@@ -90,7 +106,11 @@ def main() -> int:
         "--only", action="append", choices=TRIALS, help="this trial; may be repeated"
     )
     given.add_argument("--short", action="store_true", help="as in CI: a few minutes less")
-    given.add_argument("--out", type=Path, help="write the table to this file, as Markdown")
+    given.add_argument(
+        "--out", type=Path, action="append", default=[],
+        help="write the table to this file: Markdown, or JSON as the studio shows it, by its name",
+    )  # fmt: skip
+    given.add_argument("--note", default="", help="what a reader of the JSON should know besides")
     asked = given.parse_args()
     signal.signal(signal.SIGTERM, _end)
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -98,8 +118,10 @@ def main() -> int:
     for name in asked.only or TRIALS:
         console.print(f"{name} …")
         tried.append(attempt(name, not asked.short))
-        if asked.out is not None:
-            asked.out.write_text(markdown(tried), encoding="utf-8")
+        for out in asked.out:
+            as_text = out.suffix != ".json"
+            told = markdown(tried) if as_text else as_json(tried, not asked.short, asked.note)
+            out.write_text(told, encoding="utf-8")
     console.print(table(tried))
     return 0 if all(one.outcome.passed for one in tried) else 1
 

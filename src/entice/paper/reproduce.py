@@ -16,7 +16,7 @@ from entice.paper.report import write_report
 from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
 from entice.specs import Study
 from entice.study.folder import output_folder
-from entice.study.progress import reporting
+from entice.study.progress import Report, reporting
 from entice.study.result import Result
 from entice.study.run import run
 from entice.study.summary import statistics
@@ -63,6 +63,20 @@ def reproduce(
     progress: bool | None = None,
 ) -> Reproduction:
     """Run all set-ups and write tables, figures and the report into a folder."""
+    with output_folder(out):
+        reproduction = measure(replications, seed, horizon, threads, progress)
+    _write(reproduction, out)
+    return reproduction
+
+
+def measure(
+    replications: int,
+    seed: int | None = None,
+    horizon: int | None = None,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+) -> Reproduction:
+    """Run all set-ups, and set what they give beside the published values."""
     if horizon is not None and horizon < len(MEANS):
         raise InputError(
             "horizon", f"must be at least {len(MEANS)}, the number of arms", given=horizon
@@ -70,11 +84,10 @@ def reproduce(
     seed = secrets.randbits(32) if seed is None else seed
     planned = studies(replications, seed, horizon)
     baseline = greedy_study(replications, seed, horizon)
-    with output_folder(out):
-        *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
+    *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
     results = [(setups, result) for (setups, _), result in zip(planned, ran, strict=True)]
     tables = {name: _table(results, metrics) for name, metrics in TABLES.items()}
-    reproduction = Reproduction(
+    return Reproduction(
         **tables,
         coverage=_coverage(pl.concat(tables.values())),
         greedy=_greedy(greedy),
@@ -84,11 +97,11 @@ def reproduce(
         replications=replications,
         horizon=horizon,
     )
-    _write(reproduction, out)
-    return reproduction
 
 
-def _run_all(studies: list[Study], threads: int | None, progress: bool | None) -> list[Result]:
+def _run_all(
+    studies: list[Study], threads: int | None, progress: bool | Report | None
+) -> list[Result]:
     """Run studies one after the other under a single progress bar."""
     sizes = [len(s.policies) * len(s.drifts) * s.replications for s in studies]
     results = []

@@ -126,7 +126,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def from_toml(cls, text: str) -> Plan:
         """Read a plan from TOML; what is unknown or misspelt is an error."""
         try:
-            return cls._from_plain(tomllib.loads(text))
+            return cls.from_plain(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise InputError("the plan", f"must be TOML ({error})") from error
 
@@ -171,7 +171,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return belief.drawing(self.arms)
 
     @classmethod
-    def _from_plain(cls, plain: dict[str, Any]) -> Plan:
+    def from_plain(cls, plain: dict[str, Any]) -> Plan:
         """Build a plan through the same constructors, and so the same checks, as Python does."""
         settings = dict(plain)
         for field, given in plain.items():

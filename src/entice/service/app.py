@@ -14,7 +14,17 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from entice.service import logs, problems
-from entice.service.api import campaigns, events, exports, feedback, health, offers
+from entice.service.api import (
+    campaigns,
+    events,
+    exports,
+    feedback,
+    health,
+    offers,
+    pages,
+    studio,
+    trust,
+)
 from entice.service.api.openapi import describe
 from entice.service.api.operation import Operation, Reply, handler_of, options_of
 from entice.service.desk import Desk
@@ -32,6 +42,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *events.OPERATIONS,
     *exports.OPERATIONS,
     *health.OPERATIONS,
+    *studio.OPERATIONS,
+    *trust.OPERATIONS,
+    *pages.OPERATIONS,
 )
 
 HEADERS = (
@@ -42,7 +55,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""On every answer."""
+"""On every answer, unless it has its own: the studio's page may run its scripts."""
 
 
 class Door:
@@ -71,8 +84,9 @@ class Door:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = (b"x-request-id", number.encode())
-                message["headers"] = [*message["headers"], *HEADERS, own]
+                given = [*message["headers"], (b"x-request-id", number.encode())]
+                own = {name for name, _ in given}
+                message["headers"] = given + [usual for usual in HEADERS if usual[0] not in own]
             await send(message)
 
         try:

@@ -13,6 +13,9 @@ from entice.service.keys import FRESH, Keys, KeyView, Role
 
 ANYBODY = KeyView(id="-", name="anybody on this machine", role="admin", campaign=None, created=0)
 """Who calls while there is no key."""
+VISITOR = KeyView(id="-", name="a browser on this machine", role="read", campaign=None, created=0)
+"""The same, if it is a browser: it may be led here by any page, and is not to spend a budget."""
+_OF_BROWSERS = frozenset({b"origin", b"sec-fetch-mode", b"sec-fetch-site"})
 
 READERS: frozenset[Role] = frozenset({"read"})
 """Who may look at everything."""
@@ -26,7 +29,8 @@ class Doorkeeper:
     """Lets callers in by their keys.
 
     Without any key, and only where the service is bound to loopback, everybody is let in who is
-    meant to be there: a browser that was led here by a foreign page or a foreign name is not.
+    meant to be there: a browser that was led here by a foreign page or a foreign name is not. A
+    browser that came by itself may look and simulate, but change nothing.
     """
 
     def __init__(self, keys: Keys, *, open_to_loopback: bool) -> None:
@@ -53,7 +57,11 @@ class Doorkeeper:
 
     def _judge(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
         if self._open and not self._keys.known():
-            return ANYBODY
+            if _OF_BROWSERS.isdisjoint(headers):
+                return ANYBODY
+            if not VISITOR.may(roles):
+                raise Refusal(403, "read-only", "Read-only without a key", _LOOK_ONLY)
+            return VISITOR
         caller = self._keys.recall(_presented(headers))
         if caller is None:
             raise Refusal(401, "unauthorized", "A key is needed", _UNKNOWN)
@@ -114,6 +122,10 @@ def unbound(caller: KeyView) -> None:
         raise Refusal(403, "forbidden", "A key for all campaigns is needed", detail)
 
 
+_LOOK_ONLY = (
+    "Without keys a browser may look and simulate, but change nothing. Make a key with "
+    "`entice keys create --role admin --name me`, and give it to the page."
+)
 _UNKNOWN = (
     "Send a key that is known and not revoked, as `Authorization: Bearer entice_...`. "
     "`entice keys create` makes one."

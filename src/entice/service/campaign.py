@@ -58,6 +58,15 @@ class Books(msgspec.Struct, array_like=True):
         """What is neither spent nor reserved."""
         return self.budget - self.reserved - self.committed
 
+    @property
+    def paced(self) -> int | None:
+        """What may be spent and reserved by the next offer, if there is any pacing."""
+        over = self.spec.get("pace_over")
+        if over is None:
+            return None
+        share = min(1.0, math.log1p(self.decisions + 1) / math.log1p(over))
+        return int(self.budget * share)
+
 
 encode_books = msgspec.msgpack.Encoder().encode
 decode_books = msgspec.msgpack.Decoder(Books).decode
@@ -169,21 +178,14 @@ class Campaign:
         if probe is not None:
             self._share, self._amounts = probe.share, np.array(probe.amounts)
 
-    def paced(self) -> int | None:
-        """What pacing leaves for the next offer, if there is any pacing."""
-        books, over = self.books, self.spec.pace_over
-        if over is None:
-            return None
-        share = min(1.0, math.log1p(books.decisions + 1) / math.log1p(over))
-        return max(0, int(books.budget * share) - books.reserved - books.committed)
-
     def limit(self, spent_on_player: int) -> Limit:
         """Find the most that an offer may cost."""
-        limits = [Limit(self.books.free, "budget")]
+        books = self.books
+        limits = [Limit(books.free, "budget")]
         if self._only_budget:
             return limits[0]
-        if (paced := self.paced()) is not None:
-            limits.append(Limit(paced, "pace"))
+        if (paced := books.paced) is not None:
+            limits.append(Limit(max(0, paced - books.reserved - books.committed), "pace"))
         if self.spec.cap_per_offer is not None:
             limits.append(Limit(self.spec.cap_per_offer, "cap_per_offer"))
         if self.spec.cap_per_player is not None:

@@ -61,7 +61,8 @@ def serve(
     entice serve --host 0.0.0.0
     ```
 
-    The description of the API is at /openapi.json, metrics for Prometheus are at /metrics.
+    The studio is at /, to look at campaigns and to simulate; without keys it changes nothing. The
+    description of the API is at /openapi.json, metrics for Prometheus are at /metrics.
     """
     from entice.service.serving import serve as work
 

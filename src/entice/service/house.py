@@ -21,6 +21,8 @@ from entice.service.reads import Reads, find
 from entice.service.spec import CampaignSpec
 from entice.service.store import Store
 from entice.service.streams import Streams
+from entice.studio.trust import ReplayView
+from entice.studio.workshop import Workshop
 
 
 class House:
@@ -39,24 +41,29 @@ class House:
         self.store = store
         self.desk = desk
         self.reads = reads
+        self.keys = keys
         self.players = players
         self.doorkeeper = Doorkeeper(keys, open_to_loopback=open_to_loopback)
         self.streams = Streams(reads)
+        self.workshop = Workshop()
         self.metrics = Metrics(lambda: read_gauges(store, desk.clock_ahead), lambda: desk.depth)
         self.document = b"{}"
         """The description of the API."""
         self.exports = 0
         """How many are under way."""
+        self.paper: bytes | None = None
+        """The reproduction of the paper, once somebody has asked for it."""
+        self.replays: dict[str, ReplayView] = {}
+        """The last replay of each campaign."""
         self.ready = False
         self._open = True
-        self._keys = keys
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Open the service, and close it in the end: what waits at the desk is finished."""
         loop = asyncio.get_running_loop()
         self.desk.observe = self.metrics.group
-        await loop.run_in_executor(None, self._keys.reload)
+        await loop.run_in_executor(None, self.keys.reload)
         await loop.run_in_executor(None, self.desk.start)
         warming = loop.run_in_executor(None, self._warm_up)
         logging = asyncio.create_task(logs.keep_writing())
@@ -64,6 +71,7 @@ class House:
             yield
         finally:
             self.end()
+            await self.workshop.close()
             try:
                 await warming
             finally:
@@ -75,6 +83,7 @@ class House:
         """Begin to end: streams first, since whoever waits for them would wait for ever."""
         self.ready = self._open = False
         self.streams.end()
+        self.workshop.end()
 
     def _warm_up(self) -> None:
         """Compile what the campaigns decide by; a database that is away is waited for."""

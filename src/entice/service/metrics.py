@@ -22,7 +22,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from entice.errors import EnticeError
-from entice.service.store import Store
+from entice.service.store import Session, Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -208,13 +208,18 @@ def forget_the_dead() -> None:
 def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges:
     """Read what the gauges show, all at one moment."""
     with store.read() as session:
-        rows = session.rows(
-            "SELECT c.id, c.budget, c.reserved, c.committed, "
-            "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
-            f"coalesce((SELECT sum(cost) FROM offers AS o{session.by('paid_offers')} "
-            "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
-            "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
-            "FROM campaigns c ORDER BY c.number"
-        )
-    campaigns = [CampaignGauges(name, *(int(value) for value in row)) for name, *row in rows]
+        campaigns = read_campaign_gauges(session)
     return ServiceGauges(campaigns, clock_ahead())
+
+
+def read_campaign_gauges(session: Session) -> list[CampaignGauges]:
+    """Read what the gauges of all campaigns show."""
+    rows = session.rows(
+        "SELECT c.id, c.budget, c.reserved, c.committed, "
+        "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
+        f"coalesce((SELECT sum(cost) FROM offers AS o{session.by('paid_offers')} "
+        "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
+        "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
+        "FROM campaigns c ORDER BY c.number"
+    )
+    return [CampaignGauges(name, *(int(value) for value in row)) for name, *row in rows]

@@ -24,6 +24,7 @@ from entice.service.views import (
     moment,
     offer_view,
 )
+from entice.service.why import why
 from entice.service.work import (
     CAMPAIGN,
     OFFER,
@@ -64,18 +65,17 @@ class Reads:
             campaign = find_for_offer(session, name)
             offer = find_offer(session, campaign, name)
             events = [_event(session, campaign, seq) for seq in offer.events]
-        return OfferHistory(
-            offer_view(campaign, offer), _arithmetic(campaign, offer, events[0]), events
-        )
+            offered = log.decode(events[0][1])
+        assert isinstance(offered, log.Offered)
+        history = [_as_table(body, hash_) for _, body, hash_ in events]
+        arithmetic = _arithmetic(campaign, offer, history[0])
+        return OfferHistory(offer_view(campaign, offer), why(offered), arithmetic, history)
 
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
         """Events of a campaign that come after one, in order."""
         with self.store.read() as session:
             found = read_events(session, name, number_of(session, name), after, limit)
-        return [
-            EventView(seq, moment(log.decode(body).at), hash_.hex(), msgspec.Raw(body))
-            for seq, body, hash_ in found
-        ]
+        return [_event_view(*row) for row in found]
 
     def head(self, name: str) -> int:
         """The number of a campaign's last event."""
@@ -145,13 +145,24 @@ def read_events(
     return page
 
 
-def _event(session: Session, campaign: Campaign, seq: int) -> dict[str, Any]:
-    """Read an event as a table."""
+def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
+    event = log.decode(body)
+    told = why(event) if isinstance(event, log.Offered) else None
+    return EventView(seq, moment(event.at), hash_.hex(), msgspec.Raw(body), told)
+
+
+def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, bytes]:
+    """Read an event."""
     rows = read_events(session, campaign.books.campaign, campaign.number, seq - 1, 1)
     if not rows or rows[0][0] != seq:
         raise Corrupt(f"Event {seq} of campaign {campaign.books.campaign} is missing.")
-    body: dict[str, Any] = msgspec.json.decode(rows[0][1])
-    return {**body, "at": moment(body["at"])}
+    return rows[0]
+
+
+def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
+    """Write an event as a table."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    return {**event, "at": moment(event["at"]), "hash": hash_.hex()}
 
 
 def _arithmetic(campaign: Campaign, offer: Offer, offered: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def serve(
     with _shared_metrics(workers):
         server = _granian(str(address), port, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
-        server.on_startup(lambda: told(f"Entice is at {where}\nTry: curl {where}/healthz"))
+        tried = f"Open it in a browser, or try: curl {where}/healthz"
+        server.on_startup(lambda: told(f"Entice is at {where}\n{tried}"))
         logs.configure()
         logs.event("start", address=where, workers=workers)
         load = partial(worker_app, Settings(db, secret_file, loopback))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,6 +66,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     committed: int
     """Paid."""
     free: int
+    paced: int | None
+    """What may be spent and reserved by the next offer, where `pace_over` spreads the budget."""
     decisions: int
     ratings: int
     in_flight: int
@@ -85,6 +88,9 @@ class ArmView(msgspec.Struct, frozen=True):
     rated: int
     average: float | None
     """Of its ratings, in stars."""
+    low: float
+    """What its average tends to lies between `low` and `high` in at least 95 of 100 cases."""
+    high: float
     shown: float
     """What players see, in stars."""
     in_flight: int
@@ -96,8 +102,11 @@ class OfferHistory(msgspec.Struct, frozen=True):
     """An offer, how its price came about, and everything that happened to it."""
 
     offer: OfferView
+    why: str
+    """In plain words."""
     arithmetic: dict[str, Any]
     history: list[dict[str, Any]]
+    """Its events, each with its hash."""
 
 
 class EventView(msgspec.Struct, frozen=True):
@@ -108,6 +117,8 @@ class EventView(msgspec.Struct, frozen=True):
     hash: str
     body: msgspec.Raw
     """As it was written: the hash is that of the hash before and of these bytes."""
+    why: str | None
+    """Of an offer, in plain words; null for other events."""
 
 
 def offer_view(campaign: Campaign, offer: Offer) -> OfferView:
@@ -127,7 +138,7 @@ def campaign_view(books: Books) -> CampaignView:
     """Tell of a campaign."""
     return CampaignView(
         books.campaign, books.spec["name"], books.status, books.spec["currency"],
-        books.budget, books.reserved, books.committed, books.free,
+        books.budget, books.reserved, books.committed, books.free, books.paced,
         books.decisions, sum(books.pulls), sum(books.in_flight), books.seq, books.version,
         moment(books.created), moment(books.at),
         {**books.spec, "arms": books.arms, "status": books.status},
@@ -136,13 +147,42 @@ def campaign_view(books: Books) -> CampaignView:
 
 def arm_views(campaign: Campaign) -> list[ArmView]:
     """Tell of all arms of a campaign."""
-    books, shown = campaign.books, campaign.displays()
+    books, spec, shown = campaign.books, campaign.spec, campaign.displays()
+    scale = spec.lowest_rating, spec.highest_rating
     offered = [i for i, retired in enumerate(books.retired) if not retired]
     greedy = max(offered, key=lambda i: shown[i])
     return [
         ArmView(
-            arm, books.retired[i], books.pulls[i], average, shown[i], books.in_flight[i],
-            i == greedy,
+            arm, books.retired[i], books.pulls[i], average,
+            *interval(books.totals[i], books.pulls[i], *scale),
+            shown[i], books.in_flight[i], i == greedy,
         )
         for i, (arm, average) in enumerate(zip(books.arms, campaign.averages(), strict=True))
     ]  # fmt: skip
+
+
+def interval(total: int, ratings: int, lowest: int, highest: int) -> tuple[float, float]:
+    """Say where a true average lies, from the sum of some ratings.
+
+    Wilson's interval of a share: ratings spread out no more than if all were the lowest or the
+    highest, so it is rather too wide than too narrow.
+
+    >>> from entice.service.views import interval
+    >>> [round(end, 2) for end in interval(120, 30, 1, 5)], interval(0, 0, 1, 5)
+    ([3.29, 4.48], (1.0, 5.0))
+    """
+    if ratings == 0:
+        return float(lowest), float(highest)
+    width = highest - lowest
+    share = (total / ratings - lowest) / width
+    pull = _REACH * _REACH / ratings
+    middle = (share + pull / 2) / (1 + pull)
+    reach = math.sqrt(pull * (share * (1 - share) + pull / 4)) / (1 + pull)
+    return (
+        lowest + width * max(0.0, middle - reach),
+        lowest + width * min(1.0, middle + reach),
+    )
+
+
+_REACH = 1.96
+"""Standard errors to each side, for 95 of 100 cases."""

@@ -9,17 +9,21 @@ from msgspec import UNSET, Meta, UnsetType
 
 from entice.policies import UCB
 from entice.service.api import examples
-from entice.service.api.operation import Answered, Body, Call, Operation, Reply, carry_out
+from entice.service.api.operation import (
+    Answered,
+    Body,
+    Call,
+    Operation,
+    Reply,
+    carry_out,
+    not_too_deep,
+)
 from entice.service.auth import READERS, unbound
 from entice.service.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.house import House, warm_up
-from entice.service.problems import too_deep
 from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
 from entice.service.threads import look_up
 from entice.service.views import ArmView, CampaignView
-
-DEEPEST = 32
-
 
 Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
 ArmId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{1,64}$")]
@@ -94,8 +98,7 @@ async def create(house: House, call: Call) -> Reply:
     Opens the books of a campaign. Needs a key for all campaigns.
     """
     unbound(call.caller)
-    if _depth(call.body) > DEEPEST:
-        raise too_deep()
+    not_too_deep(call.body)
     spec = CampaignSpec.from_plain(call.body)
     await look_up(warm_up, spec)
     return await carry_out(house, call, CreateCampaign(spec))
@@ -156,19 +159,6 @@ async def read_arms(house: House, call: Call) -> Reply:
     Averages, counts, and how many ratings are still to come.
     """
     return Reply(msgspec.json.encode(await look_up(house.reads.arms, call.path["campaign"])))
-
-
-def _depth(given: Any) -> int:
-    """Count how deep lists and objects are nested."""
-    depth, level = 0, [given]
-    while level := [
-        inner
-        for outer in level
-        if isinstance(outer, (dict, list))
-        for inner in (outer.values() if isinstance(outer, dict) else outer)
-    ]:
-        depth += 1
-    return depth + 1
 
 
 OPERATIONS = (

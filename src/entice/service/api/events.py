@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 from litestar.types import Receive, Scope, Send
 
 from entice.errors import EnticeError
 from entice.service.api import examples
-from entice.service.api.operation import Answered, Call, Operation, Query, Reply
+from entice.service.api.operation import Answered, Call, Operation, Query, Reply, left
 from entice.service.auth import READERS
 from entice.service.errors import Refusal
 from entice.service.house import House
@@ -51,7 +50,7 @@ class Stream:
         house.streams.open += 1
         house.metrics.streams(1)
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -132,13 +131,6 @@ def _as_sent(event: EventView) -> bytes:
 
 async def _part(send: Send, part: bytes) -> None:
     await send({"type": "http.response.body", "body": part, "more_body": True})
-
-
-async def _left(receive: Receive) -> None:
-    while True:
-        message: Any = await receive()
-        if message["type"] == "http.disconnect":
-            return
 
 
 _AFTER = {"type": "integer", "minimum": 0, "maximum": _LARGEST}

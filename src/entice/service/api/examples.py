@@ -25,6 +25,7 @@ CAMPAIGN: dict[str, Any] = {
     "reserved": 50,
     "committed": 1_240,
     "free": 48_710,
+    "paced": None,
     "decisions": 312,
     "ratings": 97,
     "in_flight": 8,
@@ -40,6 +41,8 @@ ARM: dict[str, Any] = {
     "retired": False,
     "rated": 41,
     "average": 4.317,
+    "low": 3.681,
+    "high": 4.679,
     "shown": 4.317,
     "in_flight": 3,
     "greedy": False,
@@ -85,10 +88,13 @@ EVENT: dict[str, Any] = {
         "paid": 50,
         "due": 1797610900000001,
     },
+    "why": None,
 }
 
 HISTORY: dict[str, Any] = {
     "offer": offer("accepted"),
+    "why": "To learn more of oolong, which looks worse than sencha by 0.25 stars: that gap is "
+    "paid.",
     "arithmetic": {
         "shown": {"oolong": 4.25, "sencha": 4.5, "matcha": 3.9},
         "own_choice_shows": 4.5,
@@ -101,5 +107,5 @@ HISTORY: dict[str, Any] = {
         "limit": 300,
         "limited_by": None,
     },
-    "history": [{**EVENT["body"], "at": EVENT["at"]}],
+    "history": [{**EVENT["body"], "at": EVENT["at"], "hash": EVENT["hash"]}],
 }

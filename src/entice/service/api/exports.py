@@ -135,6 +135,7 @@ OPERATIONS = (
                     "high": 0.93,
                     "level": 0.95,
                     "note": "From a randomised probe.",
+                    "arms": [{"id": "oolong", "paid": 0.12, "corrected": 4.243}],
                 }
             },
         ),

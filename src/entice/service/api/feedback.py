@@ -122,13 +122,13 @@ def _of_offer(name: str, work: Work, body: Body, state: str) -> Operation:
 
 _ACCEPT = Body(AcceptRequest, {"all of it": {}, "less": {"amount": 40}}, required=False)
 _RATING = Body(RatingRequest, {"five stars": {"rating": 5}})
-_NOTHING = Body(Nothing, {"nothing": {}}, required=False)
+NOTHING = Body(Nothing, {"nothing": {}}, required=False)
 
 OPERATIONS = (
     _of_offer("accept", accept, _ACCEPT, "accepted"),
-    _of_offer("decline", decline, _NOTHING, "declined"),
+    _of_offer("decline", decline, NOTHING, "declined"),
     _of_offer("rating", rate, _RATING, "rated"),
-    _of_offer("reverse", reverse, _NOTHING, "reversed"),
+    _of_offer("reverse", reverse, NOTHING, "reversed"),
     Operation(
         "POST",
         "/v1/campaigns/{campaign}/ratings",

@@ -20,6 +20,7 @@ _PARAMETERS = {
         "c_9f2c1ab34d5e6f70.312",
     ),
     "arm": ("The id of an arm.", "oolong"),
+    "file": ("The path of a file of the studio.", "plotly.min.js"),
 }
 
 _PROBLEMS = {

@@ -17,8 +17,9 @@ from entice.service.commands import Command
 from entice.service.errors import Refusal, not_found
 from entice.service.house import House
 from entice.service.keys import KeyView, Role
-from entice.service.problems import unreadable
+from entice.service.problems import too_deep, unreadable
 
+DEEPEST = 32
 LARGEST_BODY = 1024 * 1024
 _READ_AT_MOST = 16 * LARGEST_BODY
 """Of a body that is too large so much is read before the refusal: clients listen only then."""
@@ -150,7 +151,7 @@ def handler_of(operation: Operation, house: House) -> HTTPRouteHandler:
         return await work(house, call)
 
     answer.__name__ = work.__name__
-    path = operation.path.replace("}", ":str}")
+    path = _typed(operation.path)
     made: HTTPRouteHandler = HTTPRouteHandler(path, http_method=operation.method)(answer)  # type: ignore[arg-type]
     return made
 
@@ -162,9 +163,13 @@ def options_of(path: str, methods: Iterable[str]) -> HTTPRouteHandler:
     async def options(request: Request[Any, Any, Any]) -> ASGIApp:
         return Reply(b"", 204, b"text/plain", (b"allow", allowed))
 
-    path = path.replace("}", ":str}")
-    made: HTTPRouteHandler = HTTPRouteHandler(path, http_method="OPTIONS")(options)
+    made: HTTPRouteHandler = HTTPRouteHandler(_typed(path), http_method="OPTIONS")(options)
     return made
+
+
+def _typed(path: str) -> str:
+    """Write an address as Litestar reads it: only a file's name may have slashes in it."""
+    return path.replace("{file}", "{file:path}") if "{file}" in path else path.replace("}", ":str}")
 
 
 async def carry_out(house: House, call: Call, command: Command) -> Reply:
@@ -184,6 +189,27 @@ async def carry_out(house: House, call: Call, command: Command) -> Reply:
 
 
 _REPLAYED = (b"idempotency-replayed", b"true")
+
+
+def not_too_deep(given: Any) -> None:
+    """Refuse lists and objects that are nested for the sake of it."""
+    depth, level = 1, [given]
+    while level := [
+        inner
+        for outer in level
+        if isinstance(outer, (dict, list))
+        for inner in (outer.values() if isinstance(outer, dict) else outer)
+    ]:
+        depth += 1
+        if depth > DEEPEST:
+            raise too_deep()
+
+
+async def left(receive: Receive) -> None:
+    """Wait until the client has closed the connection."""
+    message: Any = await receive()
+    while message["type"] != "http.disconnect":
+        message = await receive()
 
 
 _is_id = re.compile("[A-Za-z0-9._~-]{1,100}").fullmatch

@@ -1,0 +1,78 @@
+"""From a plan to the campaign that it is about."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from entice.errors import InputError
+from entice.planner.forecast import Forecast
+from entice.planner.spec import Plan
+from entice.planner.words import names, rounded_up
+from entice.service.spec import CampaignSpec
+
+_SIGNS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}
+_NO_CURRENCY = "XXX"
+"""ISO 4217's own word for it."""
+_WHOLE = frozenset({"JPY", "KRW"})
+"""Currencies without a smaller unit."""
+
+
+def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
+    """Write for each policy of a plan, by its name, the campaign that would run it.
+
+    What `POST /v1/campaigns` and `entice campaign create` take. Policies that a service can't run
+    have none. The budget is the plan's or, if it has none, what the policy needs with the plan's
+    confidence.
+    """
+    plan, found = forecast.plan, {}
+    for p, name in enumerate(names(plan)):
+        budget = plan.budget
+        if budget is None:
+            budget = rounded_up(forecast.promise(p, "needed"))
+        table = _campaign(plan, p, name, budget)
+        try:
+            CampaignSpec.from_plain(table)
+        except InputError:  # such as a policy that can't choose among a part of its arms
+            continue
+        found[name] = table
+    return found
+
+
+def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
+    assert plan.arms is not None
+    currency = currency_of(plan.currency)
+    digits = len(str(plan.arms))
+    shown = plan.unrated_shows if plan.unrated_shows is not None else plan.drawing().centre
+    return {
+        "name": f"{plan.arms:,} items, {name}",
+        "arms": [f"item-{i:0{digits}}" for i in range(1, plan.arms + 1)],
+        "policy": msgspec.to_builtins(plan.policies[policy]),
+        "policy_sees": plan.policy_sees,
+        "unrated_shows": round(shown, 4),
+        "budget": _minor(budget, currency),
+        "currency": currency,
+        "price_of_a_star": _minor(plan.price_of_a_star, currency),
+    }
+
+
+def currency_of(written: str) -> str:
+    """Name a currency in capital letters, as campaigns do.
+
+    >>> from entice.planner.launch import currency_of
+    >>> currency_of("€"), currency_of("chf"), currency_of("")
+    ('EUR', 'CHF', 'XXX')
+    """
+    if written in _SIGNS:
+        return _SIGNS[written]
+    name = written.upper()
+    return name if re.fullmatch("[A-Z]{3,12}", name) else _NO_CURRENCY
+
+
+def _minor(amount: float, currency: str) -> int:
+    """Write an amount in the smallest unit of its currency, rounded up."""
+    units = amount * (1 if currency in _WHOLE else 100)
+    return math.ceil(units * (1 - 1e-12))

@@ -1,0 +1,59 @@
+// Elements without a framework.
+
+/**
+ * Make an element.
+ * @param {string} tag
+ * @param {object|null} props `class`, `on: {click: f}`, `dataset: {…}`, attributes (true: present,
+ *   false, null: absent), `vars: {"--x": …}` for CSS custom properties. Never a `style` string: the
+ *   page's policy forbids it.
+ * @param {...(Node|string|number|null|false|Array)} children
+ */
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  set(node, props ?? {});
+  node.append(...nodes(children));
+  return node;
+}
+
+/** The same in SVG. */
+export function svg(tag, props, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  set(node, props ?? {});
+  node.append(...nodes(children));
+  return node;
+}
+
+/** Put children in place of all that a node holds. */
+export function replace(node, ...children) {
+  node.replaceChildren(...nodes(children));
+  return node;
+}
+
+let count = 0;
+
+/** A name that nothing else on the page has, for labels and descriptions. */
+export function unique(name) {
+  count += 1;
+  return `${name}-${count}`;
+}
+
+function set(node, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "style") throw new TypeError("h: style is forbidden; use a class, or vars");
+    if (name === "class") node.setAttribute("class", [value].flat().filter(Boolean).join(" "));
+    else if (name === "on")
+      for (const [event, listen] of Object.entries(value)) node.addEventListener(event, listen);
+    else if (name === "dataset") Object.assign(node.dataset, value);
+    else if (name === "vars")
+      for (const [key, v] of Object.entries(value)) node.style.setProperty(key, v);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+}
+
+function nodes(children) {
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+}

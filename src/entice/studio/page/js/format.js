@@ -1,0 +1,62 @@
+// Numbers as people read them, with their units.
+
+/** One for each number of digits: making one takes a hundred times as long as using it. */
+const formats = Array.from(
+  { length: 5 },
+  (_, digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }),
+);
+
+/** Money in minor units, such as cents: money(1234, "EUR") is "€12.34". */
+export function money(minor, currency) {
+  if (minor === null || minor === undefined) return "–";
+  try {
+    const format = new Intl.NumberFormat("en", { style: "currency", currency });
+    const digits = format.resolvedOptions().maximumFractionDigits;
+    return minus(format.format(minor / 10 ** digits));
+  } catch {
+    return `${number(minor / 100)} ${currency}`; // a currency of somebody's own, such as points
+  }
+}
+
+/** A number with as many digits as say something: 12,346; 123; 12.3; 1.23; 0.0012. */
+export function number(x) {
+  if (x === null || x === undefined || Number.isNaN(x)) return "–";
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  const size = Math.abs(x);
+  const digits = size >= 100 || Number.isInteger(x) ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 4;
+  return minus(formats[digits].format(x));
+}
+
+/** A share: percent(0.123) is "12 %". */
+export function percent(x) {
+  if (x === null || x === undefined || Number.isNaN(x)) return "–";
+  const hundred = 100 * x;
+  const near = (hundred > 0 && hundred < 10) || (hundred > 99 && hundred < 100);
+  return `${minus(formats[near ? 1 : 0].format(hundred))} %`;
+}
+
+/** Stars: stars(4.25) is "4.25 ★". */
+export function stars(x) {
+  if (x === null || x === undefined || Number.isNaN(x)) return "–";
+  return `${minus(x.toFixed(2))} ★`;
+}
+
+/** How long ago something was: "4 s ago", "3 min ago", "2 h ago", "5 days ago". */
+export function ago(date) {
+  const seconds = Math.max(0, (Date.now() - new Date(date).getTime()) / 1000);
+  if (seconds < 1) return "just now";
+  return `${duration(Math.floor(seconds))} ago`;
+}
+
+/** A span of time, roughly: "0.6 s", "45 s", "3 min", "2 h", "5 days". */
+export function duration(seconds) {
+  if (seconds < 10) return `${formats[1].format(seconds)} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+function minus(text) {
+  return text.replace("-", "−");
+}

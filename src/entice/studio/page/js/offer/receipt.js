@@ -1,0 +1,111 @@
+// The exact arithmetic of an offer's price, to be checked by hand.
+
+import { h } from "../dom.js";
+import { money } from "../format.js";
+import { limitName } from "../campaign/words.js";
+
+/** Write down how an amount came about, line by line. */
+export function receipt(offer, sums) {
+  const { currency } = offer;
+  const stars = sums.payment_in_stars;
+  const rows = [];
+  if (offer.arm !== offer.greedy_arm) {
+    rows.push(
+      row(
+        "",
+        `${offer.greedy_arm} shows`,
+        inStars(sums.own_choice_shows),
+        "the visitor's own choice",
+      ),
+    );
+    rows.push(row("−", `${offer.arm} shows`, inStars(sums.arm_shows), "what is offered instead"));
+    rows.push(row("=", "The gap", inStars(stars), null, "sum"));
+  } else if (sums.probe_added !== null) {
+    rows.push(row("", `${offer.arm} is the visitor's own choice`, inStars(0), "no gap to make up"));
+    rows.push(row("+", "The coin adds", inStars(sums.probe_added), "thrown to measure the drift"));
+    rows.push(row("=", "The payment", inStars(stars), null, "sum"));
+  } else
+    rows.push(row("", `${offer.arm} is the visitor's own choice`, inStars(0), "no gap to make up"));
+  if (sums.amount > 0) {
+    const exact = stars * sums.price_of_a_star;
+    rows.push(row("×", "Price of a star", money(sums.price_of_a_star, currency)));
+    rows.push(row("=", "Exactly", fine(exact, currency)));
+    rows.push(
+      row(
+        "↑",
+        "Rounded up",
+        money(sums.amount - sums.margin, currency),
+        "never a fraction too little",
+        "sum",
+      ),
+    );
+    if (sums.margin)
+      rows.push(row("+", "Margin", money(sums.margin, currency), "added to every payment"));
+  }
+  rows.push(
+    row(
+      "=",
+      offer.would_pay === null ? "Offered" : "Would be offered",
+      money(sums.amount, currency),
+      null,
+      "total",
+    ),
+  );
+  if (offer.would_pay !== null)
+    rows.push(row("", "In shadow mode", money(0, currency), "decided and recorded, not paid"));
+  if (offer.paid !== null && offer.paid !== sums.amount)
+    rows.push(row("", "Paid in the end", money(offer.paid, currency), "less was accepted"));
+  return [
+    h(
+      "table",
+      { class: "receipt" },
+      h("caption", { class: "visually-hidden" }, "From stars to money"),
+      h("tbody", null, rows),
+    ),
+    h("p", { class: "note" }, limitTold(sums, currency)),
+  ];
+}
+
+function row(sign, name, value, note = null, kind = "") {
+  return h(
+    "tr",
+    { class: kind && `receipt-${kind}` },
+    h("td", { class: "receipt-sign" }, sign),
+    h("th", { scope: "row" }, name, note && h("span", { class: "note" }, note)),
+    h("td", { class: "number" }, value),
+  );
+}
+
+function limitTold({ limit, limited_by: by }, currency) {
+  const most = `It could have cost ${money(limit, currency)} at most`;
+  return by ? `${most}, by ${limitName(by)}; some items were dearer.` : `${most}.`;
+}
+
+/** As many digits as it takes to check the sum. */
+function inStars(x) {
+  return `${trimmed(x)} ★`;
+}
+
+function fine(minor, currency) {
+  const [unit, per] = unitOf(currency);
+  return `${unit}${trimmed(minor / per)}`;
+}
+
+function trimmed(x) {
+  return x
+    .toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 8 })
+    .replace("-", "−");
+}
+
+function unitOf(currency) {
+  try {
+    const format = new Intl.NumberFormat("en", { style: "currency", currency });
+    const sign = format.formatToParts(0).find(({ type }) => type === "currency").value;
+    return [
+      /\w/.test(sign) ? `${sign} ` : sign,
+      10 ** format.resolvedOptions().maximumFractionDigits,
+    ];
+  } catch {
+    return [`${currency} `, 100]; // a currency of somebody's own, in hundredths
+  }
+}

@@ -1,0 +1,37 @@
+// What a budget means for a policy, from the runs without one: at once, for any budget.
+
+/**
+ * How long a budget lasts.
+ * @param {object} policy of a forecast
+ * @param {number|null} budget null: no limit
+ * @returns {{lasts: number, day: number|null, spend: number, promise: number}} the share of runs in
+ *   which it lasts to the end; the day on which it is gone in a typical run; what a typical run
+ *   spends, and what the plan's share of runs does not exceed
+ */
+export function underBudget(policy, budget) {
+  const { samples, needed, days } = policy;
+  if (budget === null)
+    return { lasts: 1, day: null, spend: needed.q50, promise: needed.at_confidence };
+  const gone = days.needed_q50.findIndex((spent) => spent > budget);
+  return {
+    lasts: samples.filter((spent) => spent <= budget).length / samples.length,
+    day: gone < 0 ? null : days.day[gone],
+    spend: Math.min(budget, needed.q50),
+    promise: Math.min(budget, needed.at_confidence),
+  };
+}
+
+/** The budgets that a handle may be set to: from next to nothing to more than any policy needs. */
+export function budgetRange(forecast) {
+  const most = Math.max(
+    ...forecast.policies.map(({ needed }) => needed.q95),
+    forecast.plan.budget ?? 0,
+  );
+  const step = niceStep((1.3 * most || 100) / 120);
+  return { step, most: step * Math.ceil((1.3 * most || 100) / step) };
+}
+
+function niceStep(x) {
+  const unit = 10 ** Math.floor(Math.log10(x));
+  return unit * [1, 2, 5, 10].find((factor) => factor * unit >= x);
+}

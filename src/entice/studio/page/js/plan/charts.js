@@ -1,0 +1,106 @@
+// A forecast, drawn: payments day by day against the budget, and when the best item leads.
+
+import { colour, draw, faded, token } from "../chart.js";
+import { percent } from "../format.js";
+import { amount, runsWithin } from "./words.js";
+
+/** Payments by the end of each day, as if there were no limit; the budget as a line across. */
+export function drawPayments(node, forecast, budget) {
+  const { plan, policies } = forecast;
+  const paid = policies.filter(({ needed }) => needed.q95 > 0);
+  const top = Math.max(budget ?? 0, ...paid.map(({ days }) => days.needed_at_confidence.at(-1)), 1);
+  const traces = () =>
+    paid.flatMap((policy) => {
+      const { days, label, policy_index: i } = policy;
+      const x = [0, ...days.day];
+      const line = { color: colour(i), width: 2.25 };
+      return [
+        {
+          x,
+          y: [0, ...days.needed_at_confidence],
+          mode: "lines",
+          line: { width: 0 },
+          hoverinfo: "skip",
+        },
+        {
+          x,
+          y: [0, ...days.needed_q50],
+          mode: "lines",
+          line,
+          fill: "tonexty",
+          fillcolor: faded(colour(i), 0.14),
+          hovertemplate: `${label}<br>by day %{x}: ${plan.currency}%{y:,.0f}<extra></extra>`,
+        },
+      ];
+    });
+  const layout = () => ({
+    xaxis: { title: "Day", range: [0, plan.days], showgrid: false, nticks: 7 },
+    yaxis: { range: [0, 1.06 * top], nticks: 5, tickformat: ",~r", ...signed(plan.currency) },
+    shapes: budget === null ? [] : [line(budget, plan.days)],
+    annotations: budget === null ? [] : [budgetLabel(plan, budget, top)],
+  });
+  const text = paid.map(
+    ({ label, needed }) => `${label}: ${amount(needed.q50, plan.currency)} in a typical run`,
+  );
+  const limit = budget === null ? "" : ` The budget is ${amount(budget, plan.currency)}.`;
+  return draw(node, traces, layout, {
+    label: "Payments by day, without a limit",
+    text: `${text.join("; ")}.${limit}`,
+  });
+}
+
+/** The share of runs in which the best item leads, at the end of each day. */
+export function drawLeads(node, forecast) {
+  const { plan, policies } = forecast;
+  const traces = () =>
+    policies.map(({ days, label, policy_index: i }) => ({
+      x: days.day,
+      y: days.leads,
+      mode: "lines",
+      line: { color: colour(i), width: 2.25 },
+      hovertemplate: `${label}<br>day %{x}: %{y:.0%} of the runs<extra></extra>`,
+    }));
+  const layout = () => ({
+    xaxis: { title: "Day", range: [0, plan.days], showgrid: false, nticks: 7 },
+    yaxis: { range: [0, 1.02], tickformat: ".0%", nticks: 5 },
+  });
+  const text = policies.map(({ label, days }) => `${label} ${percent(days.leads.at(-1))}`);
+  return draw(node, traces, layout, {
+    label: "Share of runs in which the best item leads",
+    text: `At the end: ${text.join(", ")}.`,
+  });
+}
+
+/** What line and shade mean. */
+export function paymentsKey(plan) {
+  return `Line: a typical run. Shade: up to what ${runsWithin(plan.confidence)} need.`;
+}
+
+function line(budget, days) {
+  return {
+    type: "line",
+    x0: 0,
+    x1: days,
+    y0: budget,
+    y1: budget,
+    line: { color: token("--ink"), width: 1.75, dash: "dash" },
+  };
+}
+
+function budgetLabel(plan, budget, top) {
+  return {
+    x: 1,
+    xref: "paper",
+    xanchor: "right",
+    y: budget,
+    yanchor: budget > 0.9 * top ? "top" : "bottom",
+    text: `budget ${amount(budget, plan.currency)}`,
+    showarrow: false,
+    font: { size: 12, color: token("--ink") },
+    bgcolor: faded(token("--surface"), 0.8),
+  };
+}
+
+function signed(currency) {
+  return /[\p{L}\p{N}]/u.test(currency) ? { ticksuffix: ` ${currency}` } : { tickprefix: currency };
+}

@@ -1,0 +1,74 @@
+// What the screen begins with: examples/marketplace.toml, and what may be compared.
+
+export const EXAMPLE = {
+  arms: 8,
+  centre: 4.1,
+  width: 0.45,
+  visitors_a_day: 300,
+  days: 60,
+  share_who_rate: 0.3,
+  price_of_a_star: 2,
+  currency: "€",
+  drift_low: 0,
+  drift_high: 1.5,
+  takers: "some",
+  midpoint: 0.1,
+  differ: 0.1,
+  budget: 500,
+  confidence: 0.9,
+  policies: ["ucb", "thompson_sampling", "epsilon_greedy", "greedy"],
+  replications: 400,
+  seed: 7,
+};
+
+export const POLICIES = {
+  ucb: {
+    name: "UCB",
+    table: { kind: "ucb" },
+    words: "Tries what might be best, given how little is known of it.",
+  },
+  thompson_sampling: {
+    name: "Thompson sampling",
+    table: { kind: "thompson_sampling" },
+    words: "Draws a likely value for each item, and tries the best draw.",
+  },
+  epsilon_greedy: {
+    name: "ε-greedy (c = 5)",
+    table: { kind: "epsilon_greedy", c: 5 },
+    words: "Tries an item at random, ever more rarely; else the best so far.",
+  },
+  drift_corrected_thompson: {
+    name: "Drift-corrected Thompson",
+    table: { kind: "drift_corrected_thompson" },
+    words: "Thompson sampling that learns the drift and takes it out.",
+  },
+  greedy: {
+    name: "No payments",
+    table: { kind: "greedy" },
+    words: "Everyone takes what looks best.",
+  },
+};
+
+/** The plan that the service is asked for, from what the form says. */
+export function planOf(values) {
+  const acceptance =
+    values.takers === "all"
+      ? { kind: "always" }
+      : { kind: "logistic", midpoint: values.midpoint, width: values.differ };
+  return {
+    arms: values.arms,
+    spread: { centre: values.centre, width: values.width },
+    visitors_a_day: values.visitors_a_day,
+    days: values.days,
+    share_who_rate: values.share_who_rate,
+    price_of_a_star: values.price_of_a_star,
+    currency: values.currency,
+    drift: [values.drift_low, values.drift_high],
+    acceptance,
+    confidence: values.confidence,
+    policies: values.policies.map((kind) => POLICIES[kind].table),
+    replications: values.replications,
+    seed: values.seed,
+    ...(values.budget === null ? {} : { budget: values.budget }),
+  };
+}
