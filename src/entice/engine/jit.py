@@ -13,7 +13,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 # `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
 # NumPy, with no branch per division. No `fastmath`: it would make results depend on the compiler.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# No wrapper for callers in C, who are not there. Users' functions keep theirs: Numba needs it for
+# functions in lists, which users may have.
+_OWN: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True, "_nrt": False}
+_FOR_COMPILED: dict[str, Any] = _OWN | {"no_cpython_wrapper": True}
 
 
 def compiled(function: F) -> F:
@@ -25,7 +28,7 @@ def compiled(function: F) -> F:
     code without counts costs 39, 36 and 73. The arrays are owned by the Python caller, which
     outlives the call, so nothing needs to be counted.
     """
-    return cast(F, numba.njit(**OPTIONS, forceinline=True, _nrt=False)(function))
+    return cast(F, numba.njit(**_OWN, forceinline=True)(function))
 
 
 def compiled_apart(function: F) -> F:
@@ -34,7 +37,7 @@ def compiled_apart(function: F) -> F:
     `forceinline` has to be refused: functions take it over from their callers, and the variables
     of a rare path would crowd the caller's registers.
     """
-    return cast(F, numba.njit(**OPTIONS, forceinline=False, _nrt=False)(function))
+    return cast(F, numba.njit(**_OWN, forceinline=False)(function))
 
 
 def inner(function: F) -> F:
@@ -43,12 +46,12 @@ def inner(function: F) -> F:
     What Python would need to call the function is left out. Unpacking a tuple of arrays is long
     code: of the time that a fast path takes to compile, such wrappers are about a third.
     """
-    return cast(F, numba.njit(**OPTIONS, **_NO_WRAPPERS, forceinline=True, _nrt=False)(function))
+    return cast(F, numba.njit(**_FOR_COMPILED, forceinline=True)(function))
 
 
 def inner_apart(function: F) -> F:
     """Compile as `compiled_apart` does, but for compiled callers alone."""
-    return cast(F, numba.njit(**OPTIONS, **_NO_WRAPPERS, forceinline=False, _nrt=False)(function))
+    return cast(F, numba.njit(**_FOR_COMPILED, forceinline=False)(function))
 
 
 def unfolded(function: F) -> F:
@@ -57,7 +60,7 @@ def unfolded(function: F) -> F:
     LLVM optimises a function once for itself and again in each caller on the way to the outermost.
     For large functions near the top that is most of the time that compiling takes.
     """
-    return cast(F, numba.njit(**OPTIONS, _nrt=False, inline="always")(function))
+    return cast(F, numba.njit(**_OWN, inline="always")(function))
 
 
 def is_compiled(function: object) -> bool:

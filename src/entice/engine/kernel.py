@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import compiled, compiled_apart
+from entice.engine.jit import compiled, unfolded
 from entice.principal.ledger import Ledger, clear, is_consistent
 from entice.principal.probe import HEADS, NO_PROBE, throw
 from entice.principal.step import offer, settle
@@ -98,7 +98,7 @@ class Workspace(NamedTuple):
     probe_stream: Stream
 
 
-@compiled_apart
+@unfolded
 def replicate(
     select: Callable[..., int],
     update: Callable[..., None],
@@ -159,7 +159,8 @@ def replicate(
         compensated = 0
         total_drift = 0.0
         ratings = 0
-        t = 1
+        # Not the literal 1, a type of its own to Numba, for which it would compile all below twice.
+        t = int(np.int64(1))
         for c in range(checkpoints.shape[0]):
             until = checkpoints[c]
             while t <= until:

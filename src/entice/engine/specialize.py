@@ -45,7 +45,7 @@ from entice.engine import specialize
 entry, {parts} = specialize.claim("{key}")
 
 
-@numba.njit(cache={cache}, nogil=True, error_model="numpy", _nrt=False)
+@numba.njit(cache={cache}, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)
 def run({arguments}):
     return entry({parts}, {arguments})
 '''

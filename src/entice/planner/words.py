@@ -7,7 +7,14 @@ import re
 from fractions import Fraction
 
 from entice.planner.spec import Plan
-from entice.policies import CustomPolicy, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.policies import (
+    CustomPolicy,
+    DriftCorrectedThompson,
+    EpsilonGreedy,
+    Greedy,
+    Policy,
+    ThompsonSampling,
+)
 
 
 def money(plan: Plan, amount: float) -> str:
@@ -99,6 +106,8 @@ def _name(policy: Policy) -> str:
         return "Thompson sampling"
     if isinstance(policy, EpsilonGreedy):
         return f"ε-greedy (c = {policy.c:g})"
+    if isinstance(policy, DriftCorrectedThompson):
+        return policy.label.replace("DriftCorrectedThompson", "Drift-corrected Thompson")
     if isinstance(policy, CustomPolicy):  # as its author calls it
         return policy.label
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", policy.label).replace("(", " (", 1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from litestar.types import Receive, Scope, Send
 
 from entice.errors import EnticeError
 from entice.service.api import examples
-from entice.service.api.operation import Answered, Call, Operation, Query, Reply, left
+from entice.service.api.operation import Answered, Call, Operation, Query, Reply, while_connected
 from entice.service.auth import READERS
 from entice.service.errors import Refusal
 from entice.service.house import House
@@ -49,14 +47,9 @@ class Stream:
         house = self._house
         house.streams.open += 1
         house.metrics.streams(1)
-        sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(left(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await while_connected(receive, self._send(send))
         finally:
-            leaving.cancel()
-            sending.cancel()
-            await asyncio.gather(leaving, sending, return_exceptions=True)
             house.streams.open -= 1
             house.metrics.streams(-1)
 

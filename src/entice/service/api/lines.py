@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 from litestar.types import Receive, Scope, Send
 
 from entice.service import problems
-from entice.service.api.operation import Call, Reply, left
+from entice.service.api.operation import Call, Reply, while_connected
 from entice.service.house import House
 from entice.studio.jobs import Job
 from entice.studio.workshop import Answer
@@ -30,14 +29,9 @@ class Lines:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, unless nobody listens any more."""
-        answering = asyncio.create_task(self._send(scope, receive, send))
-        leaving = asyncio.create_task(left(receive))
         try:
-            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await while_connected(receive, self._send(scope, receive, send))
         finally:
-            leaving.cancel()
-            answering.cancel()
-            await asyncio.gather(leaving, answering, return_exceptions=True)
             self._answer.drop()
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -205,8 +206,18 @@ def not_too_deep(given: Any) -> None:
             raise too_deep()
 
 
-async def left(receive: Receive) -> None:
-    """Wait until the client has closed the connection."""
+async def while_connected(receive: Receive, answer: Coroutine[Any, Any, None]) -> None:
+    """Give an answer that takes its time, and give it up when the client has left."""
+    answering, leaving = asyncio.create_task(answer), asyncio.create_task(_left(receive))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        answering.cancel()
+        await asyncio.gather(leaving, answering, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
     message: Any = await receive()
     while message["type"] != "http.disconnect":
         message = await receive()

@@ -56,9 +56,16 @@ export async function draw(node, traces, layout, { label, text = "" }) {
   drawn.set(node, { traces, layout, size: drawn.get(node)?.size });
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", text ? `${label}. ${text}` : label);
-  const library = await load();
+  let library;
+  try {
+    library = await load();
+  } catch (problem) {
+    node.textContent = problem.message; // the next drawing tries again
+    return;
+  }
   const last = drawn.get(node);
   if (last === undefined) return; // it was let go of meanwhile
+  if (!node.classList.contains("js-plotly-plot")) node.replaceChildren();
   await library.react(node, made(last.traces), styled(made(last.layout)), CONFIG);
   last.size ??= sizeOf(node);
   sizes.observe(node);
