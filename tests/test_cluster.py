@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,18 @@ def assert_same(one: entice.Result, other: entice.Result) -> None:
     assert_frame_equal(one.curves, other.curves, check_exact=True)
 
 
+def command_for(folder: Path, cluster: DaskCluster) -> list[str]:
+    study, out = str(folder / "study.toml"), str(folder / "out")
+    return [*ENTICE, "run", study, "--out", out, "--cluster", cluster.address]
+
+
 def start_long(folder: Path, cluster: DaskCluster) -> tuple[subprocess.Popen[str], Path]:
     """Start the long study from the command line, and wait until some of it is finished."""
     (folder / "study.toml").write_text(LONG)
     out = folder / "out"
-    command = [*ENTICE, "run", str(folder / "study.toml"), "--out", str(out)]
     process = subprocess.Popen(
-        [*command, "--cluster", cluster.address],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command_for(folder, cluster), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 120
     while len(list(out.glob("blocks-*/*.npz"))) < 3:
         assert process.poll() is None, process.communicate()
@@ -158,12 +162,21 @@ def test_a_client_killed_in_the_middle_goes_on(
     process.communicate()
     kept = len(list(out.glob("blocks-*/*.npz")))
     assert kept >= 3
-    seen: list[int] = []
-    study = entice.Study.from_toml(LONG)
-    run_in_folder(
-        study, out, cluster=cluster.address, progress=lambda done, total: seen.append(done)
-    )
+    run = subprocess.run(command_for(tmp_path, cluster), capture_output=True, text=True, check=True)
+    assert f"going on with {kept} finished blocks" in run.stderr
     assert_same_bytes(out, expected)
+
+
+def test_blocks_that_are_finished_are_not_run_again(cluster: DaskCluster, tmp_path: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        if done >= 120:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_folder(STUDY, tmp_path, cluster=cluster.address, progress=interrupt)
+    seen: list[int] = []
+    run_in_folder(STUDY, tmp_path, cluster=cluster.address, progress=lambda d, _: seen.append(d))
+    assert seen[:3] == [0, 60, 120]
 
 
 def test_ctrl_c_stops_the_workers_and_keeps_what_is_finished(
@@ -185,6 +198,67 @@ def test_ctrl_c_stops_the_workers_and_keeps_what_is_finished(
     assert_same_bytes(out, expected)
 
 
+def executing(dask_worker: Any) -> int:
+    return int(dask_worker.state.executing_count)
+
+
+executing.__module__ = "__main__"  # so that it travels
+
+
+def wait_until(true: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_path: Path) -> None:
+    """Of Dask's own a task that runs can't be stopped."""
+    endless = LONG.replace("horizon = 20000", "horizon = 20000000000")
+    (tmp_path / "study.toml").write_text(endless.replace("6000", "2"))
+    process = subprocess.Popen(command_for(tmp_path, cluster), stderr=subprocess.PIPE, text=True)
+    with Client(cluster.address, set_as_default=False) as client:
+        try:
+            wait_until(lambda: sum(client.run(executing).values()) == 2, 60)
+            time.sleep(1)
+            assert sum(client.run(executing).values()) == 2
+        finally:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=15)
+        wait_until(lambda: sum(client.run(executing).values()) == 0, 2)
+
+
+def test_a_worker_that_hangs_does_not_hang_ctrl_c(own_cluster: DaskCluster, tmp_path: Path) -> None:
+    process, _ = start_long(tmp_path, own_cluster)
+    own_cluster.workers[0].send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "Traceback" not in told
+
+
+def test_a_last_worker_that_dies_is_told(own_cluster: DaskCluster, tmp_path: Path) -> None:
+    process, _ = start_long(tmp_path, own_cluster)
+    for worker in own_cluster.workers:
+        worker.kill()
+    assert process.stderr is not None
+    assert "no worker is connected: waiting for one" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=15)
+
+
+def test_an_error_of_a_workers_machine_is_told_as_such(
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    full.__module__ = "__main__"
+    monkeypatch.setattr(clusters, "run_block", full)
+    with pytest.raises(entice.StudyError, match=r"A worker failed: OSError: .*No space left"):
+        entice.run(STUDY, cluster=cluster.address, progress=False)
+
+
 def test_a_scheduler_killed_in_the_middle_is_told_and_its_successor_goes_on(
     own_cluster: DaskCluster, expected: Path, tmp_path: Path
 ) -> None:
@@ -200,8 +274,7 @@ def test_a_scheduler_killed_in_the_middle_is_told_and_its_successor_goes_on(
     own_cluster.start_scheduler()
     own_cluster.start_worker()
     own_cluster.wait_for(1)
-    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(out)]
-    subprocess.run([*command, "--cluster", own_cluster.address], check=True, capture_output=True)
+    subprocess.run(command_for(tmp_path, own_cluster), check=True, capture_output=True)
     assert_same_bytes(out, expected)
 
 
@@ -230,7 +303,7 @@ def test_a_block_that_kills_its_workers_is_told(
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
     with (
         dask_cluster(tmp_path, workers=1) as doomed,
-        pytest.raises(entice.StudyError, match="1 workers died while they ran the same block"),
+        pytest.raises(entice.StudyError, match="The same block was under way on each of several"),
     ):
         entice.run(STUDY, cluster=doomed.address, progress=False)
 
@@ -306,6 +379,17 @@ def test_another_version_of_a_users_file_is_refused(
         entice.run(study, cluster=own_cluster.address, progress=False)
 
 
+def test_code_that_can_t_be_compared_is_refused(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import numba\n\n@numba.njit(cache=True)\ndef twice(x):\n    return 2 * x\n" + OWN
+    (tmp_path / "kept_elsewhere.py").write_text(text.replace("SLOPE * payment", "twice(payment)"))
+    monkeypatch.syspath_prepend(tmp_path)
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("kept_elsewhere:bend")])
+    with pytest.raises(entice.InputError, match="can't be compared between machines"):
+        entice.run(study, cluster=cluster.address, progress=False)
+
+
 # Bad input
 
 
@@ -349,10 +433,46 @@ def test_a_scheduler_that_does_not_answer_is_told_within_ten_seconds(tmp_path: P
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("given", ["ftp://nowhere", "tcp://", 8786])
-def test_what_is_no_address_is_told(given: Any) -> None:
-    with pytest.raises(entice.InputError, match="must be the address of a Dask scheduler"):
-        entice.run(STUDY, cluster=given, progress=False)
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Somebody who listens, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "address", ["", "scheduler", "tcp://127.0.0.1", "tcp://127.0.0.1:abc", "ftp://x:1", "silent"]
+)
+def test_a_bad_address_is_told_in_a_sentence_within_ten_seconds(
+    address: str, silent: str, tmp_path: Path
+) -> None:
+    (tmp_path / "study.toml").write_text(LONG)
+    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]
+    began = time.monotonic()
+    run = subprocess.run(
+        [*command, "--cluster", silent if address == "silent" else address],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert time.monotonic() - began < 10
+    assert run.returncode == 2
+    assert " ".join(run.stderr.split()).startswith("Error: cluster must be the address of a Dask")
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_is_no_scheduler(cluster: DaskCluster) -> None:
+    with Client(cluster.address, set_as_default=False) as client:
+        worker = next(iter(client.nthreads()))
+    with pytest.raises(entice.InputError, match="a worker is there"):
+        entice.run(STUDY, cluster=worker, progress=False)
+
+
+def test_what_is_no_cluster_is_told(cluster: DaskCluster) -> None:
+    closed = Client(cluster.address, set_as_default=False)
+    closed.close()
+    for given in (8786, closed):
+        with pytest.raises(entice.InputError, match="must be the address of a Dask scheduler"):
+            entice.run(STUDY, cluster=given, progress=False)  # type: ignore[arg-type]
 
 
 def test_a_function_that_can_t_travel_is_told(cluster: DaskCluster) -> None:
@@ -367,7 +487,7 @@ def test_a_function_that_can_t_travel_is_told(cluster: DaskCluster) -> None:
         entice.run(study, cluster=cluster.address, progress=False)
 
 
-def test_a_function_that_can_t_be_compiled_is_told(cluster: DaskCluster) -> None:
+def test_a_function_that_can_t_be_compiled_is_told(cluster: DaskCluster, tmp_path: Path) -> None:
     def bend(payment: float, t: int, arm: int, params: Any) -> Any:
         return payment if payment == 0 else str(payment)
 
@@ -376,7 +496,8 @@ def test_a_function_that_can_t_be_compiled_is_told(cluster: DaskCluster) -> None
         STUDY, policies=[entice.Greedy()], drifts=[entice.CustomDrift(bend)]
     )
     with pytest.raises(entice.InputError, match=r"the study can't be run: .*bend"):
-        entice.run(study, cluster=cluster.address, progress=False)
+        run_in_folder(study, tmp_path / "out", cluster=cluster.address, progress=False)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_policy_that_fails_is_told(cluster: DaskCluster) -> None:
@@ -416,6 +537,9 @@ def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch
         ("own.txt", OWN, "must be a Python file"),
         ("missing.py", None, "must exist"),
         ("broken.py", "1 / 0", "can't be imported (ZeroDivisionError"),
+        ("leaving.py", "raise SystemExit(3)", "can't be imported (SystemExit"),
+        ("queue.py", OWN, "must not be called like a module of Python's"),
+        ("polars.py", OWN, "must not be called like a module of Python's or of a package"),
     ],
 )
 def test_a_file_that_can_t_be_included_is_told(
@@ -423,10 +547,11 @@ def test_a_file_that_can_t_be_included_is_told(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
+    before = sys.modules.get(Path(name).stem)
     with pytest.raises(entice.InputError) as error:
         include(tmp_path / name)
     assert told in str(error.value)
-    assert Path(name).stem not in sys.modules
+    assert sys.modules.get(Path(name).stem) is before
 
 
 def test_errors_travel_whole() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ import entice
 from entice.engine.kernel import METRICS
 from entice.study.blocks import Block
 from entice.study.cell import Cell, Room
-from entice.study.digest import Digest, digest, is_large
+from entice.study.digest import Digest, digest, is_large, is_on_disk
 from entice.study.folder import run_in_folder
 from entice.study.gathering import Summed
 from entice.study.histogram import ACCURACY, Histogram, tally
@@ -43,8 +45,10 @@ STUDY = entice.Study(
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let any study count as large."""
+    """Let any study count as large, and its blocks be reduced in parts."""
     monkeypatch.setattr("entice.study.digest.MOST_KEPT", 0)
+    monkeypatch.setattr("entice.study.digest.FEWEST", 0)
+    monkeypatch.setattr("entice.study.workbench._AT_ONCE", 20 * 10 * len(METRICS) * 8)
 
 
 def silent(done: int, total: int) -> None:
@@ -56,6 +60,19 @@ def test_a_study_is_large_when_a_cell_of_it_is() -> None:
     assert not is_large(most)
     assert is_large(msgspec.structs.replace(most, replications=16_778))
     assert not is_large(msgspec.structs.replace(most, replications=16_778, checkpoints=199))
+    # Of few runs, a digest is no smaller than all numbers.
+    long = msgspec.structs.replace(most, horizon=10**6, checkpoints=10**6)
+    assert not is_large(msgspec.structs.replace(long, replications=4_095))
+    assert is_large(msgspec.structs.replace(long, replications=4_096))
+
+
+def test_last_rounds_wait_on_disk_when_those_of_all_cells_are_many() -> None:
+    fits = msgspec.structs.replace(STUDY, checkpoints=1, replications=838_860)
+    assert not is_on_disk(fits)
+    many = msgspec.structs.replace(fits, replications=838_861)
+    assert is_on_disk(many)
+    assert not is_large(many)
+    assert is_on_disk(msgspec.structs.replace(fits, drifts=[entice.NoDrift()] * 2))
 
 
 # Means and errors
@@ -183,6 +200,11 @@ def test_threads_and_blocks_change_no_number_of_a_large_study(
 def test_a_large_study_says_what_a_small_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
     small = entice.run(STUDY, progress=False)
     monkeypatch.setattr("entice.study.digest.MOST_KEPT", 0)
+    on_disk = entice.run(STUDY, progress=False)
+    assert isinstance(on_disk._final, Path)
+    assert_frame_equal(on_disk.final, small.final, check_exact=True)
+    assert_frame_equal(on_disk.curves, small.curves, check_exact=True)
+    monkeypatch.setattr("entice.study.digest.FEWEST", 0)
     large = entice.run(STUDY, progress=False)
     assert_frame_equal(large.final, small.final, check_exact=True)
     assert_frame_equal(large.summary(), small.summary(), check_exact=True)
@@ -215,6 +237,31 @@ def test_a_large_study_is_kept_goes_on_and_is_read_again(tmp_path: Path) -> None
     assert_frame_equal(read.final, whole.final, check_exact=True)
     assert_frame_equal(read.summary(), cut.summary(), check_exact=True)
     assert entice.Result.load(read.save(tmp_path / "copy")).final.equals(whole.final)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_large_result_can_be_copied_where_its_functions_are_not(tmp_path: Path) -> None:
+    nameless = entice.CustomDrift(lambda payment, t, arm, params: 2 * payment)
+    study = msgspec.structs.replace(STUDY, policies=[entice.Greedy()], drifts=[nameless])
+    result = run_in_folder(study, tmp_path / "made", progress=False)
+    copy = entice.Result.load(tmp_path / "made").save(tmp_path / "copy")
+    assert_frame_equal(entice.Result.load(copy).summary(), result.summary(), check_exact=True)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_disk_that_is_full_in_the_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise pl.exceptions.ComputeError("No space left on device (os error 28)")
+
+    monkeypatch.setattr(pl.LazyFrame, "sink_parquet", full)
+    with pytest.raises(entice.StudyError, match="No space left on device"):
+        run_in_folder(STUDY, tmp_path, progress=False)
+    monkeypatch.undo()
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(entice.InputError, match=r"can't be written .*No space left on device"):
+        entice.run(STUDY, progress=False).save(tmp_path / "copy")
 
 
 @pytest.mark.usefixtures("large")
@@ -272,14 +319,31 @@ def test_a_block_may_be_run_in_parts() -> None:
         assert_array_equal(one, other)
 
 
-def test_memory_stays_flat() -> None:
-    """Ten times the replications of a large study need less than 60 MB more."""
-    study = msgspec.structs.replace(
-        STUDY, policies=[entice.EpsilonGreedy(c=5)], horizon=200, checkpoints=200
-    )
-    entice.run(msgspec.structs.replace(study, replications=20_000), progress=False)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    entice.run(msgspec.structs.replace(study, replications=200_000), progress=False)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert after - before < 60_000
-    assert 200_000 * 200 * len(METRICS) * 8 > 1.5e9  # what all numbers would take
+MEASURE = """
+import resource, sys, entice
+horizon, checkpoints, replications, cells = map(int, sys.argv[1:])
+entice.run(entice.Study(
+    arms=entice.Gaussian([0.9, 0.5, 0.1]), policies=[entice.Greedy()] * cells, horizon=horizon,
+    checkpoints=checkpoints, replications=replications, seed=7), progress=False, threads=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak_of(horizon: int, checkpoints: int, replications: int, cells: int = 1) -> int:
+    """The most MB that a process takes which runs a study."""
+    numbers = map(str, (horizon, checkpoints, replications, cells))
+    command = [sys.executable, "-c", MEASURE, *numbers]
+    return int(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        ((200, 200, 20_000), (200, 200, 160_000)),  # 160 MB and 1,280 MB of metrics
+        ((3, 1, 1_000_000, 2), (3, 1, 1_000_000, 6)),  # 160 and 480 MB of last rounds
+        ((8_000, 8_000, 400), (8_000, 8_000, 500)),  # few runs, many checkpoints: 128 and 160 MB
+    ],
+    ids=["runs", "cells", "checkpoints"],
+)
+def test_memory_stays_flat(small: tuple[int, ...], large: tuple[int, ...]) -> None:
+    assert peak_of(*large) - peak_of(*small) < 150

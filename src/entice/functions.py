@@ -89,19 +89,28 @@ def include(path: Path) -> ModuleType:
         raise InputError("include", "must be a Python file, such as my_policy.py", given=str(path))
     if not path.is_file():
         raise InputError("the included file", "must exist", given=str(path))
-    path = path.resolve()
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    path, name = path.resolve(), path.stem
+    before = sys.modules.get(name)
+    is_own = name in _included or getattr(before, "__file__", None) == str(path)
+    if name in sys.stdlib_module_names or (before is not None and not is_own):
+        rule = "must not be called like a module of Python's or of a package that is in use"
+        raise InputError("the included file", rule, given=path.name, todo="Give it another name.")
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's module may raise
-        del sys.modules[path.stem]
+    except BaseException as error:  # whatever the user's module may raise, an exit among it
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+        if isinstance(error, KeyboardInterrupt):
+            raise
         rule = f"can't be imported ({type(error).__name__}: {error})"
         raise InputError("the included file", rule, given=str(path)) from error
-    _included[path.stem] = module
+    _included[name] = module
     return module
 
 

@@ -174,11 +174,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         plain = msgspec.to_builtins(self, enc_hook=reference)
         return tomli_w.dumps(without_none(plain))
 
-    def key(self, incomparable: str = _THIS_PROCESS) -> str:
+    def key(self, *, anywhere: bool = False) -> str:
         """Hash what decides the numbers of a study: the spec, and the code that it would run.
 
-        `incomparable` stands for code of which nothing tells two versions apart: by default it is
-        equal in this process alone.
+        Code of which nothing tells two versions apart is equal in this process alone; where keys
+        of other processes are compared, with `anywhere`, it is an error.
         """
         means, sampler = self.arms.true_means(), self.arms.sampler()
         code: list[Any] = [sampler.sample]
@@ -197,8 +197,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         numbers += [willingness.params, meddling.params]
         try:
             told = fingerprint(*code)
-        except NoFingerprint:
-            told = incomparable
+        except NoFingerprint as reason:
+            if anywhere:
+                rule = f"has functions that can't be compared between machines ({reason})"
+                todo = "Numba's cache=True is not needed: Entice keeps compiled code itself."
+                raise InputError("the study", rule, todo=todo) from None
+            told = _THIS_PROCESS
         made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
         return hashlib.sha256(made_of.encode()).hexdigest()
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from entice.study.cell import Room
-from entice.study.digest import Digest
+from entice.study.digest import Digest, Last
 from entice.study.whole_file import whole_file
 
 Piece = Room | Digest
 """What a finished block amounts to."""
+P = TypeVar("P", Room, Digest, Last)
 
 _LEAST_WORK = 45_000_000
 """Rounds × arms in a block: some 0.1 to 0.3 s of the kernel."""
@@ -26,6 +27,8 @@ _MOST_WORK = 20 * _LEAST_WORK
 second keeps thousands of workers busy."""
 _BLOCKS = 256
 """Between those limits a study has so many blocks, for few workers to be busy to the end."""
+_MOST_NUMBERS = 2**22
+"""That a block may hold: 32 MiB."""
 
 
 class Block(NamedTuple):
@@ -36,7 +39,9 @@ class Block(NamedTuple):
     replications: int
 
 
-def split(work: Sequence[int], replications: int, size: int | None = None) -> list[Block]:
+def split(
+    work: Sequence[int], replications: int, numbers: int = 1, size: int | None = None
+) -> list[Block]:
     """Cut a study into blocks; their size changes no number in the result.
 
     Parameters
@@ -45,6 +50,8 @@ def split(work: Sequence[int], replications: int, size: int | None = None) -> li
         For each cell, how many rounds × arms one replication amounts to.
     replications
         Of each cell.
+    numbers
+        That are kept of one replication.
     size
         Replications in a block, instead of what is chosen from the work.
     """
@@ -52,7 +59,7 @@ def split(work: Sequence[int], replications: int, size: int | None = None) -> li
     work_per_block = min(max(share, _LEAST_WORK), _MOST_WORK)
     blocks = []
     for cell, rounds in enumerate(work):
-        step = size or max(1, work_per_block // rounds)
+        step = size or max(1, min(work_per_block // rounds, _MOST_NUMBERS // numbers))
         for first in range(0, replications, step):
             blocks.append(Block(cell, first, min(step, replications - first)))
     return blocks
@@ -64,8 +71,8 @@ class BlockFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, block: Block, kind: type[Piece]) -> Piece | None:
-        """Read a finished block, if there is one."""
+    def load(self, block: Block, kind: type[P]) -> P | None:
+        """Read a finished block, or the part of it that is asked for, if there is one."""
         try:
             with self._path(block).open("rb") as file:
                 data = np.load(file, allow_pickle=False)

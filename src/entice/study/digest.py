@@ -18,12 +18,16 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 MOST_KEPT = 128 * 2**20
-"""Bytes. If the metrics of a cell, all replications at all checkpoints, take more, the study is
-large: 16,777 replications of 200 checkpoints are the most that are not."""
+"""Bytes that are kept in memory of the metrics of one cell, or of the last rounds of all."""
+FEWEST = 4096
+"""Of fewer replications a digest is not much smaller than all numbers."""
 
 
 def is_large(study: Study) -> bool:
     """Tell whether only digests of a study's blocks are kept; it depends on nothing but the study.
+
+    They are if the metrics of a cell, all replications at all checkpoints, would not fit: with 200
+    checkpoints from 16,778 replications on.
 
     >>> import entice
     >>> from entice.study.digest import is_large
@@ -33,7 +37,21 @@ def is_large(study: Study) -> bool:
     True
     """
     numbers = study.replications * len(study.checkpoint_rounds()) * len(METRICS)
-    return numbers * 8 > MOST_KEPT
+    return numbers * 8 > MOST_KEPT and study.replications >= FEWEST
+
+
+def is_on_disk(study: Study) -> bool:
+    """Tell whether the last rounds, a row for each run of each cell, wait on disk."""
+    cells, arms = len(study.policies) * len(study.drifts), len(study.arms.true_means())
+    return is_large(study) or study.replications * cells * (arms + 7) * 8 > MOST_KEPT
+
+
+class Last(NamedTuple):
+    """What the table of last rounds needs of a block."""
+
+    metrics: Floats
+    pulls: Counts
+    stopped: Counts
 
 
 class Digest(NamedTuple):

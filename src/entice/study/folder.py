@@ -47,16 +47,25 @@ def run_in_folder(
     if _is_finished(study, folder):
         _say(f"{folder} holds the finished result; nothing was run")
         return Result.load(folder)
-    blocks = _blocks_to_go_on_with(study, folder)
+    blocks, outdated = _blocks_to_go_on_with(study, folder)
     with (
         crew_of(threads, cluster) as crew,
         output_folder(folder),
         reporting(progress, "Simulating") as report,
     ):
         ready = Run(study, crew, blocks)  # what can't be run is told before anything is written
+        for older in outdated:
+            _say(
+                "a function has changed since the interruption, or can't be compared: starting anew"
+            )
+            BlockFolder(older).remove()
         _record(study, folder)
         try:
             result = ready.go(report)
+        except InputError:  # what only a worker of a cluster could tell, before anything was done
+            if not blocks.exists():
+                (folder / RECORD).unlink()
+            raise
         except OSError as error:
             raise StudyError(
                 f"The folder {folder} can't be written any more ({error.strerror}). What was "
@@ -138,19 +147,16 @@ def _is_finished(study: Study, folder: Path) -> bool:
     return whole == 2
 
 
-def _blocks_to_go_on_with(study: Study, folder: Path) -> Path:
-    """Find the blocks of an interrupted run; those of the same study by older code are dropped."""
+def _blocks_to_go_on_with(study: Study, folder: Path) -> tuple[Path, list[Path]]:
+    """Find the blocks of an interrupted run, and those of the same study by older code."""
     blocks = folder / f"blocks-{study.key()[:16]}"
     others = [other for other in folder.glob("blocks-*") if other != blocks]
     if others and _recorded(folder) != study:
         raise _belongs_elsewhere(study, folder)
-    for other in others:
-        _say("a function has changed since the interruption, or can't be compared: starting anew")
-        BlockFolder(other).remove()
     finished = len(list(blocks.glob("*.npz")))
     if finished:
         _say(f"going on with {finished} finished blocks")
-    return blocks
+    return blocks, others
 
 
 def _belongs_elsewhere(study: Study, folder: Path) -> InputError:

@@ -1,26 +1,33 @@
 """Quantiles of more values than fit, from counts of values that are nearly alike.
 
 A value's bucket is given by its sign, its exponent and the first seven bits of its mantissa, so
-no quantile is off by more than 1/256, 0.4 %, of its value; what is smaller than 1e-12 counts as 0.
-Counts do not depend on the order in which values come, and buckets not on any logarithm, which
-machines compute differently in the last digit.
+what is told of a run is off by no more than 1/256, 0.4 %, of its value; what is smaller than 1e-12
+counts as 0. Quantiles lie between two runs, told that way. Counts do not depend on the order in
+which values come, and buckets not on any logarithm, which machines compute differently in the last
+digit.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 ACCURACY = 1 / 256
-"""No quantile is off by more than this share of its value."""
+"""What is told of a run is off by no more than this share of its value."""
 _SMALLEST = (127 - 40) << 7
 """The upper half of 2^-40 in single precision; what is smaller falls into bucket 0."""
 _INFINITE = (255 << 7) - _SMALLEST + 1
 _NAN = _INFINITE + 1
+_MIDDLE = 1 << 15
+"""Added to a bucket's number, so that none is negative."""
+_AT_LEAST = 1 << 20
+"""Counts that may wait before they are merged."""
 _SERIES_AT_ONCE = 40
 """So many are sorted at a time: their values stay in the cache meanwhile."""
 
@@ -57,26 +64,31 @@ def _tally(columns: Floats) -> Tally:
 
 
 class Histogram:
-    """Counts of all values met, a row for each series; as wide as the values lie apart."""
+    """Counts of all values met in each series; buckets that were not met take no room."""
 
     def __init__(self, series: int) -> None:
-        self._counts = np.zeros((series, 0), dtype=np.int64)
-        self._lowest = 0
-        """The bucket of the first column."""
+        self._series = series
+        self._codes = np.empty(0, dtype=np.int64)
+        """Series and bucket in one number, in order."""
+        self._counts = np.empty(0, dtype=np.int64)
+        self._waiting: list[tuple[Counts, Counts]] = []
 
     def add(self, met: Tally) -> None:
         """Take counts over."""
-        self._widen(int(met.buckets.min()), int(met.buckets.max()))
-        series = np.repeat(np.arange(len(met.lengths)), met.lengths)
-        self._counts[series, met.buckets.astype(np.int64) - self._lowest] += met.counts
+        series = np.repeat(np.arange(self._series, dtype=np.int64), met.lengths)
+        buckets = met.buckets.astype(np.int64) + _MIDDLE
+        self._waiting.append((series << 16 | buckets, met.counts.astype(np.int64)))
+        # Rarely, so that each count is moved a few times only.
+        if sum(len(codes) for codes, _ in self._waiting) > max(_AT_LEAST, len(self._codes)):
+            self._merge()
 
     def tally(self) -> Tally:
         """What it has counted."""
-        series, columns = np.nonzero(self._counts)
+        self._merge()
         return Tally(
-            np.bincount(series, minlength=len(self._counts)).astype(np.int32),
-            (columns + self._lowest).astype(np.int16),
-            self._counts[series, columns].astype(np.int32),
+            np.bincount(self._codes >> 16, minlength=self._series).astype(np.int32),
+            ((self._codes & 0xFFFF) - _MIDDLE).astype(np.int16),
+            self._counts.astype(np.int32),
         )
 
     def quantiles(self, shares: Floats) -> Floats:
@@ -84,29 +96,35 @@ class Histogram:
 
         nan counts as the largest value.
         """
-        ranks = shares * (int(self._counts[0].sum()) - 1)
-        below = np.floor(ranks).astype(np.int64)
-        worth = _worth(np.arange(self._lowest, self._lowest + self._counts.shape[1]))
-        found = np.empty((len(shares), len(self._counts)))
-        for i, row in enumerate(self._counts):
-            reached = np.cumsum(row)
-            low = worth[np.searchsorted(reached, below, side="right")]
+        self._merge()
+        worth = _worth((self._codes & 0xFFFF) - _MIDDLE)
+        ends = np.searchsorted(self._codes, np.arange(1, self._series + 1) << 16)
+        found = np.empty((len(shares), self._series))
+        for i, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
+            reached = np.cumsum(self._counts[begin:end])
+            ranks = shares * (reached[-1] - 1)
+            below = np.floor(ranks).astype(np.int64)
             above = np.minimum(below + 1, reached[-1] - 1)
-            high = worth[np.searchsorted(reached, above, side="right")]
+            low, high = (
+                worth[begin + np.searchsorted(reached, rank, side="right")]
+                for rank in (below, above)
+            )
             with np.errstate(invalid="ignore"):  # between a number and infinity
                 between = low + (high - low) * (ranks - below)
             found[:, i] = np.where((ranks == below) | (low == high), low, between)
         return found
 
-    def _widen(self, lowest: int, highest: int) -> None:
-        series, width = self._counts.shape
-        if width:
-            lowest = min(lowest, self._lowest)
-            highest = max(highest, self._lowest + width - 1)
-        if highest - lowest + 1 > width:
-            wider = np.zeros((series, highest - lowest + 1), dtype=np.int64)
-            wider[:, self._lowest - lowest : self._lowest - lowest + width] = self._counts
-            self._counts, self._lowest = wider, lowest
+    def _merge(self) -> None:
+        """Bring what waits into its place."""
+        if not self._waiting:
+            return
+        codes = np.concatenate([self._codes, *(codes for codes, _ in self._waiting)])
+        counts = np.concatenate([self._counts, *(counts for _, counts in self._waiting)])
+        self._waiting.clear()
+        order = np.argsort(codes, kind="stable")  # quick, since it is made of parts in order
+        codes = codes[order]
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        self._codes, self._counts = codes[begins], np.add.reduceat(counts[order], begins)
 
 
 def _buckets(values: Floats) -> npt.NDArray[np.int16]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import platform
@@ -19,7 +20,7 @@ from entice.engine.kernel import METRICS
 from entice.errors import InputError
 from entice.functions import stand_ins
 from entice.specs import Study
-from entice.study.digest import is_large
+from entice.study.digest import is_on_disk
 from entice.study.spool import Spool
 from entice.study.summary import STATISTICS, statistics
 from entice.study.whole_file import whole_file
@@ -47,8 +48,8 @@ class Result:
         Metrics of such a run are nan.
     curves : polars.DataFrame
         One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`.
-        Of a large study (`entice.study.digest.is_large`) quantiles are off by up to 0.4 %; those
-        of `summary` are exact.
+        Quantiles of a large study (`entice.study.digest.is_large`) lie between runs that are told
+        to 0.4 %; those of `summary` are exact.
     engines : tuple
         What ran each policy of the study: ``"fast"``, a path that skips rounds, or ``"generic"``,
         the kernel that plays each. Their numbers differ as those of two seeds do.
@@ -139,12 +140,13 @@ class Result:
             about = _metadata(self.study)
             with whole_file(folder / FINAL) as path:
                 if isinstance(self._final, Path):
+                    about = {"entice": pl.read_parquet_metadata(self._final)["entice"]}
                     shutil.copyfile(self._final, path)
                 else:
                     self._final.write_parquet(path, metadata=about)
             with whole_file(folder / CURVES) as path:
                 self.curves.write_parquet(path, metadata=about)
-        except OSError as error:
+        except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 "the folder", f"can't be written ({error})", given=str(folder)
             ) from error
@@ -167,7 +169,7 @@ class Result:
             study = Study.from_json(about["study"])
         return cls(
             study,
-            final=folder / FINAL if is_large(study) else pl.read_parquet(folder / FINAL),
+            final=folder / FINAL if is_on_disk(study) else pl.read_parquet(folder / FINAL),
             curves=pl.read_parquet(folder / CURVES),
             engines=about["engines"],
         )
@@ -178,7 +180,10 @@ def write_final(path: Path, study: Study, frames: Iterator[pl.DataFrame]) -> Non
     first = next(frames)
     rows = register_io_source(lambda *_: itertools.chain([first], frames), schema=first.schema)
     with whole_file(path) as beside:
-        rows.sink_parquet(beside, metadata=_metadata(study), row_group_size=_ROWS)
+        try:
+            rows.sink_parquet(beside, metadata=_metadata(study), row_group_size=_ROWS)
+        except pl.exceptions.PolarsError as error:  # which is how a full disk is told
+            raise OSError(errno.EIO, str(error)) from error
 
 
 def _metadata(study: Study) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from entice.engine.kernel import METRICS
 from entice.errors import StudyError
 from entice.policies import Policy
 from entice.principal.probe import Probe
@@ -16,7 +17,7 @@ from entice.specs import ColdStart, Engine, Study
 from entice.study.blocks import Block, BlockFolder, Piece, split
 from entice.study.cell import Room, work_of
 from entice.study.crew import Crew, crew_of
-from entice.study.digest import Digest, is_large
+from entice.study.digest import Digest, Last, is_large, is_on_disk
 from entice.study.frames import curves_frame, final_frame
 from entice.study.gathering import Everything, Summed
 from entice.study.progress import Report, reporting
@@ -142,11 +143,12 @@ class Run:
         self.study = study
         self.cells = list(study.cells())
         work = [work_of(study, policy) for _, _, policy, _ in self.cells]
-        self.blocks = split(work, study.replications, block_size)
+        self._is_large, self._is_on_disk = is_large(study), is_on_disk(study)
+        checkpoints = 1 if self._is_large else len(study.checkpoint_rounds())
+        numbers = checkpoints * len(METRICS) + len(study.arms.true_means()) + 1
+        self.blocks = split(work, study.replications, numbers, block_size)
         self._work = crew.prepare(study)
-        self._is_large = is_large(study)
-        # The last rounds alone, a row for each run, may be more than fits into the memory.
-        self._spool = Spool() if self._is_large and blocks is None else None
+        self._spool = Spool() if self._is_on_disk and blocks is None else None
         if self._spool is not None:
             blocks = self._spool.folder / "blocks"
         self._folder = BlockFolder(blocks) if blocks is not None else None
@@ -180,11 +182,17 @@ class Run:
 
     def _to_run(self, take: Callable[[Block, Piece], bool]) -> Iterator[Block]:
         """Go through the blocks that are not finished yet, and take those that are."""
-        kind: type[Piece] = Digest if self._is_large else Room
         for block in self.blocks:
-            kept = self._folder.load(block, kind) if self._folder is not None else None
+            kept = self._kept(block)
             if kept is None or not take(block, kept):
                 yield block
+
+    def _kept(self, block: Block) -> Piece | None:
+        if self._folder is None:
+            return None
+        if self._is_large:
+            return self._folder.load(block, Digest)
+        return self._folder.load(block, Room)
 
     def _take(self, block: Block, piece: Piece) -> bool:
         """Take a finished block over; False if it is none of this study."""
@@ -199,7 +207,7 @@ class Run:
         if self._missing[cell] == 0:
             gathered = self._under_way.pop(cell)
             self._curves[cell] = curves_frame(self.study, cell, gathered.statistics())
-            if isinstance(gathered, Everything):
+            if isinstance(gathered, Everything) and not self._is_on_disk:
                 metrics, pulls, stopped = gathered.room
                 last = metrics[:, -1, :]
                 self._finals[cell] = final_frame(self.study, cell, 0, last, pulls, stopped)
@@ -208,7 +216,7 @@ class Run:
     def _result(self) -> Result:
         order, engines = range(len(self.cells)), self.study.engines()
         curves = pl.concat([self._curves[c] for c in order])
-        if not self._is_large:
+        if not self._is_on_disk:
             final = pl.concat([self._finals[c] for c in order])
             return Result(self.study, final, curves, engines)
         assert self._folder is not None
@@ -222,11 +230,13 @@ class Run:
         """Read the last rounds of all runs back, block by block."""
         assert self._folder is not None
         for block in self.blocks:
-            kept = self._folder.load(block, Digest)
-            if not isinstance(kept, Digest):
+            kept = self._folder.load(block, Last)
+            if not isinstance(kept, Last):
                 raise StudyError(f"A finished block is gone from {self._folder.folder}.")
-            last = kept.metrics, kept.pulls, kept.stopped
-            yield final_frame(self.study, block.cell, block.first, *last)
+            metrics = kept.metrics if self._is_large else kept.metrics[:, -1, :]
+            yield final_frame(
+                self.study, block.cell, block.first, metrics, kept.pulls, kept.stopped
+            )
 
     def _note_runaways(self, block: Block, piece: Piece) -> None:
         """Count the runs whose payments grew without bound; say so at once, for each cell once."""

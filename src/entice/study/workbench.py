@@ -10,7 +10,10 @@ import numpy as np
 from entice.specs import Study
 from entice.study.blocks import Block, Piece
 from entice.study.cell import Cell, Room
-from entice.study.digest import MOST_KEPT, digest, is_large
+from entice.study.digest import digest, is_large
+
+_AT_ONCE = 32 * 2**20
+"""Bytes of metrics that are reduced at a time."""
 
 
 class Workbench:
@@ -42,7 +45,7 @@ class Workbench:
     def _some_at_a_time(self, cell: Cell, block: Block) -> Iterator[tuple[int, Room]]:
         """Run a block in parts whose numbers do not take much memory."""
         end = block.first + block.replications
-        step = max(1, MOST_KEPT // 4 // cell.room_for(1).metrics.nbytes)
+        step = max(1, _AT_ONCE // cell.room_for(1).metrics.nbytes)
         room = cell.room_for(min(step, block.replications))
         for first in range(block.first, end, step):
             rows = room.rows(0, min(step, end - first))
