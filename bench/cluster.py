@@ -5,8 +5,8 @@
 Starts a Dask scheduler and two workers of one thread each, as processes on this machine.
 
 - *Overhead*: the same study on two threads of one process and on the two workers, in turns.
-- *A task*: what one costs the scheduler, the client and a worker beside its work, from many tasks
-  that do next to nothing.
+- *A block*: what one costs the scheduler and the client beside its work: a small one, which does
+  next to nothing, and one of a large study, whose digest is fetched, kept in a folder and summed.
 - *Memory*: of the client, in a study of 1,000,000 replications × 200 checkpoints.
 - *Model*: of the time that a long study takes on more workers than there are here.
 """
@@ -14,7 +14,6 @@ Starts a Dask scheduler and two workers of one thread each, as processes on this
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import resource
 import statistics
@@ -22,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,10 +31,13 @@ from rich.console import Console
 from rich.table import Table
 
 import entice
+from entice.study.cluster import Cluster
+from entice.study.folder import run_in_folder
+from entice.study.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from dask_cluster import DaskCluster, dask_cluster  # type: ignore  # noqa: E402
+from dask_cluster import DaskCluster, dask_cluster  # type: ignore
 
 PAPER = entice.Study(
     arms=entice.Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),
@@ -51,12 +52,11 @@ MANY_HOURS = 1_000
 """Core hours of the study that the model is asked about."""
 
 
-class Task(NamedTuple):
-    """Seconds of one task, beside its work."""
+class Cost(NamedTuple):
+    """CPU seconds of one block, beside its work."""
 
     scheduler: float
     client: float
-    wall: float
 
 
 def seconds(study: entice.Study, **how: Any) -> float:
@@ -77,30 +77,30 @@ def overhead(cluster: DaskCluster, wanted: float, turns: int) -> tuple[float, li
     return statistics.median(a for a, _ in pairs), [b / a for a, b in pairs]
 
 
-def task_cost(cluster: DaskCluster, tasks: int) -> Task:
-    """Run many blocks that do next to nothing, and see whose time they take."""
-    study = msgspec.structs.replace(
-        PAPER, policies=[entice.Greedy()], horizon=9, checkpoints=1, replications=tasks
+def costs(cluster: DaskCluster, blocks: int) -> dict[str, Cost]:
+    """Run many blocks that take next to no time, and see whose time they take all the same."""
+    small = msgspec.structs.replace(
+        PAPER, policies=[entice.Greedy()], horizon=9, checkpoints=1, replications=blocks
     )
+    # As many rounds as checkpoints: digests as large as those of long runs, from short ones.
+    large = msgspec.structs.replace(
+        PAPER, policies=[entice.Greedy()], horizon=200, replications=blocks // 10 * 2_000
+    )
+    return {"small": cost(cluster, small, 1), "large": cost(cluster, large, 2_000)}
+
+
+def cost(cluster: DaskCluster, study: entice.Study, size: int) -> Cost:
+    """What each block of so many replications costs."""
     scheduler = psutil.Process(cluster.scheduler.pid)
-    with Client(cluster.address, set_as_default=False) as client, blocks_of_one():
-        entice.run(study, cluster=client, progress=False)
-        before, own = sum(scheduler.cpu_times()[:2]), time.process_time()
-        wall = seconds(study, cluster=client)
+    with Client(cluster.address, set_as_default=False) as client:
+        for _ in range(2):  # the first time is for compiling
+            with tempfile.TemporaryDirectory() as folder:
+                before, own = sum(scheduler.cpu_times()[:2]), time.process_time()
+                run = Run(study, Cluster(client), Path(folder), block_size=size)
+                run.go(lambda done, total: None)
         used = sum(scheduler.cpu_times()[:2]) - before
-        return Task(used / tasks, (time.process_time() - own) / tasks, wall / tasks)
-
-
-@contextlib.contextmanager
-def blocks_of_one() -> Iterator[None]:
-    from entice.study import blocks
-
-    kept = blocks._LEAST_WORK, blocks._MOST_WORK
-    blocks._LEAST_WORK = blocks._MOST_WORK = 1
-    try:
-        yield
-    finally:
-        blocks._LEAST_WORK, blocks._MOST_WORK = kept
+        blocks = len(run.blocks)
+        return Cost(used / blocks, (time.process_time() - own) / blocks)
 
 
 def memory(cluster: DaskCluster, replications: int) -> tuple[float, float]:
@@ -117,25 +117,23 @@ def be_client(address: str, replications: int) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        from entice.study.folder import run_in_folder
-
         run_in_folder(study, folder, cluster=address, progress=False)
         took = time.perf_counter() - began
     print(json.dumps([took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
 
-def modelled(workers: int, task: Task, block: float) -> tuple[float, str]:
+def modelled(workers: int, block: Cost, lasts: float) -> tuple[float, str]:
     """The share of the ideal speed, and what holds it back: a model, measured nowhere.
 
     All work is W core seconds in blocks of b seconds, n = W / b of them. Workers need W / w, and
-    b more, since the last block is waited for. Scheduler and client each need n times what a task
-    costs them, at the same time as the others. The slowest of the three decides.
+    b more, since the last block is waited for. Scheduler and client each need n times what a
+    block costs them, at the same time as the others. The slowest of the three decides.
     """
     work = MANY_HOURS * 3600
     needs = {
-        "workers": work / workers + block,
-        "scheduler": work / block * task.scheduler,
-        "client": work / block * task.client,
+        "workers": work / workers + lasts,
+        "scheduler": work / lasts * block.scheduler,
+        "client": work / lasts * block.client,
     }
     slowest = max(needs, key=lambda who: needs[who])
     return work / workers / needs[slowest], slowest
@@ -155,25 +153,28 @@ def main() -> None:
         threads, ratios = overhead(cluster, 3 if quick else 20, 1 if quick else 3)
         told = ", ".join(f"{ratio:.3f}" for ratio in sorted(ratios))
         console.print(f"Two threads: {threads:.1f} s. Two workers / two threads: {told}")
-        task = task_cost(cluster, 300 if quick else 3_000)
-        console.print(
-            f"One task: scheduler {1e3 * task.scheduler:.2f} ms, client {1e3 * task.client:.2f} "
-            f"ms of CPU; {1e3 * task.wall:.2f} ms in all, two workers"
-        )
+        found = costs(cluster, 300 if quick else 3_000)
+        for kind, block in found.items():
+            console.print(
+                f"A {kind} block: scheduler {1e3 * block.scheduler:.2f} ms, client "
+                f"{1e3 * block.client:.2f} ms of CPU"
+            )
         for replications in (20_000, 100_000) if quick else (100_000, 1_000_000):
             took, peak = memory(cluster, replications)
             console.print(
                 f"{replications:,} replications × 200 checkpoints: client at most {peak:.0f} MB, "
                 f"{took:.0f} s"
             )
-    blocks = (0.2, 1.0, 3.0)
+    lengths = (0.2, 1.0, 3.0, 10.0)
     table = Table(title=f"Model: share of the ideal speed, {MANY_HOURS:,} core hours of work")
     table.add_column("workers", justify="right")
-    for block in blocks:
-        table.add_column(f"blocks of {block:g} s", justify="right")
+    table.add_column("study")
+    for lasts in lengths:
+        table.add_column(f"blocks of {lasts:g} s", justify="right")
     for workers in WORKERS:
-        found = [modelled(workers, task, block) for block in blocks]
-        table.add_row(f"{workers:,}", *(f"{share:.0%} ({who})" for share, who in found))
+        for kind, block in found.items():
+            shares = [modelled(workers, block, lasts) for lasts in lengths]
+            table.add_row(f"{workers:,}", kind, *(f"{share:.0%} ({who})" for share, who in shares))
     console.print(table)
 
 

@@ -22,9 +22,9 @@ P = TypeVar("P", Room, Digest, Last)
 
 _LEAST_WORK = 45_000_000
 """Rounds × arms in a block: some 0.1 to 0.3 s of the kernel."""
-_MOST_WORK = 20 * _LEAST_WORK
-"""Some seconds: so much is lost at a kill, and a scheduler that hands out a thousand blocks a
-second keeps thousands of workers busy."""
+_MOST_WORK = 160 * _LEAST_WORK
+"""Half a minute. So much is lost at a kill; and a client that takes in fifty blocks of a large
+study a second keeps a thousand workers busy (docs/cluster.md)."""
 _BLOCKS = 256
 """Between those limits a study has so many blocks, for few workers to be busy to the end."""
 _MOST_NUMBERS = 2**22
