@@ -15,9 +15,10 @@ import httpx
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from entice.service.app import House, make_app
+from entice.service.app import make_app
 from entice.service.clock import Clock
 from entice.service.desk import Desk
+from entice.service.house import House
 from entice.service.identity import Players
 from entice.service.keys import Keys
 from entice.service.reads import Reads

@@ -12,13 +12,12 @@ from entice.errors import InputError
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
 from entice.planner.words import names, rounded_up
+from entice.service.money import WHOLE
 from entice.service.spec import CampaignSpec
 
 _SIGNS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _NO_CURRENCY = "XXX"
 """ISO 4217's own word for it."""
-_WHOLE = frozenset({"JPY", "KRW"})
-"""Currencies without a smaller unit."""
 
 
 def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
@@ -74,5 +73,5 @@ def currency_of(written: str) -> str:
 
 def _minor(amount: float, currency: str) -> int:
     """Write an amount in the smallest unit of its currency, rounded up."""
-    units = amount * (1 if currency in _WHOLE else 100)
+    units = amount * (1 if currency in WHOLE else 100)
     return math.ceil(units * (1 - 1e-12))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+WHOLE = frozenset({"JPY", "KRW", "VND", "CLP", "ISK", "XAF", "XOF", "PYG", "UGX"})
+"""Currencies without a smaller unit; all others count as having hundredths."""
 _ROUNDING = 1e-9
 """What is above a whole amount by no more than this, or a few last digits, is so by rounding."""
 
@@ -24,6 +26,18 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     exact = stars * price_of_a_star
     whole = math.ceil(exact - max(_ROUNDING, 8 * math.ulp(exact)))
     return whole + margin if whole > 0 else 0
+
+
+def in_words(amount: int, currency: str) -> str:
+    """Write an amount of minor units for people.
+
+    >>> from entice.service.money import in_words
+    >>> in_words(123_456, "EUR"), in_words(1_200, "JPY")
+    ('1,234.56 EUR', '1,200 JPY')
+    """
+    if currency in WHOLE:
+        return f"{amount:,} {currency}"
+    return f"{amount // 100:,}.{amount % 100:02} {currency}"
 
 
 def dearest_for(amount: int, price_of_a_star: int, margin: int) -> float:

@@ -11,7 +11,7 @@ from entice.paper.setups import COEFFICIENTS, MEANS, NAMES, SETUPS, Setup
 from entice.studio.jobs import Task
 from entice.study.result import Result
 
-REPLICATIONS, SEED = 200, 7
+REPLICATIONS, SEED = 1000, 7
 """As in `make demo`; `entice reproduce` has more."""
 _FIGURES = {"figure_2": 0.0, "figure_3": 1.1}
 """Regret and compensation over time, at which l."""

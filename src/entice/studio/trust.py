@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from entice.service.campaign import Books
 from entice.service.errors import Corrupt
 from entice.service.metrics import CampaignGauges, read_campaign_gauges
+from entice.service.money import in_words
 from entice.service.reads import find_books, number_of
 from entice.service.store import Session, Store
 
@@ -77,18 +78,19 @@ def _campaign(session: Session, gauges: CampaignGauges, replay: ReplayView | Non
     except Corrupt as error:
         damaged = Invariant("The campaign's row is what was written", False, str(error))
         return CampaignTrust(gauges.id, gauges.id, [damaged], replay)
-    unit = f" (hundredths of {books.spec['currency']}, if that has cents)"
+    money = partial(in_words, currency=books.spec["currency"])
     invariants = [
         Invariant(
             "Spent and reserved stay within the budget",
             gauges.reserved + gauges.committed <= gauges.budget,
-            f"{gauges.committed:,} is spent and {gauges.reserved:,} reserved of "
-            f"{gauges.budget:,}{unit}.",
+            f"{money(gauges.committed)} is spent and {money(gauges.reserved)} reserved of "
+            f"{money(gauges.budget)}.",
         ),
         Invariant(
             "What is reserved is what open offers may cost",
             gauges.reserved == gauges.open,
-            f"{gauges.reserved:,} is reserved, and open offers add up to {gauges.open:,}{unit}.",
+            f"{money(gauges.reserved)} is reserved, and open offers add up to "
+            f"{money(gauges.open)}.",
         ),
         Invariant(
             "The log ends with the campaign's last event",
