@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test lint bench bench-cluster exactness beyond load faults bench-peers figures lock lock-peers clean
+.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults bench-peers figures screenshots lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, a small reproduction of the paper, then the studio on a live campaign"
@@ -16,12 +16,15 @@ help:
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
 	@echo "make bench-cluster  what a Dask cluster costs over threads; 5 minutes"
+	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make beyond     the drift-corrected policy, and how often drift estimates hold: the tables of docs/; 20 minutes"
 	@echo "make load       how much the live service bears, on this machine; 10 minutes"
 	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make figures    the pictures of the README and of docs/, anew; a quarter of an hour"
+	@echo "make screenshots  pictures of the studio's screens, into docs/studio; two minutes"
+	@echo "make browser    Chromium, for what looks at the studio: found, or installed on Debian and Ubuntu as root"
 	@echo "make setup      the environment alone, in $(VENV)"
 	@echo "make lock, make lock-peers  choose the newest dependencies and lock them with hashes"
 	@echo "make clean      remove what the others made"
@@ -40,6 +43,9 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
+browser: $(READY)
+	@cd tests && ../$(BIN)/python -m browser.chromium
+
 demo: $(READY)
 	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
 	@echo
@@ -50,7 +56,7 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/entice reproduce --out reproduction
 
-test: $(READY) lint
+test: $(READY) browser lint
 	@rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
 	@$(BIN)/coverage combine --quiet
@@ -60,7 +66,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py bench examples docs/theory_figures.py
+	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py tests/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -70,6 +76,9 @@ bench: $(READY)
 
 bench-cluster: $(READY)
 	$(BIN)/python bench/cluster.py
+
+bench-studio: $(READY) browser
+	$(BIN)/python bench/studio.py
 
 exactness: $(READY)
 	$(BIN)/python tests/exactness.py
@@ -98,6 +107,9 @@ figures: $(READY)
 	cp atlas/atlas.png docs/atlas.png
 	$(BIN)/entice plan examples/marketplace.toml --out plan
 	cp plan/plan.png docs/plan.png
+
+screenshots: $(READY) browser
+	$(BIN)/python docs/screenshots.py
 
 lock:
 	@$(PYTHON) -m venv --clear $(VENV)-lock

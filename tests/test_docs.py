@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import without_coverage
 
 import entice
 
@@ -68,9 +69,8 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / document).read_text())
     assert blocks
     scripts = str(Path(sys.executable).parent)
-    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-    # Examples repeat what other tests cover, and the compiler is slower where it is traced.
-    environment = {k: v for k, v in environment.items() if not k.startswith("COVERAGE_")}
+    # Examples repeat what other tests cover.
+    environment = without_coverage() | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     with contextlib.ExitStack() as background:
         _run_blocks(blocks, tmp_path, environment, background)
 

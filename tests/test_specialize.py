@@ -19,6 +19,7 @@ import numba
 import numpy as np
 import platformdirs
 import pytest
+from command_line import without_coverage
 
 import entice
 from entice.engine import specialize
@@ -171,7 +172,7 @@ def begin(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)],
         env={
-            **os.environ,
+            **without_coverage(),
             "ENTICE_CACHE_DIR": str(cache),
             # Python takes an edited module for the one it knows if it is as long and as old.
             "PYTHONDONTWRITEBYTECODE": "1",

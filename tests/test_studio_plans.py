@@ -122,7 +122,7 @@ def test_the_paper_is_made_once(shop: Service) -> None:
     assert lines[0]["kind"] == "queued"
     assert any(line["kind"] == "progress" for line in lines)
     found = lines[-1]
-    assert (found["kind"], found["seed"], found["replications"]) == ("paper", 7, 200)
+    assert (found["kind"], found["seed"], found["replications"]) == ("paper", 7, 1000)
     assert len(found["table1"]) == len(found["table2"]) == 2 * 3 * 7 * 2
     assert {row["inside"] for row in found["table1"]} == {True, False}
     assert sum(row["published"] for row in found["coverage"]) == 2 * 63

@@ -12,7 +12,7 @@ from entice.studio.jobs import Task
 from entice.study.result import Result
 
 REPLICATIONS, SEED = 1000, 7
-"""As in `make demo`; `entice reproduce` has more."""
+"""As `entice reproduce` has by default, and the table of the README."""
 _FIGURES = {"figure_2": 0.0, "figure_3": 1.1}
 """Regret and compensation over time, at which l."""
 
