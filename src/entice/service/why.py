@@ -34,7 +34,7 @@ def _reason(offer: Offered) -> str:
         return f"The campaign is paused: players get what looks best, {arm}, unpaid."
     if offer.probe == "heads":
         return (
-            f"{arm} is the player's own choice. A coin added {gap} to it, to measure how much "
+            f"{arm} is the visitor's own choice. A coin added {gap} to it, to measure how much "
             "payments raise ratings."
         )
     if offer.reason == "limited":
@@ -48,5 +48,5 @@ def _reason(offer: Offered) -> str:
     if arm != own:
         return f"To learn more of {arm}, which looks worse than {own} by {gap}: that gap is paid."
     if offer.probe == "tails":
-        return f"{arm} is the player's own choice. A coin was thrown to measure, and added nothing."
+        return f"{arm} is the visitor's own choice. A coin was thrown to measure, and added nothing."
     return f"The policy chose {arm}, which looks best anyway: nothing needs to be paid."

@@ -1,4 +1,4 @@
-// Numbers as people read them, with their units.
+// Numbers as people read them, with their units, which no line end tears off.
 
 /** One for each number of digits: making one takes a hundred times as long as using it. */
 const formats = Array.from(
@@ -14,7 +14,7 @@ export function money(minor, currency) {
     const digits = format.resolvedOptions().maximumFractionDigits;
     return minus(format.format(minor / 10 ** digits));
   } catch {
-    return `${number(minor / 100)} ${currency}`; // a currency of somebody's own, such as points
+    return `${number(minor / 100)}\u00a0${currency}`; // a currency of somebody's own, such as points
   }
 }
 
@@ -32,13 +32,13 @@ export function percent(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   const hundred = 100 * x;
   const near = (hundred > 0 && hundred < 10) || (hundred > 99 && hundred < 100);
-  return `${minus(formats[near ? 1 : 0].format(hundred))} %`;
+  return `${minus(formats[near ? 1 : 0].format(hundred))}\u00a0%`;
 }
 
 /** Stars: stars(4.25) is "4.25 ★". */
 export function stars(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
-  return `${minus(x.toFixed(2))} ★`;
+  return `${minus(x.toFixed(2))}\u00a0★`;
 }
 
 /** How long ago something was: "4 s ago", "3 min ago", "2 h ago", "5 days ago". */
@@ -50,11 +50,16 @@ export function ago(date) {
 
 /** A span of time, roughly: "0.6 s", "45 s", "3 min", "2 h", "5 days". */
 export function duration(seconds) {
-  if (seconds < 10) return `${formats[1].format(seconds)} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} days`;
+  if (seconds < 10) return `${formats[1].format(seconds)}\u00a0s`;
+  if (seconds < 90) return `${Math.round(seconds)}\u00a0s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)}\u00a0min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)}\u00a0h`;
+  return `${Math.round(seconds / 86400)}\u00a0days`;
+}
+
+/** Words in which numbers are: "2.3 %", "650 ★", "0.3 × 20,000" each stay in one line. */
+export function tied(text) {
+  return text.replace(/(?<=\d) (?=[%★×])|(?<=[×±]) (?=\d)/g, "\u00a0");
 }
 
 function minus(text) {

@@ -1,6 +1,6 @@
 // The frame around all screens: where the address leads, the theme, the banner when nobody answers.
 
-import { Problem, connection, studio } from "./api.js";
+import { Problem, connection, get, studio } from "./api.js";
 import { load } from "./chart.js";
 import { h, replace } from "./dom.js";
 import { takeKeyFromAddress } from "./key.js";
@@ -59,8 +59,9 @@ async function go() {
     if (signal.aborted) return;
     console.error(error);
     // A browser may remember that a module could not be had: then only a new page helps.
-    replace(place, failed(error, error.title === NOT_LOADED ? () => location.reload() : go));
-    if (error.status === 0) connection.addEventListener("back", go, { once: true, signal });
+    const again = error.title === NOT_LOADED ? () => location.reload() : go;
+    replace(place, failed(error, again));
+    if (error.status === 0) connection.addEventListener("back", again, { once: true, signal });
   }
 }
 
@@ -69,7 +70,10 @@ async function code({ folder }) {
     return await import(`./${folder}/screen.js`);
   } catch (error) {
     console.error(error);
-    throw new Problem(503, NOT_LOADED, "Its code did not come through: the service may be down.");
+    // An import does not say why it failed. Where the service is gone, this tells the banner, too.
+    const { status } = await get("/healthz").catch((problem) => problem);
+    const detail = "Its code did not come through: the service may be down.";
+    throw new Problem(status === 0 ? 0 : 503, NOT_LOADED, detail);
   }
 }
 
@@ -84,9 +88,13 @@ function styled({ folder, styles = [folder] }) {
 
 function loadStyle(style) {
   return new Promise((resolve) => {
-    const on = { load: resolve, error: resolve };
     const href = `/studio/css/${style}.css`;
-    document.head.append(h("link", { rel: "stylesheet", href, dataset: { style }, on }));
+    const link = h("link", { rel: "stylesheet", href, dataset: { style }, on: { load: resolve } });
+    link.addEventListener("error", () => {
+      link.remove(); // so that it is tried again
+      resolve();
+    });
+    document.head.append(link);
   });
 }
 

@@ -1,7 +1,7 @@
 // The feed: who was offered what just now, why, and what came of it.
 
 import { h, replace } from "../dom.js";
-import { money, number } from "../format.js";
+import { money, number, tied } from "../format.js";
 import { reasonName, stateName, stateTone } from "./words.js";
 
 const SHOWN = 30;
@@ -88,7 +88,7 @@ function makeItem(campaign, offer, spec) {
         time.toLocaleTimeString("en-GB"),
       ),
     ),
-    h("p", { class: "feed-why" }, offer.why),
+    h("p", { class: "feed-why" }, tied(offer.why)),
   );
   let before = "";
   function tell({ state: now, rating }) {

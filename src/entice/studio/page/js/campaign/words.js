@@ -11,11 +11,11 @@ const POLICIES = {
 };
 
 const REASONS = {
-  explore: "Explore",
-  own_choice: "Own choice",
-  probe: "Coin",
-  limited: "Limited",
-  paused: "Paused",
+  explore: "to explore",
+  own_choice: "own choice",
+  probe: "by a coin",
+  limited: "limited",
+  paused: "while paused",
 };
 
 const LIMITS = {
@@ -47,7 +47,7 @@ export function limitName(limit) {
 
 /** What has become of an offer. */
 export function stateName(state, rating = null) {
-  return state === "rated" && rating !== null ? `rated ${rating} ★` : (STATES[state] ?? state);
+  return state === "rated" && rating !== null ? `rated ${rating}\u00a0★` : (STATES[state] ?? state);
 }
 
 /** The class of a badge that says so. */

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { number } from "../format.js";
 import { term } from "../tip.js";
+import { swatch } from "./swatch.js";
 
 const LOWER = "No policy that works in every such world does better in the long run.";
 
@@ -39,15 +40,7 @@ export function listed(found, { top, isLog }) {
     h(
       "li",
       { class: "bound", dataset: { bound: entry.bound, speaks: entry.speaks } },
-      h("span", {
-        class: [
-          "bound-line",
-          entry.kind === "lower" && "bound-lower",
-          !entry.speaks && "bound-silent",
-        ],
-        vars: { "--colour": colourOf(entry) },
-        "aria-hidden": "true",
-      }),
+      entry.speaks ? line(entry) : swatch(entry.policy.series), // no line that is not in the picture
       h("span", null, name(entry)),
       entry.speaks ? value(entry, top, isLog) : badge(entry),
     ),
@@ -59,8 +52,13 @@ function told(entry) {
   return entry.speaks || entry.kind === "upper";
 }
 
-function colourOf({ kind, policy }) {
-  return kind === "lower" ? "var(--ink-faint)" : `var(--series-${policy.series})`;
+function line({ kind, policy }) {
+  const isLower = kind === "lower";
+  return h("span", {
+    class: ["bound-line", isLower && "bound-lower"],
+    vars: { "--colour": isLower ? "var(--ink-faint)" : `var(--series-${policy.series})` },
+    "aria-hidden": "true",
+  });
 }
 
 function name(entry) {

@@ -94,7 +94,7 @@ export class Controls {
       group("Policies", policies(setup, changed), this.c.node),
       group(
         "Items",
-        slide("arms", { label: "Number", tip: "K arms", format: (k) => `${k} items` }).node,
+        slide("arms", { label: "Number", tip: "K in the paper", format: (k) => `${k} items` }).node,
         slide("spread", {
           label: "From best to worst",
           tip: "True means from 0.9 down to 0.9 less this, evenly spaced",

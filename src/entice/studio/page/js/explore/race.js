@@ -10,7 +10,7 @@ import { swatch } from "./swatch.js";
 const PLAY = 9000; // milliseconds from the first visitor to the last
 
 const SYMBOLS =
-  "Pulls n_i(t) of each arm, its average m_i(t), drift included, and its true mean μ_i";
+  "Pulls n_i(t) of each item, its average m_i(t), drift included, and its true mean μ_i";
 const WORDS =
   "Bars: how often each item was shown so far. Dots: its average rating, gratitude included, full " +
   "for what visitors would pick by themselves. Lines: what the item is truly worth.";

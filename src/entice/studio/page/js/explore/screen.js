@@ -249,8 +249,9 @@ class Explore {
   }
 }
 
+/** Resolves when the next frame is on the screen: a task comes behind its painting. */
 function frame() {
   return new Promise((resolve) => {
-    requestAnimationFrame(() => resolve());
+    requestAnimationFrame(() => setTimeout(resolve));
   });
 }

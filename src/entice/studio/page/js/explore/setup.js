@@ -1,5 +1,6 @@
 // What is explored: the settings, as an address, and as the study that the service runs.
 
+import { SERIES } from "../series.js";
 import { steps } from "../slider.js";
 
 /** The policies that can be switched on, in the order of their colours. */
@@ -8,7 +9,7 @@ export const POLICIES = {
     name: "UCB",
     words: "Gives every item the benefit of the doubt, and shows the one that might be best.",
     symbols: "Highest average + √(2 log t / n), n ratings so far",
-    series: 0,
+    series: SERIES.ucb,
     spec: () => ({ kind: "ucb" }),
   },
   epsilon: {
@@ -16,28 +17,28 @@ export const POLICIES = {
     words:
       "Now and then shows an item drawn by lot, ever more rarely; otherwise the visitor's own choice.",
     symbols: "By lot with probability min(1, cK / t)",
-    series: 1,
+    series: SERIES.epsilon_greedy,
     spec: (setup) => ({ kind: "epsilon_greedy", c: setup.c }),
   },
   thompson: {
     name: "Thompson",
     words: "Shows an item as often as it may well be the best one.",
     symbols: "Highest draw from N(average, 1 / (n + 1))",
-    series: 2,
+    series: SERIES.thompson_sampling,
     spec: () => ({ kind: "thompson_sampling" }),
   },
   corrected: {
     name: "Drift-corrected",
     words: "Thompson sampling that learns how much gratitude is in paid ratings, and takes it out.",
     symbols: "Ridge regression of ratings on payments x, [x > 0], x²; probes keep it honest",
-    series: 3,
+    series: SERIES.drift_corrected_thompson,
     spec: () => ({ kind: "drift_corrected_thompson" }),
   },
   greedy: {
     name: "Greedy",
     words: "Leaves visitors to themselves. It never pays, and may never find the best item.",
     symbols: "Highest average",
-    series: 4,
+    series: SERIES.greedy,
     spec: () => ({ kind: "greedy" }),
   },
 };
@@ -115,7 +116,7 @@ export const VALUES = {
   replications: [100, 200, 500, 1000, 2000],
 };
 
-const BEST = 0.9; // the mean of the best item; the paper's has it, and Bernoulli arms can
+const BEST = 0.9; // the mean of the best item; the paper's has it, and Bernoulli ones can
 
 /** The paper's own experiment, at the drift of its Figure 3. */
 export const DEFAULTS = Object.freeze({

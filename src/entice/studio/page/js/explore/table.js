@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { number, percent } from "../format.js";
+import { scroller } from "../scroller.js";
 import { term } from "../tip.js";
 import { POLICIES } from "./setup.js";
 import { swatch } from "./swatch.js";
@@ -24,11 +25,7 @@ export class Table {
         this.title,
         h("p", null, "The median run, and below it the range of nine runs in ten."),
       ),
-      h(
-        "div",
-        { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Results, scrollable" },
-        h("table", null, h("thead", null, head()), this.body),
-      ),
+      scroller("Results, scrollable", h("table", null, h("thead", null, head()), this.body)),
       this.note,
     );
   }
@@ -77,7 +74,11 @@ function row(cell, policy, { horizon }) {
     range(regret, "lost"),
     range(compensation, "paid"),
     range(paid, "paid-pulls"),
-    h("td", { class: "number" }, cell.pulls ? percent(cell.pulls[0] / horizon) : "–"),
+    h(
+      "td",
+      { class: "number", dataset: { metric: "best" } },
+      h("strong", null, cell.pulls ? percent(cell.pulls[0] / horizon) : "–"),
+    ),
   );
 }
 
@@ -90,7 +91,7 @@ function range({ q05, q50, q95 }, name) {
     h(
       "span",
       { class: "range" },
-      low === null ? "in all runs" : `${number(low)} – ${number(high)}`,
+      low === null ? "in all runs" : `${number(low)}\u00a0– ${number(high)}`,
     ),
   );
 }

@@ -83,7 +83,7 @@ function limitTold({ limit, limited_by: by }, currency) {
 
 /** As many digits as it takes to check the sum. */
 function inStars(x) {
-  return `${trimmed(x)} ★`;
+  return `${trimmed(x)}\u00a0★`;
 }
 
 function fine(minor, currency) {

@@ -3,7 +3,7 @@
 import { follow, get } from "../api.js";
 import { policyName, reasonName, stateName, stateTone } from "../campaign/words.js";
 import { h, replace } from "../dom.js";
-import { money, number, percent } from "../format.js";
+import { money, number, percent, tied } from "../format.js";
 import { empty, loading } from "../state.js";
 import { term } from "../tip.js";
 import { chain, links } from "./chain.js";
@@ -67,7 +67,7 @@ function page({ offer, why, arithmetic, history }, before, campaign) {
             stateName(offer.state, offer.rating),
           ),
         ),
-        h("p", { class: "lead" }, why),
+        h("p", { class: "lead" }, tied(why)),
       ),
       h(
         "p",

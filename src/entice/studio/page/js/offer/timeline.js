@@ -62,11 +62,14 @@ function told(event, offer, currency) {
           : "The rating is awaited.",
       };
     case "rated":
-      return { title: `Rated ${event.rating} ★`, effect: `The average of ${event.arm} counts it.` };
+      return {
+        title: `Rated ${event.rating}\u00a0★`,
+        effect: `The average of ${event.arm} counts it.`,
+      };
     case "revised":
       return {
-        title: `Changed to ${event.rating} ★`,
-        effect: `It was ${event.before} ★. The average of ${event.arm} follows.`,
+        title: `Changed to ${event.rating}\u00a0★`,
+        effect: `It was ${event.before}\u00a0★. The average of ${event.arm} follows.`,
       };
     case "declined":
       return { title: "Declined", effect: free(offer, currency) };

@@ -1,6 +1,7 @@
 // The figures of the reproduction.
 
 import { colour, draw, faded, token } from "../chart.js";
+import { SERIES } from "../series.js";
 import { figure, METRICS } from "./words.js";
 
 const LOG_FROM = 8; // ranges that span more than this factor get a logarithmic scale
@@ -50,19 +51,22 @@ export function drawExplained(node, paper, policy, metric) {
 /** A curve of Figures 2 and 3: medians of the three policies with bands, against the rounds. */
 export function drawOverTime(node, paper, name, metric) {
   const curves = paper.figures[name].filter((curve) => curve.metric === metric);
-  const names = paper.policies.map(({ name: words }) => words);
+  const names = Object.fromEntries(paper.policies.map(({ id, name: words }) => [id, words]));
   const traces = () =>
-    curves.flatMap((curve, i) => [
-      ...shade(curve.t, curve.q05, curve.q95, faded(colour(i), 0.13)),
-      ...shade(curve.t, curve.q25, curve.q75, faded(colour(i), 0.2)),
-      {
-        x: curve.t,
-        y: curve.q50,
-        mode: "lines",
-        line: { color: colour(i), width: 2.25 },
-        hovertemplate: `${names[i]}<br>round %{x:,}: %{y:,.0f}<extra></extra>`,
-      },
-    ]);
+    curves.flatMap(({ policy, t, q05, q25, q50, q75, q95 }) => {
+      const hex = colour(SERIES[policy]);
+      return [
+        ...shade(t, q05, q95, faded(hex, 0.13)),
+        ...shade(t, q25, q75, faded(hex, 0.2)),
+        {
+          x: t,
+          y: q50,
+          mode: "lines",
+          line: { color: hex, width: 2.25 },
+          hovertemplate: `${names[policy]}<br>round %{x:,}: %{y:,.0f}<extra></extra>`,
+        },
+      ];
+    });
   const layout = () => ({
     xaxis: {
       title: "Round",
@@ -76,7 +80,7 @@ export function drawOverTime(node, paper, name, metric) {
   return draw(node, traces, layout, {
     label: `${METRICS[metric]} against the rounds`,
     text: curves
-      .map((curve, i) => `${names[i]} ends at a median of ${figure(curve.q50.at(-1))}`)
+      .map(({ policy, q50 }) => `${names[policy]} ends at a median of ${figure(q50.at(-1))}`)
       .join(", "),
   });
 }

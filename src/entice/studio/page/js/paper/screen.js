@@ -2,7 +2,8 @@
 
 import { connection, lines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { number } from "../format.js";
+import { number, tied } from "../format.js";
+import { SERIES } from "../series.js";
 import { failed, loading } from "../state.js";
 import { drawExplained, drawLockIn, drawOverTime } from "./charts.js";
 import { coverage, table } from "./tables.js";
@@ -105,7 +106,7 @@ function parts(paper) {
       h(
         "p",
         { class: "note" },
-        "“As written”: the paper's algorithms for 20,000 rounds, each arm tried once " +
+        "“As written”: the paper's algorithms for 20,000 rounds, each item tried once " +
           "first. “Best fit”: of the set-ups that we tried, the one that explains most. " +
           `${number(paper.replications)} runs of each cell, seed ${paper.seed}.`,
       ),
@@ -113,7 +114,7 @@ function parts(paper) {
     explained(paper),
     section("Table 1: regret and compensation", KEY, table(1, paper.table1, paper)),
     section(
-      "Table 2: paid pulls, and the error of the best arm's average",
+      "Table 2: paid pulls, and the error of the best item's average",
       KEY,
       table(2, paper.table2, paper),
     ),
@@ -135,7 +136,7 @@ function section(title, words, ...children) {
   return h(
     "section",
     { class: "card", "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, words)),
+    h("header", null, h("h2", null, title), h("p", null, tied(words))),
     children,
   );
 }
@@ -186,8 +187,8 @@ function overTime(paper) {
     h(
       "ul",
       { class: "legend" },
-      paper.policies.map(({ name }, i) =>
-        h("li", { vars: { "--series": `var(--series-${i})` } }, name),
+      paper.policies.map(({ id, name }) =>
+        h("li", { vars: { "--series": `var(--series-${SERIES[id]})` } }, name),
       ),
     ),
     h(
@@ -242,7 +243,7 @@ function lockIn(paper) {
         h(
           "p",
           null,
-          "Algorithm 4 draws each arm's value with variance 1/(n+1). Over " +
+          "Algorithm 4 draws each item's value with variance 1/(n+1). Over " +
             `${number(none.horizon)} rounds that costs a regret of ${figure(none.mean)} ` +
             `without drift and ${figure(drift.mean)} at 1.1; nineteen runs in twenty cost ` +
             `more than ${figure(none.q05)}. The paper prints ${figure(none.published)}.`,
@@ -251,7 +252,7 @@ function lockIn(paper) {
           "p",
           null,
           "Read as a standard deviation, 1/(n+1) explores too little. The median regret " +
-            `is only ${figure(std.q50)}, but some runs lock onto a wrong arm for good: the ` +
+            `is only ${figure(std.q50)}, but some runs lock onto a wrong item for good: the ` +
             `mean is ${figure(std.mean)}, and one run in twenty exceeds ` +
             `${figure(std.q95)}. Means alone mislead here, and so does a single lucky run.`,
         ),
@@ -276,12 +277,14 @@ function greedy({ greedy: row }) {
     h(
       "p",
       { class: "paper-text" },
-      "Visitors then follow the best average, and often settle on a wrong arm. Over " +
-        `${number(row.horizon)} rounds that costs a regret of ${figure(row.mean)} on ` +
-        `average; one run in twenty exceeds ${figure(row.q95)}, and ` +
-        `${Math.round(100 * row["stuck_on_0.9"])} % of the runs end on the best arm. The ` +
-        "paper observes “nearly 6000”: that fits one run stuck on the arm with gap 0.3 " +
-        `(0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours are.`,
+      tied(
+        "Visitors then follow the best average, and often settle on a wrong item. Over " +
+          `${number(row.horizon)} rounds that costs a regret of ${figure(row.mean)} on ` +
+          `average; one run in twenty exceeds ${figure(row.q95)}, and ` +
+          `${Math.round(100 * row["stuck_on_0.9"])} % of the runs end on the best item. The ` +
+          "paper observes “nearly 6000”: that fits one run stuck on the item with gap 0.3 " +
+          `(0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours are.`,
+      ),
     ),
   );
 }

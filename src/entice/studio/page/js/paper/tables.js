@@ -1,8 +1,18 @@
 // Tables 1 and 2: the published values beside ours.
 
 import { h } from "../dom.js";
+import { scroller } from "../scroller.js";
 import { term } from "../tip.js";
 import { figure, METRICS, SETUPS } from "./words.js";
+
+/** Columns, and how they are set. */
+const COVERAGE = {
+  Policy: null,
+  "Set-up": null,
+  Explains: "number",
+  Share: "coverage-meter",
+  "What it runs": null,
+};
 
 /** How many published values each set-up explains. */
 export function coverage(paper) {
@@ -19,8 +29,8 @@ export function coverage(paper) {
       h(
         "tr",
         null,
-        ["Policy", "Set-up", "Explains", "Share", "What it runs"].map((title) =>
-          h("th", { scope: "col", class: title === "Share" && "coverage-meter" }, title),
+        Object.entries(COVERAGE).map(([title, kind]) =>
+          h("th", { scope: "col", class: kind }, title),
         ),
       ),
     ),
@@ -131,9 +141,5 @@ function cell(row) {
 }
 
 function wrap(name, ...parts) {
-  return h(
-    "div",
-    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": `${name}: the table` },
-    h("table", { class: "paper-table" }, parts),
-  );
+  return scroller(`${name}: the table`, h("table", { class: "paper-table" }, parts));
 }

@@ -6,7 +6,7 @@ export const METRICS = {
   regret: "Regret",
   compensation: "Compensation",
   compensated_pulls: "Paid pulls",
-  best_arm_error_percent: "Error of the best arm's average, %",
+  best_arm_error_percent: "Error of the best item's average, %",
 };
 
 export const SETUPS = { written: "as written", published: "best fit" };

@@ -1,10 +1,10 @@
 // A card for each policy: what it pays, what it loses, how long the budget lasts.
 
 import { h } from "../dom.js";
-import { number, percent } from "../format.js";
+import { number, percent, tied } from "../format.js";
 import { term } from "../tip.js";
 import { underBudget } from "./budget.js";
-import { POLICIES } from "./example.js";
+import { POLICIES, seriesOf } from "./example.js";
 import { amount, day, roundedUp, runsWithin } from "./words.js";
 
 /**
@@ -16,9 +16,14 @@ export function cards(forecast, create) {
   const made = forecast.order.map((p) => makeCard(forecast, forecast.policies[p], create));
   return {
     node: h(
-      "ul",
-      { class: "policies" },
-      made.map(({ node }) => node),
+      "div",
+      { class: "plan-cards" },
+      h(
+        "ul",
+        { class: "policies" },
+        made.map(({ node }) => node),
+      ),
+      barKey(forecast.plan),
     ),
     /** Answer for another budget where the runs tell; mark what has to be asked for. */
     update: (budget) => made.forEach((card) => card.update(budget)),
@@ -27,7 +32,7 @@ export function cards(forecast, create) {
 
 function makeCard(forecast, policy, create) {
   const { plan } = forecast;
-  const { label, policy_index: i, recommended } = policy;
+  const { label, recommended } = policy;
   const star = amount(plan.price_of_a_star, plan.currency);
   const spend = fact("spend", "Payments");
   const lost = fact(
@@ -60,14 +65,14 @@ function makeCard(forecast, policy, create) {
     "li",
     {
       class: ["card", "policy", recommended && "policy-first"],
-      vars: { "--series": `var(--series-${i % 7})` },
+      vars: { "--series": `var(--series-${seriesOf(plan, policy)})` },
     },
     h(
       "header",
       null,
       h("h3", null, h("span", { class: "swatch", "aria-hidden": "true" }), label),
       recommended && h("span", { class: "badge badge-good" }, "Recommended"),
-      h("p", null, POLICIES[plan.policies[i].kind].words),
+      h("p", null, POLICIES[plan.policies[policy.policy_index].kind].words),
     ),
     h("div", { class: "policy-facts" }, spend.node, lost.node, cost.node),
     bar,
@@ -90,8 +95,8 @@ function makeCard(forecast, policy, create) {
       free ? "Nobody is paid." : `${within} stay under ${money(roundedUp(most))}`,
     );
     lost.tell(
-      `${number(Math.round(policy.stars_lost.q50))} ★`,
-      `${within} stay under ${number(roundedUp(policy.stars_lost.at_confidence))} ★`,
+      tied(`${number(Math.round(policy.stars_lost.q50))} ★`),
+      tied(`${within} stay under ${number(roundedUp(policy.stars_lost.at_confidence))} ★`),
     );
     cost.tell(
       money(round(policy.cost.q50)),
@@ -156,6 +161,20 @@ function drawBar(bar, forecast, policy) {
   const stars = `${money(policy.cost.mean - policy.spend.mean)} in lost stars`;
   const most = `${runsWithin(plan.confidence)} cost less than ${money(policy.cost.at_confidence)}`;
   bar.setAttribute("aria-label", `On average ${payments} and ${stars}; ${most}.`);
+}
+
+/** What the parts of the bars mean, for the eyes: each bar says it in words, too. */
+function barKey(plan) {
+  const part = (name, words) =>
+    h("span", { class: "bar-part" }, h("span", { class: `bar-key cost-${name}` }), words);
+  return h(
+    "p",
+    { class: "note bar-parts", "aria-hidden": "true" },
+    "Bars, on one scale:",
+    part("paid", "payments on average"),
+    part("lost", "lost stars on average"),
+    part("mark", `${runsWithin(plan.confidence)} cost less`),
+  );
 }
 
 function round(x) {

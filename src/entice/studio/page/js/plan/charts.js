@@ -1,19 +1,26 @@
 // A forecast, drawn: payments day by day against the budget, and when the best item leads.
 
 import { colour, draw, faded, token } from "../chart.js";
+import { h } from "../dom.js";
 import { percent } from "../format.js";
+import { seriesOf } from "./example.js";
 import { amount, runsWithin } from "./words.js";
+
+/** Those whose payments are worth a line. */
+function paying({ policies }) {
+  return policies.filter(({ needed }) => needed.q95 > 0);
+}
 
 /** Payments by the end of each day, as if there were no limit; the budget as a line across. */
 export function drawPayments(node, forecast, budget) {
-  const { plan, policies } = forecast;
-  const paid = policies.filter(({ needed }) => needed.q95 > 0);
+  const { plan } = forecast;
+  const paid = paying(forecast);
   const top = Math.max(budget ?? 0, ...paid.map(({ days }) => days.needed_at_confidence.at(-1)), 1);
   const traces = () =>
     paid.flatMap((policy) => {
-      const { days, label, policy_index: i } = policy;
+      const { days, label } = policy;
       const x = [0, ...days.day];
-      const line = { color: colour(i), width: 2.25 };
+      const hex = colour(seriesOf(plan, policy));
       return [
         {
           x,
@@ -26,9 +33,9 @@ export function drawPayments(node, forecast, budget) {
           x,
           y: [0, ...days.needed_q50],
           mode: "lines",
-          line,
+          line: { color: hex, width: 2.25 },
           fill: "tonexty",
-          fillcolor: faded(colour(i), 0.14),
+          fillcolor: faded(hex, 0.14),
           hovertemplate: `${label}<br>by day %{x}: ${plan.currency}%{y:,.0f}<extra></extra>`,
         },
       ];
@@ -53,12 +60,12 @@ export function drawPayments(node, forecast, budget) {
 export function drawLeads(node, forecast) {
   const { plan, policies } = forecast;
   const traces = () =>
-    policies.map(({ days, label, policy_index: i }) => ({
-      x: days.day,
-      y: days.leads,
+    policies.map((policy) => ({
+      x: policy.days.day,
+      y: policy.days.leads,
       mode: "lines",
-      line: { color: colour(i), width: 2.25 },
-      hovertemplate: `${label}<br>day %{x}: %{y:.0%} of the runs<extra></extra>`,
+      line: { color: colour(seriesOf(plan, policy)), width: 2.25 },
+      hovertemplate: `${policy.label}<br>day %{x}: %{y:.0%} of the runs<extra></extra>`,
     }));
   const layout = () => ({
     xaxis: { title: "Day", range: [0, plan.days], showgrid: false, nticks: 7 },
@@ -69,6 +76,15 @@ export function drawLeads(node, forecast) {
     label: "Share of runs in which the best item leads",
     text: `At the end: ${text.join(", ")}.`,
   });
+}
+
+/** Which colour is which policy's: in the chart of payments, and in that of the best item. */
+export function legends(forecast) {
+  const entry = (policy) => {
+    const series = seriesOf(forecast.plan, policy);
+    return h("li", { vars: { "--series": `var(--series-${series})` } }, policy.label);
+  };
+  return [paying(forecast), forecast.policies].map((policies) => policies.map(entry));
 }
 
 /** What line and shade mean. */

@@ -1,5 +1,7 @@
 // What the screen begins with: examples/marketplace.toml, and what may be compared.
 
+import { SERIES } from "../series.js";
+
 export const EXAMPLE = {
   arms: 8,
   centre: 4.1,
@@ -48,6 +50,11 @@ export const POLICIES = {
     words: "Everyone takes what looks best.",
   },
 };
+
+/** The colour of a policy of a plan, as its series. */
+export function seriesOf(plan, policy) {
+  return SERIES[plan.policies[policy.policy_index].kind];
+}
 
 /** The plan that the service is asked for, from what the form says. */
 export function planOf(values) {

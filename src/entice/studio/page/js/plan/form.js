@@ -163,7 +163,7 @@ export function form(values, changed) {
     const most = midpoint + differ * Math.log(9);
     ninth.textContent = all
       ? "Everyone who is offered the gap takes it."
-      : `Nine in ten take one worth ${most.toFixed(2)} ★ ` +
+      : `Nine in ten take one worth ${most.toFixed(2)}\u00a0★ ` +
         `(${amount(Number((most * price).toFixed(2)), currency)}).`;
   }
 

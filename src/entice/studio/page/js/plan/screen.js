@@ -2,11 +2,11 @@
 
 import { connection, lines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { number } from "../format.js";
+import { number, tied } from "../format.js";
 import { unlessAllowed } from "../rights.js";
 import { failed, loading } from "../state.js";
 import { cards } from "./cards.js";
-import { drawLeads, drawPayments, paymentsKey } from "./charts.js";
+import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
 import { EXAMPLE, planOf } from "./example.js";
 import { form } from "./form.js";
 import { handle } from "./handle.js";
@@ -129,6 +129,7 @@ function answerPlace([bar, status, trouble], refused, create, { moved, letGo }) 
   );
   const payments = h("div", { class: "chart plan-chart" });
   const paymentsNote = h("p", { class: "note" });
+  const colours = [0, 1].map(() => h("ul", { class: "plan-legend", "aria-label": "Colours" }));
   const leads = h("div", { class: "chart plan-chart" });
   const list = h("div");
   const assumed = h("ul");
@@ -159,6 +160,7 @@ function answerPlace([bar, status, trouble], refused, create, { moved, letGo }) 
         budget.node,
         h("h3", null, "Payments, day by day, without a limit"),
         payments,
+        colours[0],
         paymentsNote,
       ),
       h(
@@ -171,7 +173,7 @@ function answerPlace([bar, status, trouble], refused, create, { moved, letGo }) 
           h("p", null, "Share of runs, at the end of each day."),
         ),
         leads,
-        h("p", { class: "note" }, "Colours as on the cards below."),
+        colours[1],
       ),
     ),
     list,
@@ -184,13 +186,14 @@ function answerPlace([bar, status, trouble], refused, create, { moved, letGo }) 
     hero.classList.remove("plan-stale");
     replace(said, sentenceCard(forecast, refused, create));
     budget.update(forecast);
+    legends(forecast).forEach((entries, i) => replace(colours[i], entries));
     paymentsNote.textContent = paymentsKey(forecast.plan);
     table = cards(forecast, create);
     table.update(forecast.plan.budget ?? null);
     replace(list, table.node);
     replace(
       assumed,
-      forecast.assumptions.map((text) => h("li", null, text)),
+      forecast.assumptions.map((text) => h("li", null, tied(text))),
     );
     drawPayments(payments, forecast, forecast.plan.budget ?? null);
     drawLeads(leads, forecast);
@@ -218,8 +221,8 @@ function sentenceCard(forecast, refused, create) {
     }
   };
   return [
-    h("p", { class: "plan-sentence" }, sentences[0]),
-    h("p", { class: "plan-others" }, sentences.slice(1).join(" ")),
+    h("p", { class: "plan-sentence" }, tied(sentences[0])),
+    h("p", { class: "plan-others" }, tied(sentences.slice(1).join(" "))),
     h(
       "div",
       { class: "actions" },

@@ -10,7 +10,7 @@ export const CONFIDENCES = {
 
 /** A confidence as runs. */
 export function runsWithin(confidence) {
-  return CONFIDENCES[confidence] ?? `${100 * confidence} % of all runs`;
+  return CONFIDENCES[confidence] ?? `${100 * confidence}\u00a0% of all runs`;
 }
 
 /** An amount in the plan's currency: a sign stands before it, a word after it. */
@@ -21,7 +21,7 @@ export function amount(x, currency) {
     maximumFractionDigits: digits,
   });
   if (!currency) return figure;
-  return /[\p{L}\p{N}]/u.test(currency) ? `${figure} ${currency}` : `${currency}${figure}`;
+  return /[\p{L}\p{N}]/u.test(currency) ? `${figure}\u00a0${currency}` : `${currency}${figure}`;
 }
 
 /** Two digits, upwards: a promise that was true stays true. */
