@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -12,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from command_line import without_coverage
 from distributed import Client
 
 
@@ -53,7 +53,7 @@ class DaskCluster:
         quiet = {"DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__STATUS__TASK_STREAM_LENGTH": "0"}
         with log:
             return subprocess.Popen(
-                command, stdout=log, stderr=log, env=os.environ | quiet | environment
+                command, stdout=log, stderr=log, env=without_coverage() | quiet | environment
             )
 
     def end(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from command_line import without_coverage
 from dask_cluster import DaskCluster, dask_cluster
 from distributed import Client
 from polars.testing import assert_frame_equal
@@ -95,8 +96,9 @@ def start_long(folder: Path, cluster: DaskCluster) -> tuple[subprocess.Popen[str
     (folder / "study.toml").write_text(LONG)
     out = folder / "out"
     process = subprocess.Popen(
-        command_for(folder, cluster), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        command_for(folder, cluster), env=without_coverage(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     deadline = time.monotonic() + 120
     while len(list(out.glob("blocks-*/*.npz"))) < 3:
         assert process.poll() is None, process.communicate()
@@ -216,7 +218,9 @@ def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_p
     """Of Dask's own a task that runs can't be stopped."""
     endless = LONG.replace("horizon = 20000", "horizon = 20000000000")
     (tmp_path / "study.toml").write_text(endless.replace("6000", "2"))
-    process = subprocess.Popen(command_for(tmp_path, cluster), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command_for(tmp_path, cluster), env=without_coverage(), stderr=subprocess.PIPE, text=True
+    )
     with Client(cluster.address, set_as_default=False) as client:
         try:
             wait_until(lambda: sum(client.run(executing).values()) == 2, 60)
@@ -451,7 +455,7 @@ def test_a_bad_address_is_told_in_a_sentence_within_ten_seconds(
     began = time.monotonic()
     run = subprocess.run(
         [*command, "--cluster", silent if address == "silent" else address],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=60, env=without_coverage(),
     )  # fmt: skip
     assert time.monotonic() - began < 10
     assert run.returncode == 2

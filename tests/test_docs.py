@@ -32,6 +32,7 @@ DOCUMENTS = [
     "docs/estimate.md",
     "docs/service.md",
     "docs/operations.md",
+    "docs/studio.md",
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
