@@ -37,7 +37,7 @@ from entice.study.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from dask_cluster import DaskCluster, dask_cluster  # type: ignore
+from dask_cluster import DaskCluster, dask_cluster
 
 PAPER = entice.Study(
     arms=entice.Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),

@@ -1,40 +1,20 @@
 """Where kernels of the tests are kept, and a command line to call without a new process."""
 
-import functools
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import Entice, Ran
 from numba.core.dispatcher import Dispatcher
+from tracing import untraced
 
 # Beside pytest's own cache, apart from the user's.
 os.environ.setdefault(
     "ENTICE_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels")
 )
 
-
-def untraced(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Let no tracer follow the compiler: what coverage sees of it is not kept, and costs a third.
-
-    A tracer is given back in the very frame from which it was taken, as it must.
-    """
-
-    @functools.wraps(compile)
-    def call(*arguments: Any) -> Any:
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return compile(*arguments)
-        finally:
-            sys.settrace(tracer)
-
-    return call
-
-
+# Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
 
 

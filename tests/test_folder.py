@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 import sys
@@ -117,6 +118,11 @@ def test_damaged_blocks_are_run_again(tmp_path: Path, counted: list[int]) -> Non
     assert_same(resumed, entice.run(STUDY, progress=False))
 
 
+@functools.cache
+def uninterrupted() -> entice.Result:
+    return entice.run(entice.Study.from_toml(LONG), progress=False)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
 def test_a_process_stopped_in_the_middle_goes_on_to_the_same_result(
     tmp_path: Path, how: signal.Signals
@@ -143,8 +149,7 @@ def test_a_process_stopped_in_the_middle_goes_on_to_the_same_result(
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "Result:" in done.stdout
-    study = entice.Study.from_toml(LONG)
-    assert_same(entice.Result.load(out), entice.run(study, progress=False))
+    assert_same(entice.Result.load(out), uninterrupted())
     assert {p.name for p in out.iterdir()} == {"as_run.toml", "curves.parquet", "final.parquet"}
 
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 import hypothesis
+from tracing import untraced
 
 from entice.service.sqlite import SqliteStore
 from service_faults.audit import faults
@@ -79,6 +80,7 @@ def _fault(headers: Mapping[str, str], body: bytes) -> str | None:
     return f"without {', '.join(wrong)}" if wrong else None
 
 
+@untraced  # the service is in another process
 def explore(port: int, cases: int, judge: Judge) -> None:
     """Let schemathesis follow the links in the description, with data that fit and that do not."""
     import schemathesis
@@ -143,6 +145,7 @@ def _machine(described: Any, judge: Judge) -> Any:
     return Machine
 
 
+@untraced
 def release(port: int, judge: Judge) -> None:
     """Send the monsters."""
     _, body = call(port, "POST", "/v1/campaigns", json.dumps(CAMPAIGN).encode(), timeout=60)

@@ -48,5 +48,7 @@ def _reason(offer: Offered) -> str:
     if arm != own:
         return f"To learn more of {arm}, which looks worse than {own} by {gap}: that gap is paid."
     if offer.probe == "tails":
-        return f"{arm} is the visitor's own choice. A coin was thrown to measure, and added nothing."
+        return (
+            f"{arm} is the visitor's own choice. A coin was thrown, to measure: it added nothing."
+        )
     return f"The policy chose {arm}, which looks best anyway: nothing needs to be paid."

@@ -27,6 +27,11 @@ export function number(x) {
   return minus(formats[digits].format(x));
 }
 
+/** How many there are: counted(1, "offer") is "1 offer". */
+export function counted(n, word) {
+  return `${number(n)} ${word}${n === 1 ? "" : "s"}`;
+}
+
 /** A share: percent(0.123) is "12 %". */
 export function percent(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";

@@ -4,7 +4,7 @@ import { Problem, connection, get, studio } from "./api.js";
 import { load } from "./chart.js";
 import { h, replace } from "./dom.js";
 import { takeKeyFromAddress } from "./key.js";
-import { failed, loading } from "./state.js";
+import { empty, failed, loading } from "./state.js";
 
 const SCREENS = {
   explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "race"] },
@@ -60,9 +60,15 @@ async function go() {
     console.error(error);
     // A browser may remember that a module could not be had: then only a new page helps.
     const again = error.title === NOT_LOADED ? () => location.reload() : go;
-    replace(place, failed(error, again));
+    replace(place, error.status === 404 ? missing(error) : failed(error, again));
     if (error.status === 0) connection.addEventListener("back", again, { once: true, signal });
   }
+}
+
+/** What was asked for is not there, and asking again would not help. */
+function missing({ title, detail }) {
+  const link = h("a", { class: "button", href: "#/campaigns" }, "All campaigns");
+  return empty(title, detail, link);
 }
 
 async function code({ folder }) {

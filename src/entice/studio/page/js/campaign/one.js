@@ -2,7 +2,7 @@
 
 import { connection, follow, get } from "../api.js";
 import { h, replace } from "../dom.js";
-import { money, number } from "../format.js";
+import { counted, money } from "../format.js";
 import { loading } from "../state.js";
 import { brake } from "./brake.js";
 import { dial } from "./dial.js";
@@ -137,9 +137,9 @@ function card(name, title, words, ...children) {
 }
 
 function summary({ spec, currency, budget, decisions, ratings }) {
-  const policy = `${policyName(spec.policy)} over ${number(spec.arms.length)} items`;
+  const policy = `${policyName(spec.policy)} over ${counted(spec.arms.length, "item")}`;
   const price = `${money(spec.price_of_a_star, currency)} for a star`;
-  const counts = `${number(decisions)} offers and ${number(ratings)} ratings so far`;
+  const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
   return `${policy}. ${money(budget, currency)} budget, ${price}. ${counts}.`;
 }
 
