@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Waiting times of the studio, in a browser.")
     parser.add_argument("--tries", type=int, default=9)
     found = measure(parser.parse_args().tries)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=100)
     table = Table("After", "Picture", "Limit", "Median", "Worst", "Drawn", "", box=box.SIMPLE)
     failed = False
     for how, waits in found.items():

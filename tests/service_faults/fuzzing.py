@@ -23,6 +23,9 @@ from service_faults.processes import BROKEN, LOST, Server, call, folder
 STEPS, SCENARIOS = 12, 20
 """Requests in a row that build on each other, and rows with the same seed."""
 
+PATIENCE = 120.0
+"""Seconds without a word: who asks for the paper first waits until it is compiled."""
+
 
 class Judge:
     """Looks at answers."""
@@ -128,7 +131,7 @@ def _alone(described: Any, cases: int, judge: Judge) -> None:
         @settings
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         def try_one(case: Any) -> None:
-            judge.look_at(case, case.call())
+            judge.look_at(case, case.call(timeout=PATIENCE))
 
         # Some operations take nothing that could be wrong.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
@@ -139,6 +142,9 @@ def _machine(described: Any, judge: Judge) -> Any:
     base: Any = described.as_state_machine()
 
     class Machine(base):  # type: ignore[misc]
+        def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+            return {"timeout": PATIENCE}
+
         def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
             judge.look_at(case, response)
 

@@ -27,8 +27,8 @@ _MOST_WORK = 160 * _LEAST_WORK
 study a second keeps a thousand workers busy (docs/cluster.md)."""
 _BLOCKS = 256
 """Between those limits a study has so many blocks, for few workers to be busy to the end."""
-_MOST_NUMBERS = 2**22
-"""That a block may hold: 32 MiB."""
+_MOST_NUMBERS = 2**21
+"""That a block may hold: 16 MiB."""
 
 
 class Block(NamedTuple):

@@ -39,7 +39,7 @@ T = TypeVar("T")
 CONNECT_WITHIN = 5
 ANSWER_WITHIN = 30
 """Seconds."""
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 4
 """Blocks that are fetched at a time."""
 _LOOK_EVERY = 2.0
 """Seconds between looks at how many workers there are."""
