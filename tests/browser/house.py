@@ -18,7 +18,7 @@ from entice.service.store import open_store
 from entice.studio.demo import SETTINGS as OF_THE_DEMO
 from entice.studio.shoppers import Shoppers
 
-PATIENCE, COMPILING = 30_000, 120_000
+PATIENCE, COMPILING = 60_000, 120_000
 """Milliseconds until something that should happen has not: machines may be busy, or compile."""
 WIDE, NARROW = ViewportSize(width=1600, height=1000), ViewportSize(width=390, height=844)
 SMALL = "#/explore?policies=ucb,thompson&arms=4&horizon=500&replications=100&seed=7&l=1"
@@ -143,7 +143,8 @@ def small_plan(page: Page, days: int) -> None:
     page.get_by_label("Visitors a day").fill("100")
     page.get_by_label("Days").fill(str(days))
     page.get_by_role("button", name="Work it out").click()
-    expect(page.locator(".plan-status")).to_have_text("From 40 runs of each policy, seed 7.")
+    answered = "From 40 runs of each policy, seed 7."
+    expect(page.locator(".plan-status")).to_have_text(answered, timeout=2 * COMPILING)
     page.wait_for_selector(".plan-parts:not([aria-busy])")
 
 

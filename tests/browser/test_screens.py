@@ -100,6 +100,7 @@ def test_an_address_that_leads_nowhere_says_so(
     studio: Studio, visit: Visit, path: str, told: str
 ) -> None:
     page = visit(studio.at(path), expecting="404|Problem")
-    state = page.get_by_role("alert")
+    state = page.locator(".state")
     expect(state).to_contain_text(told)
+    expect(state.get_by_role("button", name="Try again")).to_have_count(0)
     assert findings(page) == []
