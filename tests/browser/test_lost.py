@@ -10,8 +10,8 @@ from service_house import TEAS, server
 from browser.house import READY, SMALL, Visit, table_of
 from entice.client import Client
 
-LOST = "ERR_|dynamically imported module|service may be down"
-"""What the console says of answers that do not come."""
+LOST = "ERR_|dynamically imported module|service may be down|503"
+"""What the console says of answers that do not come, and while the service is not ready yet."""
 
 
 def test_the_service_goes_and_comes_back(visit: Visit, tmp_path: Path) -> None:
