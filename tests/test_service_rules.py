@@ -14,6 +14,7 @@ from service_desk import Service, hashed, service
 from side_by_side import SideBySide, compare
 
 import entice
+from entice.money import amount_of, stars_for
 from entice.service.commands import (
     Accept,
     AddArms,
@@ -30,7 +31,6 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
-from entice.service.money import amount_of, stars_for
 from entice.service.spec import CampaignSpec
 from entice.service.store import open_store
 from entice.service.verify import verify

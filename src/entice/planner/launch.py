@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from entice.errors import InputError
+from entice.money import WHOLE
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
 from entice.planner.words import names, rounded_up
-from entice.service.money import WHOLE
 from entice.service.spec import CampaignSpec
 
 _SIGNS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}

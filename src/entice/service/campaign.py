@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from entice.engine.specialize import specialize
+from entice.money import amount_of, dearest_for, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
 from entice.principal.ledger import new_ledger
@@ -18,7 +19,6 @@ from entice.principal.payment import as_asked
 from entice.principal.probe import HEADS, NO_PROBE
 from entice.service import turn
 from entice.service.events import GENESIS
-from entice.service.money import amount_of, dearest_for, stars_for
 from entice.service.offer import Offer
 from entice.service.propensity import propensity_of
 from entice.service.spec import CampaignSpec, Status

@@ -13,6 +13,7 @@ import msgspec
 
 from entice.checks import a_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
+from entice.money import amount_of
 from entice.policies import (
     UCB,
     AlternatingThompson,
@@ -23,7 +24,6 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.principal.probe import Probe
-from entice.service.money import amount_of
 from entice.tables import build, entry_of, table_of, text_of, without_none
 
 Sees = Literal["stars", "zero_to_one"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from entice.money import in_words
 from entice.service.campaign import Books
 from entice.service.errors import Corrupt
 from entice.service.metrics import CampaignGauges, read_campaign_gauges
-from entice.service.money import in_words
 from entice.service.reads import find_books, number_of
 from entice.service.store import Session, Store
 
