@@ -327,8 +327,12 @@ def test_monsters_of_campaigns(shop: Service, name: str) -> None:
     [
         (b'{"rating":9223372036854775808}', "rating"),
         (b'{"rating":6}', "from 1 to 5; got 6"),
-        (b'{"rating":4.5}', "expected a whole number, got a number"),
-        (b'{"rating":"5"}', "expected a whole number, got text"),
+        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got one with"),
+        (b'{"rating":4.000001}', "rating must be a whole number"),
+        (b'{"rating":6.0}', "from 1 to 5; got 6"),
+        (b'{"rating":1e300}', "rating: expected a number <="),
+        (b'{"rating":"5"}', "expected a number, got text"),
+        (b'{"rating":true}', "expected a number, got"),
         (b"{}", "must have the field 'rating'"),
     ],
 )
@@ -338,6 +342,32 @@ def test_monsters_of_ratings(shop: Service, body: bytes, words: str) -> None:
     shop.client.post(f"{path}/accept")
     problem = assert_problem(shop.client.post(f"{path}/rating", content=body, headers=JSON), 422)
     assert words in problem["detail"]
+
+
+@pytest.mark.parametrize("body", [b"4", b"4.0", b"4e0", b"40e-1", b"4.000"])
+def test_a_whole_rating_may_be_written_as_a_float(shop: Service, body: bytes) -> None:
+    campaign = shop.campaign()
+    offer = shop.offer(campaign, "ann")
+    path = f"/v1/offers/{offer['id']}"
+    shop.client.post(f"{path}/accept")
+    rated = shop.client.post(f"{path}/rating", content=b'{"rating":%b}' % body, headers=JSON)
+    assert (rated.status_code, rated.json()["rating"]) == (200, 4)
+    organic = b'{"ratings":[{"arm":"oolong","rating":%b}]}' % body
+    path = f"/v1/campaigns/{campaign}/ratings"
+    assert shop.client.post(path, content=organic, headers=JSON).status_code == 201
+    events = shop.client.get(f"/v1/campaigns/{campaign}/events").json()["events"]
+    written = [event["body"]["rating"] for event in events if "rating" in event["body"]]
+    assert [(rating, type(rating)) for rating in written] == [(4, int), (4, int)]
+
+
+@pytest.mark.parametrize("arm", [".", ".."])
+def test_arms_that_no_address_can_name_are_refused(shop: Service, arm: str) -> None:
+    answer = shop.client.post("/v1/campaigns", json={**TEAS, "arms": ["oolong", arm]})
+    assert "must not be '.' or '..'" in assert_problem(answer, 422)["detail"]
+    path = f"/v1/campaigns/{shop.campaign(arms=['...', '.a', 'a..'])}/arms"
+    answer = shop.client.post(path, json={"arms": ["matcha", arm]})
+    assert "must not be '.' or '..'" in assert_problem(answer, 422)["detail"]
+    assert [found["id"] for found in shop.client.get(path).json()] == ["...", ".a", "a.."]
 
 
 def test_nested_fields_are_named(shop: Service) -> None:

@@ -279,6 +279,24 @@ def test_arms_that_are_no_ids_or_too_many_are_invalid(service: Service) -> None:
     assert len(service.reads.arms(campaign)) == 3
 
 
+def test_a_campaign_that_was_stored_with_a_dot_for_an_arm_still_opens(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entice.service.handling.refuse_dots", lambda where, arms: None)
+    campaign = service.create(arms=["a", "."])
+    service.do(AddArms(campaign, [".."]))
+    monkeypatch.undo()
+    again = Service(service.path)
+    try:
+        again.rated(campaign, 1, 5, eligible=["."])
+        again.do(AddArms(campaign, ["b", "."]))  # one that is there already stays as it is
+        assert [arm.id for arm in again.reads.arms(campaign)] == ["a", ".", "..", "b"]
+        assert again.faults(campaign) == [None]
+    finally:
+        again.close()
+    assert "'.' or '..'" in service.refusal(AddArms(service.create(), ["."])).detail
+
+
 @pytest.mark.parametrize(
     "policy", [entice.DriftCorrectedThompson(), entice.RoundRobinEpsilonGreedy(c=1)], ids=str
 )

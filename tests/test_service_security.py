@@ -21,6 +21,7 @@ from entice.service.app import OPERATIONS
 from entice.service.identity import Players, WrongSecret, players_of
 from entice.service.keys import Keys
 from entice.service.store import open_store
+from entice.service.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,33 @@ def test_a_key_has_256_bits_and_is_kept_as_a_hash(shop: Service) -> None:
     everything = b"".join(path.read_bytes() for path in _files(shop))
     assert view.id.encode() in everything
     assert found[2].encode() not in everything
+
+
+def test_the_log_names_the_key_that_changed_a_campaign(tmp_path: Path) -> None:
+    with service(tmp_path) as shop:
+        campaign = shop.campaign()  # while there is no key
+        view, secret = shop.keys.create("admin", None, "ann")
+        shop.keys.reload()
+        key = {"authorization": f"Bearer {secret}"}
+        path = f"/v1/campaigns/{campaign}"
+        asked = [
+            shop.client.patch(path, json={"budget": 60_000}, headers=key),
+            shop.client.post(f"{path}/arms", json={"arms": ["gyokuro"]}, headers=key),
+            shop.client.patch(f"{path}/arms/gyokuro", json={"retired": True}, headers=key),
+            shop.client.post("/v1/campaigns", json=TEAS, headers=key),
+        ]
+        assert [answer.status_code for answer in asked] == [200, 201, 200, 201]
+        events = shop.client.get(f"{path}/events", headers=key).json()["events"]
+        told = [(event["body"]["kind"], event["body"].get("by")) for event in events]
+        assert told == [
+            ("created", None),
+            ("changed", view.id),
+            ("arms_added", view.id),
+            ("arm_retired", view.id),
+        ]
+        other = f"/v1/campaigns/{asked[-1].json()['id']}/events"
+        assert shop.client.get(other, headers=key).json()["events"][0]["body"]["by"] == view.id
+        assert [verdict.fault for verdict in verify(shop.store)] == [None, None]
 
 
 def test_two_keys_differ() -> None:

@@ -179,6 +179,7 @@ FORGERIES: list[tuple[str, int, str, Any]] = [
     ("changed", 0, "changes", {"colour": "red"}),
     ("changed", 0, "changes", {}),
     ("changed", 0, "changes", {"status": 7}),
+    ("changed", 0, "by", 7),
     ("arms_added", 0, "arms", []),
     ("arms_added", 0, "arms", ["a"]),
     ("arms_added", 0, "arms", ["no id"]),

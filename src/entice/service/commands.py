@@ -26,6 +26,8 @@ class CreateCampaign(msgspec.Struct, frozen=True):
     """Begin a campaign."""
 
     spec: CampaignSpec
+    by: str | None = None
+    """The id of the key that asks, if there is one."""
 
 
 class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
     cap_per_offer: int | UnsetType | None = UNSET
     cap_per_player: int | UnsetType | None = UNSET
     pace_over: int | UnsetType | None = UNSET
+    by: str | None = None
 
 
 class AddArms(msgspec.Struct, frozen=True):
@@ -45,6 +48,7 @@ class AddArms(msgspec.Struct, frozen=True):
 
     campaign: str
     arms: Sequence[str]
+    by: str | None = None
 
 
 class RetireArm(msgspec.Struct, frozen=True):
@@ -53,6 +57,7 @@ class RetireArm(msgspec.Struct, frozen=True):
     campaign: str
     arm: str
     retired: bool
+    by: str | None = None
 
 
 class MakeOffer(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,12 @@ class _Event(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_field
     """Microseconds since 1970; never less than before."""
 
 
-class Created(_Event, frozen=True, tag="created"):
+class _BySomebody(_Event, frozen=True, omit_defaults=True, kw_only=True):
+    by: str | None = None
+    """The id of the key that asked for it; None: without a key, or before this was recorded."""
+
+
+class Created(_BySomebody, frozen=True, tag="created"):
     """A campaign begins."""
 
     spec: dict[str, Any]
@@ -29,19 +34,19 @@ class Created(_Event, frozen=True, tag="created"):
     """The version that wrote it."""
 
 
-class Changed(_Event, frozen=True, tag="changed"):
+class Changed(_BySomebody, frozen=True, tag="changed"):
     """Settings have changed; the configuration has another version from here on."""
 
     changes: dict[str, Any]
 
 
-class ArmsAdded(_Event, frozen=True, tag="arms_added"):
+class ArmsAdded(_BySomebody, frozen=True, tag="arms_added"):
     """Further arms have joined."""
 
     arms: tuple[str, ...]
 
 
-class ArmRetired(_Event, frozen=True, tag="arm_retired"):
+class ArmRetired(_BySomebody, frozen=True, tag="arm_retired"):
     """An arm is offered no more, or again."""
 
     arm: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
+from entice.errors import InputError
 from entice.service.campaign import Campaign
 from entice.service.commands import (
     Accept,
@@ -26,9 +27,10 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
-from entice.service.errors import Refusal, not_found
+from entice.service.errors import Refusal, invalid, not_found
 from entice.service.offer import Offer
 from entice.service.rules import Rules
+from entice.service.spec import refuse_dots
 from entice.service.views import arm_views, campaign_view, encode, offer_view
 from entice.service.work import Work, lost_or_unknown
 
@@ -75,14 +77,16 @@ def handle(work: Work, command: Command, now: int) -> Answer:
             return Answer(201, encode({"entered": len(ratings)}))
         case ChangeCampaign():
             given = msgspec.structs.asdict(command)
-            given.pop("campaign")
-            rules.change(now, {name: v for name, v in given.items() if v is not UNSET})
+            del given["campaign"], given["by"]
+            changes = {name: v for name, v in given.items() if v is not UNSET}
+            rules.change(now, changes, command.by)
             return Answer(200, encode(campaign_view(campaign.books)))
-        case AddArms(arms=arms):
-            rules.add_arms(now, tuple(arms))
+        case AddArms(arms=arms, by=by):
+            _check_new_arms([arm for arm in arms if arm not in campaign.arms])
+            rules.add_arms(now, tuple(arms), by)
             return Answer(201, encode(arm_views(campaign)))
-        case RetireArm(arm=arm, retired=retired):
-            rules.retire(now, arm, retired)
+        case RetireArm(arm=arm, retired=retired, by=by):
+            rules.retire(now, arm, retired, by)
             return Answer(200, encode(arm_views(campaign)[campaign.arms[arm]]))
         case Expire():
             overdue = rules.offers.overdue(now, MOST_OVERDUE)
@@ -93,11 +97,19 @@ def handle(work: Work, command: Command, now: int) -> Answer:
 
 
 def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
+    _check_new_arms(command.spec.arms)
     name = f"c_{secrets.token_hex(8)}"
     campaign = Campaign.begin(name, command.spec.with_seed(), now)
     work.begin(campaign)
-    Rules(campaign, work.offers(campaign)).create(now)
+    Rules(campaign, work.offers(campaign)).create(now, by=command.by)
     return Answer(201, encode(campaign_view(campaign.books)))
+
+
+def _check_new_arms(arms: Sequence[str]) -> None:
+    try:
+        refuse_dots("arms", arms)
+    except InputError as error:
+        raise invalid(str(error)) from error
 
 
 def _make_offer(work: Work, command: MakeOffer, now: int) -> Answer:

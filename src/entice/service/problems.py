@@ -151,6 +151,8 @@ def _not_as_declared(message: str, body: type[msgspec.Struct] | None) -> Refusal
     elif found := re.fullmatch(r"Invalid enum value '(.*)'", said, re.DOTALL):
         detail = f"{where} has an unknown value {found[1][:80]!r}. "
         detail += did_you_mean(found[1], _words_at(body, path))
+    elif said == "Expected `float` that's a multiple of 1.0":
+        detail = f"{where} must be a whole number, such as 4 or 4.0; got one with a fraction."
     else:
         told = re.sub(r"`([^`]*)`", lambda name: _in_words(name[1]), said)
         detail = f"{where}: {told[0].lower()}{told[1:]}."

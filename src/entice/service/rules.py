@@ -83,11 +83,11 @@ class Rules:
 
     # The campaign itself
 
-    def create(self, at: int, version: str = entice.__version__) -> None:
+    def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
         """Write the first event; it names the version of Entice that wrote it."""
-        self._enter(log.Created(*self._next(at), self.campaign.books.spec, version))
+        self._enter(log.Created(*self._next(at), self.campaign.books.spec, version, by=by))
 
-    def change(self, at: int, changes: dict[str, Any]) -> None:
+    def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
         """Change settings; a budget never falls below what is spent and reserved."""
         books = self.campaign.books
         changes = {k: v for k, v in changes.items() if v != self._setting(k)}
@@ -95,7 +95,7 @@ class Rules:
             return
         self._check_open()
         self._check_changes(changes)
-        self._enter(log.Changed(*self._next(at), changes))
+        self._enter(log.Changed(*self._next(at), changes, by=by))
         books.version += 1
         books.budget = changes.get("budget", books.budget)
         books.status = changes.get("status", books.status)
@@ -135,7 +135,7 @@ class Rules:
         except InputError as error:
             raise invalid(str(error)) from error
 
-    def add_arms(self, at: int, arms: tuple[str, ...]) -> None:
+    def add_arms(self, at: int, arms: tuple[str, ...], by: str | None = None) -> None:
         """Let further arms join; those that are there already are left as they are."""
         campaign, books = self.campaign, self.campaign.books
         self._check_open()
@@ -151,7 +151,7 @@ class Rules:
                 f"arms must be at most {MOST_ARMS} in all; there are {len(books.arms)}, "
                 f"and {len(arms)} more were given."
             )
-        self._enter(log.ArmsAdded(*self._next(at), arms))
+        self._enter(log.ArmsAdded(*self._next(at), arms, by=by))
         more = len(arms)
         books.arms += arms
         books.retired += [False] * more
@@ -159,7 +159,7 @@ class Rules:
             counts += [0] * more
         campaign.reconfigure()
 
-    def retire(self, at: int, arm: str, retired: bool) -> None:
+    def retire(self, at: int, arm: str, retired: bool, by: str | None = None) -> None:
         """Offer an arm no more, or again."""
         books, index = self.campaign.books, self._arm(arm)
         if books.retired[index] == retired:
@@ -167,7 +167,7 @@ class Rules:
         self._check_open()
         if retired and books.retired.count(False) == 1:
             raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
-        self._enter(log.ArmRetired(*self._next(at), arm, retired))
+        self._enter(log.ArmRetired(*self._next(at), arm, retired, by=by))
         self.campaign.retire(index, retired)
 
     # Offers

@@ -264,5 +264,16 @@ def arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
     return tuple(given)
 
 
+def refuse_dots(where: str, given: Sequence[str]) -> None:
+    """Refuse ids that can't be part of an address: clients resolve `.` and `..` as folders.
+
+    Only for arms that are new. Campaigns that were stored with such an id must still open.
+    """
+    for arm in given:
+        if arm in (".", ".."):
+            rule = "must not be '.' or '..', which web addresses use for folders"
+            raise InputError(where, rule, given=arm, todo="Use another id, such as 'dot'.")
+
+
 def _kinds() -> list[str]:
     return [kind.__struct_config__.tag for kind in get_args(ServedPolicy)]

@@ -153,7 +153,7 @@ class Replay:
             campaign = Campaign.begin(self._name, spec, event.at)
             self._book.campaign = campaign
             self._rules = Rules(campaign, self._book)
-            self._rules.create(event.at, event.entice)
+            self._rules.create(event.at, event.entice, event.by)
             return
         if self._rules is None:
             raise ValueError("nothing comes before a campaign's creation")
@@ -290,12 +290,12 @@ def _redo(rules: Rules, offers: _ReplayedOffers, event: Event) -> None:
             rules.reverse(at, offer(n))
         case log.OrganicRated(arm=arm, rating=rating):
             rules.organic(at, arm, rating)
-        case log.Changed(changes=changes):
-            rules.change(at, changes)
-        case log.ArmsAdded(arms=arms):
-            rules.add_arms(at, arms)
-        case log.ArmRetired(arm=arm, retired=retired):
-            rules.retire(at, arm, retired)
+        case log.Changed(changes=changes, by=by):
+            rules.change(at, changes, by)
+        case log.ArmsAdded(arms=arms, by=by):
+            rules.add_arms(at, arms, by)
+        case log.ArmRetired(arm=arm, retired=retired, by=by):
+            rules.retire(at, arm, retired, by)
         case log.Created() | log.Voided():
             raise ValueError("it can't happen by itself")
 

@@ -26,7 +26,13 @@ from entice.service.threads import look_up
 from entice.service.views import ArmView, CampaignView
 
 Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
-ArmId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{1,64}$")]
+ArmId = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z0-9._~-]{1,64}$",
+        extra_json_schema={"not": {"enum": [".", ".."]}},
+    ),
+]
 _EACH_ONCE = Meta(extra_json_schema={"uniqueItems": True})
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -101,7 +107,7 @@ async def create(house: House, call: Call) -> Reply:
     not_too_deep(call.body)
     spec = CampaignSpec.from_plain(call.body)
     await look_up(warm_up, spec)
-    return await carry_out(house, call, CreateCampaign(spec))
+    return await carry_out(house, call, CreateCampaign(spec, call.key))
 
 
 async def read_all(house: House, call: Call) -> Reply:
@@ -132,7 +138,7 @@ async def change(house: House, call: Call) -> Reply:
     what is spent and reserved is refused with 409. `closed` voids all open offers and is final.
     """
     asked = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
-    command = ChangeCampaign(campaign=call.path["campaign"], **asked)
+    command = ChangeCampaign(campaign=call.path["campaign"], by=call.key, **asked)
     return await carry_out(house, call, command)
 
 
@@ -141,7 +147,8 @@ async def add_arms(house: House, call: Call) -> Reply:
 
     Lets further arms join. Those that are there already stay as they are.
     """
-    return await carry_out(house, call, AddArms(call.path["campaign"], call.body.arms))
+    command = AddArms(call.path["campaign"], call.body.arms, call.key)
+    return await carry_out(house, call, command)
 
 
 async def change_arm(house: House, call: Call) -> Reply:
@@ -149,7 +156,7 @@ async def change_arm(house: House, call: Call) -> Reply:
 
     Offers an arm no more, or again. Its ratings stay. The last arm can't be retired (409).
     """
-    command = RetireArm(call.path["campaign"], call.path["arm"], call.body.retired)
+    command = RetireArm(call.path["campaign"], call.path["arm"], call.body.retired, call.key)
     return await carry_out(house, call, command)
 
 

@@ -17,8 +17,13 @@ from entice.service.views import OfferView
 MOST_AT_ONCE = 1000
 
 Rating = Annotated[
-    int,
-    Meta(ge=-1000, le=1_000_000, description="A whole number on the campaign's grid."),
+    float,  # many clients write every number as a float: 4.0 is 4
+    Meta(
+        ge=-1000,
+        le=1_000_000,
+        multiple_of=1,
+        description="A whole number on the campaign's grid; 4.0 is 4.",
+    ),
 ]
 
 
@@ -88,7 +93,7 @@ async def rate(house: House, call: Call) -> Reply:
     again changes nothing and is answered alike; what the offer's state rules out is refused
     with 409.
     """
-    return await carry_out(house, call, Rate(call.path["offer"], call.body.rating))
+    return await carry_out(house, call, Rate(call.path["offer"], int(call.body.rating)))
 
 
 async def reverse(house: House, call: Call) -> Reply:
@@ -105,7 +110,7 @@ async def enter_ratings(house: House, call: Call) -> Reply:
 
     Enters up to 1,000 ratings by people who were offered nothing. All are entered, or none.
     """
-    ratings = [Organic(given.arm, given.rating) for given in call.body.ratings]
+    ratings = [Organic(given.arm, int(given.rating)) for given in call.body.ratings]
     return await carry_out(house, call, EnterRatings(call.path["campaign"], ratings))
 
 

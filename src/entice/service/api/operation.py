@@ -95,6 +95,11 @@ class Call:
         self.raw = b""
         self.body: Any = None
 
+    @property
+    def key(self) -> str | None:
+        """The id of the key that the request came with, for the log; None: no key is needed."""
+        return self.caller.id if self.caller.id != ANYBODY.id else None
+
 
 Work = Callable[[House, Call], Awaitable[ASGIApp]]
 
