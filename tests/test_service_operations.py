@@ -22,11 +22,15 @@ import httpx
 import polars as pl
 import pytest
 from command_line import Entice, assert_told, plain
+from postgres import Postgres, postgres
 from service_house import TEAS, Server, Service, assert_problem, server, service
+from studio_house import children
 
 from entice.service import logs
 from entice.service.errors import Corrupt, SchemaTooNew, Unavailable
 from entice.service.metrics import forget_the_dead
+
+__all__ = ["postgres"]
 
 SPEC = """\
 name = "Teas"
@@ -127,6 +131,63 @@ def test_a_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
             time.sleep(0.1)
         else:
             raise AssertionError("it still answers")
+
+
+def deaths_in(log: Path) -> list[dict[str, Any]]:
+    return [line for line in lines_of(log) if line["event"] == "worker-died"]
+
+
+def test_the_death_of_the_only_worker_is_logged_and_ends_the_service(tmp_path: Path) -> None:
+    with server(tmp_path) as running:
+        [worker] = children(running.process.pid)
+        os.kill(worker, signal.SIGKILL)
+        assert running.process.wait(30) == 1
+    [death] = deaths_in(running.log)
+    assert death.pop("at")
+    assert death == {
+        "event": "worker-died",
+        "level": "error",
+        "worker": 1,
+        "pid": worker,
+        "exit_code": None,
+        "signal": "SIGKILL",
+        "next": "stop the service with exit code 1",
+    }
+    assert lines_of(running.log)[-1]["event"] == "stop"
+
+
+def test_a_worker_that_has_died_is_restarted_but_not_again_and_again(
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
+    options = ("--db", postgres.new_database(), "--workers", "2")
+    with server(tmp_path, *options) as running:
+        before = children(running.process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        for _ in range(600):
+            after = children(running.process.pid)
+            if len(after) == 2 and after != before:
+                break
+            time.sleep(0.05)
+        assert before[1] in after
+        [new] = set(after) - set(before)
+        assert httpx.get(f"{running.url}/healthz").status_code == 200
+        os.kill(new, signal.SIGKILL)
+        assert running.process.wait(60) == 1
+    told = [(death["pid"], death["signal"], death["next"]) for death in deaths_in(running.log)]
+    assert told == [
+        (before[0], "SIGKILL", "restart the worker"),
+        (new, "SIGKILL", "stop the service with exit code 1"),
+    ]
+
+
+def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
+    with server(tmp_path) as running:
+        running.process.send_signal(signal.SIGINT)
+        for worker in children(running.process.pid):  # as a terminal does
+            os.kill(worker, signal.SIGINT)
+        assert running.process.wait(30) == 0
+    assert deaths_in(running.log) == []
 
 
 def test_a_port_is_not_shared(tmp_path: Path, run_entice: Entice) -> None:

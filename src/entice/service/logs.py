@@ -95,6 +95,11 @@ def event(name: str, **facts: Any) -> None:
     _logger.info(name, **facts)
 
 
+def failure(name: str, **facts: Any) -> None:
+    """Log something that happened to the service and should not have."""
+    _logger.error(name, **facts)
+
+
 def trouble(error: Exception, **facts: Any) -> None:
     """Log that the database failed. These errors are worded by Entice: they quote no caller."""
     _logger.error(type(error).__name__.lower(), detail=str(error), **facts)

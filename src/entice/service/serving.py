@@ -73,8 +73,10 @@ def serve(
         logs.configure()
         logs.event("start", address=where, workers=workers)
         load = partial(worker_app, Settings(db, secret_file, loopback))
-        server.serve(target_loader=load, wrap_loader=False)
-        logs.event("stop")
+        try:
+            server.serve(target_loader=load, wrap_loader=False)
+        finally:  # a worker's death ends it with SystemExit
+            logs.event("stop")
 
 
 def worker_app(settings: Settings) -> Any:
@@ -129,11 +131,12 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _granian(address: str, port: int, workers: int) -> Any:
-    from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
 
-    return Granian(
+    from entice.service.supervisor import Supervisor
+
+    return Supervisor(
         "entice.service.serving",
         address=address,
         port=port,
