@@ -22,7 +22,9 @@ HERE = Path(__file__).parent
 ROUNDS = [int(t) for t in np.unique(np.geomspace(100, 100_000, 120).round())]
 
 
-def bounded(name: str, policy: entice.UCB | entice.EpsilonGreedy, arms: entice.Bernoulli) -> None:
+def bounded(
+    policy: entice.UCB | entice.EpsilonGreedy, arms: entice.Bernoulli, replications: int = 400
+) -> Figure:
     """Draw bound, run and lower bound of a policy inside a theorem's assumptions."""
     result = entice.simulate(
         arms=arms,
@@ -31,7 +33,7 @@ def bounded(name: str, policy: entice.UCB | entice.EpsilonGreedy, arms: entice.B
         horizon=ROUNDS[-1],
         checkpoints=ROUNDS,
         feedback_range=(0, 1),
-        replications=400,
+        replications=replications,
         seed=7,
     )
     figure = Figure(figsize=(9.6, 6.4), layout="constrained")
@@ -41,20 +43,20 @@ def bounded(name: str, policy: entice.UCB | entice.EpsilonGreedy, arms: entice.B
         for ax, (_, d, _, drift) in zip(row, result.study.cells(), strict=True):
             curve = result.curves.filter(drift_index=d, metric=metric)
             draw_curve(ax, curve, f"{policy.label}, runs", COLOURS[0])
-            draw_bounds(ax, Setting(result.study, policy, drift), metric, COLOURS[1])
+            draw_bounds(ax, Setting(result.study, policy, drift), metric, COLOURS[1], ROUNDS[0])
             ax.set_title(f"{metric.capitalize()}, {labels[drift.label]}")
             _logarithmic(ax)
-            ax.set_xlim(ROUNDS[0], ROUNDS[-1])
+            ax.margins(x=0)
             ax.xaxis.set_major_formatter(FuncFormatter(_power))
     for ax in axes[-1]:
         ax.set_xlabel("Round t")
     legend_above(figure, list(axes.flat), panels=1)
-    figure.savefig(HERE / f"{name}.png")
+    return figure
 
 
-def theorem3() -> None:
+def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
     """Draw what Theorem 3 says beside what happens."""
-    study = paper_study(horizon=10**7, replications=200, seed=7)
+    study = paper_study(horizon=horizon, replications=replications, seed=7)
     T = np.geomspace(1e3, 1e13, 300)
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     ax = figure.subplots()
@@ -63,32 +65,32 @@ def theorem3() -> None:
     ax.plot(T, bound, color=COLOURS[1], linestyle="--", label=told)
     ax.plot(T, 0.8 * T, color=MUTED, label="largest possible regret, 0.8 T")
     result = entice.simulate(
-        arms=study.arms, policies=[entice.ThompsonSampling()], horizon=10**7, replications=200,
-        seed=7, checkpoints=[int(t) for t in np.unique(np.geomspace(1e3, 1e7, 60).round())],
+        arms=study.arms, policies=[entice.ThompsonSampling()], horizon=horizon,
+        replications=replications, seed=7,
+        checkpoints=[int(t) for t in np.unique(np.geomspace(1e3, horizon, 60).round())],
     )  # fmt: skip
     draw_curve(ax, result.curves.filter(metric="regret"), "Thompson sampling, runs", COLOURS[0])
     meets = float(T[np.argmax(bound < 0.8 * T)])
     ax.axvspan(T[0], meets, color="#f3f4f6", zorder=0)
     ax.text(meets / 1.3, 3e12, "vacuous here", ha="right", va="top", color="#374151")
     _logarithmic(ax)
-    ax.set_xlim(T[0], T[-1])
-    ax.set_ylim(50, 1e13)
+    ax.margins(x=0)
     ax.yaxis.set_major_formatter(FuncFormatter(_power))
     ax.xaxis.set_major_formatter(FuncFormatter(_power))
     ax.set_xlabel("Rounds T")
     ax.set_ylabel("Regret")
     figure.legend(loc="outside upper left", ncols=3)
-    figure.savefig(HERE / "theorem3.png")
+    return figure
 
 
-def settled() -> None:
+def settled(longest: int = 10**7, replications: int = 200) -> Figure:
     """Draw where displayed gaps settle, and what that predicts."""
     figure = Figure(figsize=(12, 4.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _displayed_gaps(left)
-    _ratios(middle)
-    _predictions(right)
-    figure.savefig(HERE / "settled.png")
+    _ratios(middle, longest // 10, replications)
+    _predictions(right, longest, replications)
+    return figure
 
 
 def _displayed_gaps(ax: Axes) -> None:
@@ -102,7 +104,7 @@ def _displayed_gaps(ax: Axes) -> None:
     ax.set_xscale("log")
     ax.set_xlabel("Ratings of the worse arm")
     ax.set_title("Displayed gap, mean of 100 UCB runs")
-    ax.set_ylim(0, 0.6)
+    ax.set_ylim(bottom=0)
     ax.legend(title="dashed: Δ/(1+l), Δ = 0.4")
 
 
@@ -116,12 +118,12 @@ def _gap_of_second_arm(l: float, replication: int) -> Floats:
     return worse.filter(worse["greedy_arm"] == 0)["payment"].to_numpy()
 
 
-def _ratios(ax: Axes) -> None:
+def _ratios(ax: Axes, horizon: int, replications: int) -> None:
     ls = (0.0, 0.4, 0.7, 1.1, 1.5, 2.0)
     result = entice.simulate(
         arms=entice.Gaussian(MEANS), policies=[entice.UCB(), entice.ThompsonSampling()],
-        drifts=[entice.LinearDrift(l) for l in ls], horizon=10**6, replications=200, seed=7,
-        checkpoints=1,
+        drifts=[entice.LinearDrift(l) for l in ls], horizon=horizon, replications=replications,
+        seed=7, checkpoints=1,
     )  # fmt: skip
     for p, policy in enumerate(result.study.policies):
         cells = [result.final.filter(policy_index=p, drift_index=d) for d in range(len(ls))]
@@ -129,17 +131,18 @@ def _ratios(ax: Axes) -> None:
         ax.plot(ls, ratios, "o", color=COLOURS[p], label=policy.label)
     ax.plot(ls, 1 + np.array(ls), "--", color=MUTED, label="1 + l")
     ax.set_xlabel("Drift coefficient l")
-    ax.set_title("Regret / compensation, T = 1,000,000")
+    ax.set_title(f"Regret / compensation, T = {horizon:,}")
     ax.legend()
 
 
-def _predictions(ax: Axes) -> None:
-    horizons = [10**3, 10**4, 10**5, 10**6, 10**7]
+def _predictions(ax: Axes, longest: int, replications: int) -> None:
+    horizons = [10**k for k in range(3, 8) if 10**k <= longest]
     for colour, l in zip(COLOURS, (0.0, 1.1), strict=False):
         for T in horizons:
             found = entice.simulate(
                 arms=entice.Gaussian(MEANS), policies=[entice.UCB()],
-                drifts=[entice.LinearDrift(l)], horizon=T, replications=200, seed=7, checkpoints=1,
+                drifts=[entice.LinearDrift(l)], horizon=T, replications=replications, seed=7,
+                checkpoints=1,
             ).summary()  # fmt: skip
             for metric, marker in (("regret", "o"), ("compensation", "^")):
                 ax.plot(T, found.filter(metric=metric)["mean"][0], marker, color=colour)
@@ -173,10 +176,14 @@ def _power(value: float, _: int) -> str:
 def main() -> None:
     """Draw all of them."""
     with house_style():
-        bounded("theorem1", entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5]))
-        bounded("theorem2", entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5]))
-        theorem3()
-        settled()
+        figures = {
+            "theorem1": bounded(entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5])),
+            "theorem2": bounded(entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5])),
+            "theorem3": theorem3(),
+            "settled": settled(),
+        }
+        for name, figure in figures.items():
+            figure.savefig(HERE / f"{name}.png")
 
 
 if __name__ == "__main__":

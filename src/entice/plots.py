@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
@@ -33,6 +32,10 @@ TITLES = {
     "total_drift": "Total drift",
     "best_arm_error": "Relative error of the best arm's average",
 }
+
+BANDS = "Line: median of the runs at each round.  Bands: half and nine tenths of the runs."
+"""What `draw_curve` draws, in words. No single run need follow the line of medians."""
+ZERO = "What reaches the lower edge goes down to zero, which a logarithmic axis cannot show."
 
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -88,67 +91,78 @@ def plot_curves(result: Result, metric: str, *, bounds: bool = False) -> Figure:
         for row in axes:
             row[0].set_ylabel(TITLES[metric])
         if bounds:
-            _add_bounds(list(axes.flat), result, metric)
-            _list_silent_bounds(figure, result, metric)
+            is_log = _add_bounds(list(axes.flat), result, metric)
+            _add_notes(figure, result, metric, is_log)
         legend_above(figure, list(axes.flat), columns)
     return figure
 
 
-def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> None:
+def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> bool:
+    """Draw the bounds on logarithmic axes; leave the axes alone if there are none."""
     from entice.theory.figures import draw_bounds
     from entice.theory.setting import Setting
 
     drawn = False
+    first = int(result.study.checkpoint_rounds()[0])
     for p, d, policy, drift in result.study.cells():
         setting = Setting(result.study, policy, drift)
-        drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)])
+        drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)], first)
     if not drawn:
-        return
-    first = int(result.study.checkpoint_rounds()[0])
-    drawn_at = np.concatenate([np.asarray(line.get_xydata()) for ax in axes for line in ax.lines])
-    values = drawn_at[drawn_at[:, 0] >= first, 1]
-    values = values[values > 0]
+        return False
     for ax in axes:  # bounds lie far from the runs, and grow like log t: logarithmic axes
         ax.set_yscale("log")
-        ax.set_ylim(values.min() / 2, values.max() * 2)
         ax.set_xscale("log")
-        ax.set_xlim(first, result.study.horizon)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(
                 FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
             )
             axis.set_minor_formatter(NullFormatter())
+    return True
 
 
-def _list_silent_bounds(figure: Figure, result: Result, metric: str) -> None:
+def _add_notes(figure: Figure, result: Result, metric: str, is_log: bool) -> None:
+    """Say below the panels what they do not show."""
     from entice.theory.figures import silent
 
+    width = int(15 * figure.get_figwidth())
+    lines = []
+    if is_log and not (result.curves.filter(metric=metric)["q05"] > 0).all():
+        lines.append(textwrap.fill(ZERO, width))
     found = silent(result.study, metric)
     if found:
-        width = int(15 * figure.get_figwidth())
-        lines = [textwrap.fill(line, width, subsequent_indent="   ") for line in found]
-        figure.set_figheight(figure.get_figheight() + 0.17 * sum(1 + t.count("\n") for t in lines))
+        lines.append("Not drawn, since they say nothing here:")
+        lines += [textwrap.fill(line, width, subsequent_indent="   ") for line in found]
+    if lines:
+        count = sum(1 + line.count("\n") for line in lines)
+        figure.set_figheight(figure.get_figheight() + 0.17 * count)
         figure.supxlabel(
-            "Not drawn, since they say nothing here:\n" + "\n".join(lines),
-            fontsize=8, color=MUTED, x=0.01, ha="left", linespacing=1.4,
-        )  # fmt: skip
+            "\n".join(lines), fontsize=8, color=MUTED, x=0.01, ha="left", linespacing=1.4
+        )
 
 
 def draw_curve(ax: Axes, curve: pl.DataFrame, label: str, colour: str) -> None:
-    """Draw the median of a metric with the ranges that hold half and nine tenths of all runs."""
-    ax.fill_between(curve["t"], curve["q05"], curve["q95"], color=colour, alpha=0.13, linewidth=0)
-    ax.fill_between(curve["t"], curve["q25"], curve["q75"], color=colour, alpha=0.22, linewidth=0)
-    ax.plot(curve["t"], curve["q50"], color=colour, linewidth=1.8, label=label)
+    """Draw the median of a metric at each round, with the ranges of half and 9/10 of the runs."""
+    t, alone = curve["t"], len(curve) == 1
+    for low, high, alpha in (("q05", "q95", 0.13), ("q25", "q75", 0.22)):
+        if alone:  # an area over one round has no width, and would be invisible
+            ax.vlines(t, curve[low], curve[high], color=colour, alpha=3 * alpha, linewidth=4)
+        else:
+            ax.fill_between(t, curve[low], curve[high], color=colour, alpha=alpha, linewidth=0)
+    marker = "o" if alone else None
+    ax.plot(t, curve["q50"], color=colour, linewidth=1.8, label=label, marker=marker)
 
 
 def label_rounds(ax: Axes) -> None:
-    """Label the axis of rounds, thousands set apart, zero at the corner."""
+    """Label the axis of rounds, and have the other axis include zero."""
     ax.set_xlabel("Round t")
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.4g}"))
     ax.margins(x=0)
-    ax.set_ylim(bottom=0)
+    # Not `set_ylim(bottom=0)`: that would fix the other end too, at what is drawn so far, also for
+    # all panels that share the axis.
+    ax.update_datalim([(0, 0)], updatex=False)
+    ax.lines[0].sticky_edges.y.append(0)
 
 
 def legend_above(figure: Figure, axes: Sequence[Axes], panels: int) -> None:
@@ -162,7 +176,7 @@ def legend_above(figure: Figure, axes: Sequence[Axes], panels: int) -> None:
         entries.keys(),
         loc="outside upper left",
         ncols=max(1, min(2 * panels, int(12 * figure.get_figwidth() / (longest + 6)))),
-        title="Line: median run.  Bands: half and nine tenths of all runs.",
+        title=BANDS,
         alignment="left",
         title_fontproperties={"size": 9},
     )

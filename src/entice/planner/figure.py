@@ -78,7 +78,7 @@ def _edge(means: list[float], promises: list[float]) -> float:
 
 
 def _draw_needs(ax: Axes, forecast: Forecast) -> None:
-    """The payments by the end of each day in a typical run, and up to the promise."""
+    """Draw the median of the payments by the end of each day, and the range up to the promise."""
     plan, top = forecast.plan, forecast.plan.budget or 0.0
     for p in forecast.order:
         days = forecast.days.filter(policy_index=p)
@@ -90,7 +90,7 @@ def _draw_needs(ax: Axes, forecast: Forecast) -> None:
         day = np.arange(plan.days + 1)
         ax.fill_between(day, typical, promise, color=_colour(p), alpha=0.15, linewidth=0)
         ax.plot(day, typical, color=_colour(p), linewidth=2)
-        top = max(top, float(promise[-1]))
+        top = max(top, float(promise.max()), float(typical.max()))
     if plan.budget is not None:
         ax.axhline(plan.budget, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
         ax.annotate(
@@ -102,7 +102,8 @@ def _draw_needs(ax: Axes, forecast: Forecast) -> None:
     _days(ax, forecast)
     _amounts(ax.yaxis, forecast)
     limit = "without a limit" if plan.budget is not None else "day by day"
-    _head(ax, f"Payments, {limit}", f"Line: a typical run.\nShade: up to what {_share(plan)} need.")
+    told = f"Line: median of the runs on each day.\nShade: up to what {_share(plan)} need."
+    _head(ax, f"Payments, {limit}", told)
 
 
 def _draw_leads(ax: Axes, forecast: Forecast) -> None:

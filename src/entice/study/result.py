@@ -123,7 +123,10 @@ class Result:
         return rows.select(METRICS).collect()
 
     def plot(self, metric: str = "regret", *, bounds: bool = False) -> Figure:
-        """Draw a metric against t: the median of each policy with its bands, a panel per drift.
+        """Draw a metric against t: a line and bands for each policy, a panel for each drift.
+
+        The line is the median of the runs at each round, which no single run need follow. The bands
+        hold half and nine tenths of the runs at each round.
 
         With `bounds`, those of `entice.theory` that say something of this study are drawn, on a
         logarithmic scale; those that do not are listed below, with the reasons.

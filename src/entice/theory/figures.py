@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,20 @@ _STYLES: dict[str, dict[str, Any]] = {
     "as_stated": {"linestyle": (0, (6, 3)), "linewidth": 2.4, "alpha": 0.45},
     "as_proved": {"linestyle": (0, (1.5, 1.5)), "linewidth": 1.4},
 }
+_KEY = (
+    "Points: means with 95 % intervals. Solid: a + b log T fits better; dashed: a power of T does; "
+    "no line: undecided."
+)
 _LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 
 
-def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str) -> bool:
-    """Draw the bounds on a metric that say something of a cell; tell whether there are any."""
+def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int) -> bool:
+    """Draw the bounds on a metric that say something of a cell, from round `first` on.
+
+    Return whether there are any.
+    """
     horizon = setting.study.horizon
-    rounds = np.unique(np.geomspace(2, max(2, horizon), 200).round())
+    rounds = np.unique(np.geomspace(max(2, first), max(2, horizon), 200).round())
     before = len(ax.lines)
     for bound in BOUNDS:
         if bound.metric != metric:
@@ -86,8 +94,12 @@ def plot_growth(found: Growth) -> Figure:
         axes = figure.subplots(len(METRICS), len(drifts), sharex=True, sharey="row", squeeze=False)
         for row, metric in zip(axes, METRICS, strict=True):
             for d, ax in enumerate(row):
-                for p, policy in enumerate(policies):
+                cells = [
                     _draw_growth(ax, found, (p, d, metric), policy, COLOURS[p % len(COLOURS)])
+                    for p, policy in enumerate(policies)
+                ]
+                _list_zeros(ax, [name for name, above in zip(policies, cells, strict=True)
+                                 if not above])  # fmt: skip
                 ax.set_xscale("log")
                 ax.set_yscale("log")
                 ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
@@ -102,30 +114,39 @@ def plot_growth(found: Growth) -> Figure:
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="outside upper left", ncols=max(2, len(drifts)), alignment="left",
-            title="Points: means with 95 % intervals. Solid: a + b log T fits better; "
-            "dashed: a power of T does; no line: undecided.", title_fontproperties={"size": 9},
+            title=textwrap.fill(_KEY, int(13 * figure.get_figwidth())),
+            title_fontproperties={"size": 9},
         )  # fmt: skip
     return figure
 
 
 def _draw_growth(
     ax: Axes, found: Growth, cell: tuple[int, int, str], policy: str, colour: str
-) -> None:
+) -> bool:
+    """Draw one policy in one panel. Return whether all means and bars lie above zero."""
     p, d, metric = cell
     points = found.points.filter(policy_index=p, drift_index=d, metric=metric).sort("T")
     fit = found.table.filter(policy_index=p, drift_index=d, metric=metric).row(0, named=True)
     T, mean = points["T"].to_numpy(), points["mean"].to_numpy()
-    if fit["fits"] is None:
-        return
+    reach = 1.96 * points["stderr"].to_numpy()
+    seen = mean > 0
     ax.errorbar(
-        T, mean, yerr=1.96 * points["stderr"].to_numpy(),
+        T[seen], mean[seen], yerr=reach[seen],
         fmt="o", markersize=3.5, color=colour, elinewidth=1, label=policy,
     )  # fmt: skip
     grid = np.geomspace(T[0], T[-1], 100)
-    if fit["fits"] == "log":
-        curve, style = fit["log_a"] + fit["log_b"] * np.log(grid), "-"
-    elif fit["fits"] == "power":
-        curve, style = fit["power_a"] * grid ** fit["power_p"], "--"
-    else:
-        return
-    ax.plot(grid[curve > 0], curve[curve > 0], style, color=colour, linewidth=1.2)
+    if fit["fits"] in ("log", "power"):
+        if fit["fits"] == "log":
+            curve, style = fit["log_a"] + fit["log_b"] * np.log(grid), "-"
+        else:
+            curve, style = fit["power_a"] * grid ** fit["power_p"], "--"
+        ax.plot(grid[curve > 0], curve[curve > 0], style, color=colour, linewidth=1.2)
+    return bool((mean > reach).all())
+
+
+def _list_zeros(ax: Axes, policies: list[str]) -> None:
+    """Name the policies of which a logarithmic axis cannot show all."""
+    if policies:
+        told = textwrap.fill(f"down to zero, not shown: {', '.join(policies)}", 28)
+        ax.text(0.97, 0.03, told, transform=ax.transAxes, ha="right", va="bottom", fontsize=8,
+                color=MUTED)  # fmt: skip

@@ -1,4 +1,4 @@
-// A metric over time: the median run of each policy, and the band that holds nine runs in ten.
+// A metric over time: the median of the runs of each policy at each round, and the band that holds nine runs in ten.
 
 import { colour, draw, faded, forget, toPng, token } from "../chart.js";
 import { h, replace } from "../dom.js";
@@ -21,11 +21,13 @@ export class Curves {
     this.isLog = false;
     this.chart = h("div", { class: "chart curves-chart", id: `chart-${metric}` });
     this.list = h("ul", { class: "bounds", "aria-label": `What theory says of it: ${title}` });
+    this.note = h("p", { class: "note" });
     this.node = h(
       "section",
       { class: "card curves", "aria-label": title },
       h("header", null, h("h2", null, term(title, symbols)), h("p", null, words)),
       this.chart,
+      this.note,
       this.list,
     );
   }
@@ -46,7 +48,7 @@ export class Curves {
   }
 
   png() {
-    return toPng(this.chart, { title: `${this.title}: the median run, and nine runs in ten` });
+    return toPng(this.chart, { title: `${this.title}: median of the runs at each round, and nine runs in ten` });
   }
 
   close() {
@@ -59,6 +61,8 @@ export class Curves {
     const found = entries(this.rows, this.metric, policies);
     this.top = this.ceiling(found.filter((entry) => entry.speaks));
     this.tell(found);
+    const text = this.unseen();
+    if (this.note.textContent !== text) this.note.textContent = text;
     await draw(
       this.chart,
       () => this.traces(policies, found),
@@ -167,18 +171,35 @@ export class Curves {
     };
   }
 
-  /** The lowest value worth a place on a logarithmic axis. */
+  /** Where a logarithmic axis begins: below everything that lies above zero. */
   floor() {
-    const lows = this.picture.cells
-      .map((cell) => cell.metrics[this.metric].q05[0])
-      .filter((y) => y > 0);
-    return Math.max(this.top / 10000, Math.min(this.top / 10, ...lows)) / 1.3;
+    return Math.min(this.top / 10, ...this.above()) / 1.3;
   }
 
   highest() {
-    const found = entries(this.rows, this.metric, []);
-    const speaking = found.filter((entry) => entry.speaks).map((entry) => entry.last);
-    return Math.max(this.top, ...speaking) * 1.2;
+    return Math.max(this.top, ...this.above()) * 1.2;
+  }
+
+  /** All values that a logarithmic axis shows. */
+  above() {
+    const runs = this.picture.cells.flatMap((cell) => {
+      const { q05, q50, q95 } = cell.metrics[this.metric];
+      return [...q05, ...q50, ...q95];
+    });
+    const bounds = entries(this.rows, this.metric, []).filter((entry) => entry.speaks);
+    return [...runs, ...bounds.flatMap((entry) => entry.values)].filter((y) => y > 0);
+  }
+
+  /** What the picture leaves out, in words. */
+  unseen() {
+    const metrics = this.picture.cells.map((cell) => cell.metrics[this.metric]);
+    const some = (test) => metrics.some(({ q05, q95 }) => [...q05, ...q95].some(test));
+    const told = [];
+    if (some((y) => y === null))
+      told.push("A band that leaves the picture at the top holds runs that grow without bound.");
+    if (this.isLog && some((y) => y === 0))
+      told.push("What reaches the lower edge goes down to zero.");
+    return told.join(" ");
   }
 
   policies() {
@@ -193,7 +214,7 @@ export class Curves {
       const [low, median, high] = [q05, q50, q95].map((found) => number(found.at(-1) ?? Infinity));
       return `${policies[cell.policy_index].name}: ${median}, nine runs in ten between ${low} and ${high}`;
     });
-    return `After ${number(this.setup.horizon)} visitors, in the median run: ${parts.join("; ")}.`;
+    return `After ${number(this.setup.horizon)} visitors, median of the runs: ${parts.join("; ")}.`;
   }
 }
 

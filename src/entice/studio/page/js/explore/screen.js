@@ -214,7 +214,7 @@ class Explore {
     replace(
       this.legend,
       entries.map(({ name, series }) => h("li", null, swatch(series), name)),
-      h("li", { class: "legend-note" }, "line: median run, band: nine runs in ten"),
+      h("li", { class: "legend-note" }, "line: median of the runs at each round, band: nine runs in ten"),
     );
   }
 

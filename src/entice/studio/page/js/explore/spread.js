@@ -35,7 +35,7 @@ export class Spread {
       h(
         "p",
         { class: "note spread-key" },
-        h("span", { class: "key-median" }, "median run"),
+        h("span", { class: "key-median" }, "median of the runs"),
         h("span", { class: "key-mean" }, "mean of all runs"),
         h("span", { class: "key-dot" }, "one of the worst runs"),
       ),

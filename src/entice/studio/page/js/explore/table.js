@@ -23,7 +23,7 @@ export class Table {
         "header",
         null,
         this.title,
-        h("p", null, "The median run, and below it the range of nine runs in ten."),
+        h("p", null, "The median of the runs, and below it the range of nine runs in ten."),
       ),
       scroller("Results, scrollable", h("table", null, h("thead", null, head()), this.body)),
       this.note,

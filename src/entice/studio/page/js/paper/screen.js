@@ -175,7 +175,8 @@ function overTime(paper) {
     charts.forEach(({ metric, node }) => drawOverTime(node, paper, name, metric));
   const made = section(
     "Figures 2 and 3: over time",
-    "Line: the median run. Bands: half and nine tenths of all runs. As the paper writes it.",
+    "Line: median of the runs at each round. Bands: half and nine tenths of the runs. " +
+      "As the paper writes it.",
     choice(
       "Drift",
       [

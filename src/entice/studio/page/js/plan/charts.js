@@ -89,7 +89,7 @@ export function legends(forecast) {
 
 /** What line and shade mean. */
 export function paymentsKey(plan) {
-  return `Line: a typical run. Shade: up to what ${runsWithin(plan.confidence)} need.`;
+  return `Line: median of the runs on each day. Shade: up to what ${runsWithin(plan.confidence)} need.`;
 }
 
 function line(budget, days) {
