@@ -42,12 +42,12 @@ import numba
 
 from entice.engine import specialize
 
-entry, {parts} = specialize.claim("{key}")
+entry, {parts}= specialize.claim("{key}")
 
 
 @numba.njit(cache={cache}, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)
 def run({arguments}):
-    return entry({parts}, {arguments})
+    return entry({parts}{arguments})
 '''
 _CHECKSUMS = "checksums.txt"
 _TARGET = cpu_target.target_context.codegen()
@@ -217,7 +217,7 @@ def _source(entry: Any, parts: int, key: str, cache: bool) -> str:
         title=reference(entry),
         key=key,
         cache=cache,
-        parts=", ".join(names[:parts]),
+        parts="".join(f"{name}, " for name in names[:parts]),
         arguments=", ".join(names[parts:]),
     )
 

@@ -61,9 +61,18 @@ def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, m
 
     `taken` holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet). Counts
     are compared rather than tracked through `update`: a caller may have rated any arms since the
-    last call, in any order, and may pass counts that include pulls in flight. `last` is a guess at
-    the arm whose count has changed. If it is right, many arms are passed over at once.
+    last call, in any order, and may pass counts that include the expected ratings of pulls in
+    flight, which are fractions. `last` is a guess at the arm whose count has changed. If it is
+    right, many arms are passed over at once.
     """
+    # Known at compile time: an array of whole numbers makes 0 of 0.5.
+    fractional = pulls.dtype.type(0.5) > 0
+    if fractional:
+        for i in range(pulls.shape[0]):
+            if taken[i] != pulls[i] + 1:
+                taken[i] = pulls[i] + 1
+                roots[i] = 1.0 / math.sqrt(pulls[i] + more)
+        return
     arms, known = pulls.shape[0], taken.view(np.int64)
     if arms > _MANY:
         _take(roots, known, pulls, last, more)

@@ -43,8 +43,8 @@ def offer(
 ) -> tuple[int, int, float]:
     """Decide round t: the principal's arm I, the player's own choice G, and the payment.
 
-    `counted` are the pulls that the policy is told of: those that were rated, or also those that
-    are in flight. `shown` is where `display` puts what the players see.
+    `counted` are the pulls that the policy sees: those that were rated, or also the expected
+    ratings of those in flight. `shown` is where `display` puts what the players see.
     """
     arms = ledger.pulls.shape[0]
     if t <= (arms if each_arm_once else 0):
@@ -89,7 +89,8 @@ def offer_within(
     price: Callable[..., float],
     t: int,
     ledger: Ledger,
-    counted: npt.NDArray[np.int64],
+    counted: npt.NDArray[np.float64],
+    awaited: npt.NDArray[np.bool_],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
@@ -99,15 +100,16 @@ def offer_within(
     shown: npt.NDArray[np.float64],
     permitted: npt.NDArray[np.bool_],
     means: npt.NDArray[np.float64],
-    counts: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.float64],
 ) -> tuple[int, int, float, int, int]:
-    """Decide a round in which not every arm may be had: `offer` as a service needs it.
+    """Decide a round in which not every arm is permitted: `offer` as a campaign needs it.
 
-    An arm is permitted if it is `eligible` and its price is at most `most`. One without ratings
-    is paid for once while its first rating is under way: everyone else would be paid to tell the
-    same. As some never rate, once more each time that the number of rounds has doubled.
+    An arm is permitted if it is `eligible`, its price is at most `most`, and it is not an arm
+    without ratings whose first rating is `awaited` already. An arm that costs nothing is
+    permitted while it is eligible. `counted` are the pulls that the policy sees: those that were
+    rated and, of those under way, as many as are expected to be.
     `displayed` is what the player sees where the caller knows better (nan: it does not). The last
-    four arrays are room for what was shown, what was permitted, and what the policy is told.
+    four arrays are filled with what was shown, what was permitted, and what the policy saw.
 
     Returns the arm, the player's own choice, the payment, how many eligible arms were too dear,
     and of the arms that tie for the best the first. When all arms are permitted, the first three
@@ -123,18 +125,15 @@ def offer_within(
             shown[i] = displayed[i]
         if eligible[i] and (greedy < 0 or shown[i] > shown[greedy]):
             greedy = i
-    limited, whole, asked = 0, True, 1
-    while arms << asked <= t:
-        asked += 1
+    limited, whole = 0, True
     for i in range(arms):
         forgone = gap(shown, greedy, i)
-        asked_already = ledger.pulls[i] == 0 and counted[i] >= asked
-        permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or asked_already))
+        permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or awaited[i]))
         limited += eligible[i] and forgone > most
         whole = whole and permitted[i]
         # No policy prefers an arm whose average is so low, nor takes it for unrated.
         means[i] = ledger.means[i] if permitted[i] else -np.inf
-        counts[i] = counted[i] if permitted[i] else max(1, counted[i])
+        counts[i] = counted[i] if permitted[i] else max(1.0, counted[i])
     arm = greedy
     for _ in range(1 if whole else TRIES):
         wanted = select(t, counts, means, memory, params, stream)

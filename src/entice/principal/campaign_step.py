@@ -1,4 +1,4 @@
-"""The step's halves as a service calls them: one compiled call for each."""
+"""The step of a campaign, one compiled call for each half: the service and the planner make them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled_apart
+from entice.principal.in_flight import (
+    InFlight,
+    await_expected,
+    begin_pull,
+    count_certain,
+    count_expected,
+    end_pull,
+    grow_older,
+)
 from entice.principal.ledger import Ledger, restate
 from entice.principal.probe import throw
 from entice.principal.step import offer_within
@@ -18,6 +27,9 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+EXPECTED_RATINGS = 2
+"""The version of the rules from which on pulls in flight count as expected ratings."""
+
 
 @compiled_apart
 def decide(
@@ -26,8 +38,11 @@ def decide(
     price: Callable[..., float],
     seed: int,
     t: int,
+    at: int,
+    rules: int,
     ledger: Ledger,
-    counted: Counts,
+    flight: InFlight,
+    under_way: Counts,
     memory: Floats,
     params: tuple[Any, ...],
     most: float,
@@ -38,21 +53,47 @@ def decide(
     shown: Floats,
     permitted: Bools,
     means: Floats,
-    counts: Counts,
+    counts: Floats,
+    counted: Floats,
+    awaited: Bools,
     stream: Stream,
 ) -> tuple[int, int, float, int, int, int, float]:
     """Make decision t of a campaign, whose random numbers follow from its seed and t alone.
 
-    Returns what `offer_within` does, and how the probe's coin falls, whether it counts or not.
+    `at` is the time of the decision, which gives the ages of the pulls in flight. `rules` is the
+    version of the rules that the campaign runs under: before `EXPECTED_RATINGS` each of the pulls
+    `under_way` counted in full. `share` and `amounts` are the probe's.
+
+    Returns what `offer_within` does, and the probe's coin and amount, whether they count or not.
     """
+    if rules >= EXPECTED_RATINGS:
+        grow_older(flight, at)
+        count_expected(flight, ledger.pulls, counted)
+        await_expected(ledger.pulls, counted, awaited)
+    else:
+        count_certain(t, ledger.pulls, under_way, counted, awaited)
     start(stream, seed, t, POLICY)
     arm, own, payment, limited, first = offer_within(
-        select, display, price, t, ledger, counted, memory, params, stream, most,
+        select, display, price, t, ledger, counted, awaited, memory, params, stream, most,
         eligible, displayed, shown, permitted, means, counts,
     )  # fmt: skip
     start(stream, seed, t, PROBE)
     coin, amount = throw(share, amounts, stream)
     return arm, own, payment, limited, first, coin, amount
+
+
+@compiled_apart
+def send_off(flight: InFlight, n: int, at: int, arm: int) -> None:
+    """Enter offer n, made at some time, among the pulls in flight."""
+    grow_older(flight, at)
+    begin_pull(flight, n, at, arm)
+
+
+@compiled_apart
+def take_back(flight: InFlight, n: int, at: int, arm: int, outcome: int) -> None:
+    """Take offer n out of the pulls in flight: see `end_pull`."""
+    grow_older(flight, at)
+    end_pull(flight, n, arm, outcome)
 
 
 @compiled_apart
