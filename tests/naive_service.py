@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from naive_in_flight import NaiveInFlight
+
 SECOND = 1_000_000
 CLOSE = 1e-9
 """Bounds that differ by less may be ordered either way: floats are rounded."""
@@ -94,6 +96,7 @@ class NaiveCampaign:
     S: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.flight = NaiveInFlight(self.rating_window * SECOND)
         for arm in self.arms:
             self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
 
@@ -169,8 +172,7 @@ class NaiveCampaign:
         prices, free = {}, []
         for arm in among:
             gap = top - shown[arm]
-            asked_already = self.n[arm] == 0 and self.in_flight[arm] >= self.most_asked()
-            if gap > 0 and asked_already:
+            if gap > 0 and self.n[arm] == 0 and self.flight.expected(arm) >= 1:
                 continue
             free.append(arm)
             if self.price(gap) <= limit:
@@ -179,22 +181,12 @@ class NaiveCampaign:
         wanted, ucb = self._highest_bounds(free), self._highest_bounds(list(prices))
         return Choices(own, prices, wanted, ucb, limit, best)
 
-    def most_asked(self) -> int:
-        """How often an arm without ratings is paid for before one comes.
-
-        Once, and as some never rate, once more each time that the rounds have doubled.
-        """
-        times, rounds = 1, 2 * len(self.arms)
-        while rounds <= len(self.offers) + 1:
-            times, rounds = times + 1, 2 * rounds
-        return times
-
     def _highest_bounds(self, among: list[str]) -> frozenset[str]:
-        """Find UCB's arm: averages by n_i, width by n_i + p_i; arms without either come first."""
+        """Find UCB's arm: averages by n_i, width by n_i + e_i; arms without either come first."""
         t = len(self.offers) + 1
         bounds = {}
         for arm in among:
-            pulls = self.n[arm] + self.in_flight[arm]
+            pulls = self.n[arm] + self.flight.expected(arm)
             if pulls == 0:
                 return frozenset([arm])
             mean = self.shows(arm)
@@ -223,6 +215,7 @@ class NaiveCampaign:
         else:
             self.reserved += amount
             self.in_flight[arm] += 1
+            self.flight.begin(offer.n, now, arm)
         return offer
 
     def find(self, now: int, number: int) -> NaiveOffer:
@@ -257,7 +250,7 @@ class NaiveCampaign:
             return
         if offer.state != "offered":
             raise Refused(409)
-        self._release(offer, "declined")
+        self._release(now, offer, "declined")
 
     def rate(self, now: int, number: int, rating: int) -> None:
         """Rate: in flight − 1, n + 1, S + rating; late: in flight no more; revise: S alone."""
@@ -275,6 +268,7 @@ class NaiveCampaign:
         else:
             if offer.state == "accepted":
                 self.in_flight[offer.arm] -= 1
+                self.flight.end(offer.n, now, "rated")
             self.n[offer.arm] += 1
             self.S[offer.arm] += rating
         offer.state, offer.rating = "rated", rating
@@ -290,6 +284,7 @@ class NaiveCampaign:
         self.committed -= offer.paid
         if offer.state == "accepted":
             self.in_flight[offer.arm] -= 1
+            self.flight.end(offer.n, now, "withdrawn")
         if offer.state == "rated":
             assert offer.rating is not None
             self.n[offer.arm] -= 1
@@ -310,9 +305,10 @@ class NaiveCampaign:
     def pass_if_overdue(self, now: int, offer: NaiveOffer) -> None:
         """Expire: reserved − a, in flight − 1. The rating window passes: in flight − 1."""
         if offer.state == "offered" and offer.expires <= now:
-            self._release(offer, "expired")
+            self._release(now, offer, "expired")
         elif offer.state == "accepted" and offer.awaited is not None and offer.awaited <= now:
             self.in_flight[offer.arm] -= 1
+            self.flight.end(offer.n, now, "unrated")
             offer.state = "unrated"
 
     def tick(self, now: int) -> int:
@@ -329,14 +325,14 @@ class NaiveCampaign:
             raise Refused(409)
         self.budget = budget
 
-    def set_status(self, status: str) -> None:
+    def set_status(self, now: int, status: str) -> None:
         """Pause, shadow or resume; closing is final and voids what is open."""
         self._check_open(status != self.status)
         self.status = status
         if status == "closed":
             for offer in self.offers:
                 if offer.state == "offered":
-                    self._release(offer, "voided")
+                    self._release(now, offer, "voided")
 
     def add_arms(self, arms: list[str]) -> None:
         """Let arms join."""
@@ -354,9 +350,10 @@ class NaiveCampaign:
             raise Refused(409)
         self.retired = self.retired | {arm} if retired else self.retired - {arm}
 
-    def _release(self, offer: NaiveOffer, state: str) -> None:
+    def _release(self, now: int, offer: NaiveOffer, state: str) -> None:
         self.reserved -= offer.amount
         self.in_flight[offer.arm] -= 1
+        self.flight.end(offer.n, now, "withdrawn")
         offer.state = state
 
     def _check_open(self, changes: bool) -> None:

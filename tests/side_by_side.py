@@ -178,6 +178,7 @@ class SideBySide:
         if live is not None:
             oracle.pass_if_overdue(self.now, live)
         assert status == 201
+        oracle.flight.grow_older(self.now)
         choices = oracle.choices(str(player), eligible, displayed)
         arm, own, reason = answer["arm"], answer["greedy_arm"], answer["reason"]
         amount = answer["would_pay"] if oracle.status == "shadow" else answer["amount"]
@@ -268,11 +269,11 @@ class SideBySide:
     def change_status(self) -> None:
         status: Any = self.random.choice(["live"] * 6 + ["paused", "shadow"])
         command = ChangeCampaign(campaign=self.id, status=status)
-        self.both(command, lambda: self.oracle.set_status(status))
+        self.both(command, lambda: self.oracle.set_status(self.now, status))
 
     def close(self) -> None:
         command = ChangeCampaign(campaign=self.id, status="closed")
-        self.both(command, lambda: self.oracle.set_status("closed"))
+        self.both(command, lambda: self.oracle.set_status(self.now, "closed"))
 
     def time_passes(self) -> None:
         seconds = self.random.choice([1, 59, 60, 300, 600])
@@ -310,6 +311,7 @@ def compare(store: Store, campaign: str, oracle: NaiveCampaign) -> None:
         n, total = oracle.n[arm.id], oracle.S[arm.id]
         assert (arm.rated, arm.in_flight) == (n, oracle.in_flight[arm.id])
         assert arm.average == (total / n if n else None)
+        assert arm.expected == pytest.approx(oracle.flight.expected(arm.id), abs=1e-12)
     with store.read() as session:
         rows = session.rows(
             "SELECT n, state, cost FROM offers WHERE campaign = "

@@ -15,6 +15,7 @@ from entice.service.commands import (
     Accept,
     AddArms,
     ChangeCampaign,
+    CreateCampaign,
     Decline,
     MakeOffer,
     MakeOffers,
@@ -22,6 +23,8 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
+from entice.service.spec import CampaignSpec
+from entice.service.views import ArmView
 
 __all__ = ["service"]
 
@@ -54,28 +57,70 @@ def test_an_unrated_arm_shows_the_middle_of_the_scale(service: Service) -> None:
 
 
 @pytest.mark.parametrize("policy_sees", ["stars", "zero_to_one"])
-def test_an_unrated_arm_is_paid_for_once_while_in_flight(
+def test_an_unrated_arm_is_paid_for_while_less_than_one_rating_is_expected(
     service: Service, policy_sees: str
 ) -> None:
     campaign = service.create(policy_sees=policy_sees)
     service.rate_organic(campaign, a=[5, 5], b=[5, 5])
-    offers = [service.offer(campaign, player) for player in range(3)]
-    assert [o["amount"] for o in offers if o["arm"] == "c"] == [400]
-    service.do(Decline(next(o["id"] for o in offers if o["arm"] == "c")))
+    paid = []
+    for player in range(40):
+        expected = arm_of(service, campaign, "c").expected
+        offer = service.offer(campaign, player)
+        if offer["arm"] == "c":
+            assert expected < 1
+            paid.append(offer)
+    # Nothing is known of who rates yet, and a rating is thought to be almost certain.
+    assert [offer["amount"] for offer in paid] == [400, 400]
+    assert arm_of(service, campaign, "c").expected >= 1
+    service.do(Decline(paid[0]["id"]))
+    assert arm_of(service, campaign, "c").expected < 1
     assert service.offer(campaign, 50)["arm"] == "c"
-    assert service.offer(campaign, 51)["arm"] != "c"
 
 
-def test_an_arm_that_nobody_rates_is_paid_for_again_when_rounds_have_doubled(
+def test_an_arm_that_nobody_rates_is_paid_for_again(service: Service) -> None:
+    campaign = service.create(rating_window=1000)
+    service.rate_organic(campaign, a=[5], b=[5])
+    paid = []
+    for player in range(100):
+        offer = service.offer(campaign, player)
+        service.do(Accept(offer["id"]))
+        paid += [player] if offer["arm"] == "c" else []
+        service.later(10)
+    assert len(paid) > 10
+    arm = arm_of(service, campaign, "c")
+    assert arm.overdue_first_rating is False  # as nobody rates anything, nothing is expected
+    assert service.reads.campaign(campaign).share_who_rate < 0.05
+    assert service.faults(campaign) == [None]
+
+
+def test_an_arm_whose_visitors_do_not_rate_as_the_others_do_is_pointed_out(
     service: Service,
 ) -> None:
-    campaign = service.create()
-    service.rate_organic(campaign, a=[5], b=[5])
-    offers = [service.offer(campaign, player) for player in range(200)]
-    paid = [offer["decision"] for offer in offers if offer["arm"] == "c"]
-    assert all(offer["amount"] == 400 for offer in offers if offer["arm"] == "c")
-    for t in (2, 5, 10, 50, 200):  # with 3 arms from rounds 6, 12, 24, … on
-        assert sum(n <= t for n in paid) <= max(1, (t // 3).bit_length())
+    campaign = service.create(rating_window=1000, policy=entice.EpsilonGreedy(c=1000))
+    for player in range(60):
+        offer = service.offer(campaign, player)
+        service.do(Accept(offer["id"]))
+        service.later(20)
+        if offer["arm"] != "c":
+            service.do(Rate(offer["id"], 3))  # what an unrated arm shows: everything costs 0
+    assert 0.5 < service.reads.campaign(campaign).share_who_rate < 0.9
+    flags = {arm.id: arm.overdue_first_rating for arm in service.reads.arms(campaign)}
+    assert flags == {"a": False, "b": False, "c": True}
+    assert arm_of(service, campaign, "c").offered > 3
+
+
+def test_a_campaign_always_counts_ratings_in_flight(service: Service) -> None:
+    spec = CampaignSpec(
+        name="Tea", arms=["a", "b"], budget=1, price_of_a_star=1,
+        policy=entice.UCB(count_in_flight=True),
+    )  # fmt: skip
+    refusal = service.refusal(CreateCampaign(spec))
+    assert refusal.status == 422
+    assert "policy.count_in_flight can't be set in a campaign" in str(refusal.detail)
+
+
+def arm_of(service: Service, campaign: str, name: str) -> ArmView:
+    return next(arm for arm in service.reads.arms(campaign) if arm.id == name)
 
 
 def test_an_unrated_arm_that_is_the_players_own_choice_is_offered_again(service: Service) -> None:

@@ -96,9 +96,10 @@ def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(polic
             memory, stream = state.memory.copy(), stream_of(seed)
             if live:
                 decision = within(
-                    state.t, state.ledger, state.counted, memory, rules.params, stream, math.inf,
-                    np.ones(arms, np.bool_), np.full(arms, math.nan), np.zeros(arms),
-                    np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms, np.int64),
+                    state.t, state.ledger, state.counted, np.zeros(arms, np.bool_), memory,
+                    rules.params, stream, math.inf, np.ones(arms, np.bool_),
+                    np.full(arms, math.nan), np.zeros(arms), np.zeros(arms, np.bool_),
+                    np.zeros(arms), np.zeros(arms, np.int64),
                 )[:3]  # fmt: skip
             else:
                 shown = state.ledger.means if rules.display is raw else np.zeros(arms)
@@ -123,24 +124,23 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         displayed = np.array(
             [draw.choice([0.25, 0.5, 0.9]) if draw.random() < 0.2 else math.nan for _ in eligible]
         )
-        in_flight = state.counted.copy()
+        counted = state.counted.astype(np.float64)
         for arm in range(arms):
-            in_flight[arm] += draw.choice([0, 0, 1])
+            counted[arm] += draw.choice([0, 0, 0.25, 1])
+        awaited = np.array([draw.random() < 0.3 for _ in range(arms)]) & (state.ledger.pulls == 0)
         most = draw.choice([0.0, 0.1, 0.25, math.inf])
         shown = np.zeros(arms)
         arm, own, payment, dear, first = within(
-            state.t, state.ledger, in_flight, state.memory.copy(), rules.params, stream_of(seed),
-            most, eligible, displayed, shown, np.zeros(arms, np.bool_), np.zeros(arms),
-            np.zeros(arms, np.int64),
+            state.t, state.ledger, counted, awaited, state.memory.copy(), rules.params,
+            stream_of(seed), most, eligible, displayed, shown, np.zeros(arms, np.bool_),
+            np.zeros(arms), np.zeros(arms),
         )  # fmt: skip
         top = max(shown[eligible])
         gaps = [top - shown[i] for i in range(arms)]
-        times = max(1, (state.t // arms).bit_length())  # once more for each doubling of rounds
-        asked = [state.ledger.pulls[i] == 0 and in_flight[i] >= times for i in range(arms)]
         permitted = [
             i
             for i in range(arms)
-            if eligible[i] and (gaps[i] == 0 or (gaps[i] <= most and not asked[i]))
+            if eligible[i] and (gaps[i] == 0 or (gaps[i] <= most and not awaited[i]))
         ]
         assert arm in permitted
         assert first == next(i for i in range(arms) if eligible[i] and gaps[i] == 0)
@@ -150,7 +150,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         assert dear == sum(eligible[i] and gaps[i] > most for i in range(arms))
         limited += len(permitted) < arms
         if isinstance(policy, entice.UCB):
-            assert arm == highest_bound(state, in_flight, permitted)
+            assert arm == highest_bound(state, counted, permitted)
         if isinstance(policy, entice.Greedy):
             assert arm == first
         if rules.display is raw:
@@ -159,7 +159,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
     assert limited > 300
 
 
-def highest_bound(state: State, counted: npt.NDArray[np.int64], among: list[int]) -> int:
+def highest_bound(state: State, counted: npt.NDArray[np.float64], among: list[int]) -> int:
     """UCB as the paper has it, in plain Python; ties to the lowest arm."""
 
     def bound(arm: int) -> float:
@@ -207,7 +207,8 @@ def campaign_in(policy: Any, situation: dict[str, Any], arms: str = "abcde") -> 
             books.totals[index] += rating
             campaign.restate(index, True, 0.25 * (rating % 2), rating)
     for arm, number in situation.get("in_flight", {"b": 3}).items():
-        campaign.fly(campaign.arms[arm], number)
+        for _ in range(number):
+            campaign.begin_pull(1, 0, campaign.arms[arm])
     return campaign
 
 
@@ -219,8 +220,10 @@ def drawn(campaign: Campaign, situation: dict[str, Any], times: int) -> dict[str
     for seed in range(times):
         msgspec.structs.force_setattr(campaign.spec, "seed", seed)
         campaign.memory[:] = memory
-        campaign._propensity = propensity_of(campaign.spec.policy, campaign.rules, seed)
-        made = campaign.decide(limit, situation.get("eligible"), situation.get("displayed"))
+        campaign._propensity = propensity_of(
+            campaign.spec.policy, campaign.rules, seed, np.dtype("f8")
+        )
+        made = campaign.decide(0, limit, situation.get("eligible"), situation.get("displayed"))
         told.setdefault(campaign.books.arms[made.arm], []).append(made.propensity)
     return told
 

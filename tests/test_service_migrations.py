@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import sys
@@ -13,11 +14,12 @@ import pytest
 from postgres import Postgres, postgres
 
 from entice.service.clock import Clock
-from entice.service.commands import MakeOffer
+from entice.service.commands import Accept, ChangeCampaign, MakeOffer, Rate
 from entice.service.desk import Desk
 from entice.service.errors import SchemaTooNew
 from entice.service.migrations import migrations
 from entice.service.postgres import PostgresStore
+from entice.service.reads import Reads
 from entice.service.sqlite import SqliteStore
 from entice.service.store import Store
 from entice.service.verify import verify
@@ -50,6 +52,34 @@ def test_sqlite_of_the_first_schema_is_opened(tmp_path: Path) -> None:
     store = SqliteStore(path)
     store.examine()
     assert_whole(store)
+    store.close()
+
+
+def test_a_campaign_from_before_is_upgraded_once_and_then_learns_who_rates(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    shutil.copyfile(ASSETS / "service_v1.db", path)
+    store, name = SqliteStore(path), next(iter(TOLD))
+    desk = Desk(store, Clock())
+    desk.start()
+    desk.submit(ChangeCampaign(campaign=name, status="live")).result()
+    before = Reads(store).campaign(name)
+    assert before.share_who_rate is None
+    assert before.in_flight > 0
+    for player in range(20, 26):
+        made = json.loads(desk.submit(MakeOffer(name, player.to_bytes(16))).result().body)
+        desk.submit(Accept(made["id"])).result()
+        desk.submit(Rate(made["id"], 4)).result()
+    desk.stop()
+    after, arms = Reads(store).campaign(name), Reads(store).arms(name)
+    kinds = [event.body for event in Reads(store).events(name, before.events, limit=1000)]
+    assert [b'"kind":"upgraded"' in bytes(body) for body in kinds].index(True) == 0
+    assert sum(b'"kind":"upgraded"' in bytes(body) for body in kinds) == 1
+    assert after.share_who_rate is not None
+    assert sum(arm.offered for arm in arms) == before.ratings + before.in_flight + 6
+    assert after.in_flight == before.in_flight
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
     store.close()
 
 

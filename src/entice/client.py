@@ -76,7 +76,8 @@ class Campaign(msgspec.Struct, frozen=True):
     free: int
     decisions: int
     ratings: int
-    in_flight: int  # ratings that may still come
+    in_flight: int  # offers that may still be rated
+    share_who_rate: float | None  # as learnt so far; None if nothing is known
     events: int  # the number of the log's last one
     created_at: datetime
     changed_at: datetime
@@ -91,7 +92,10 @@ class Arm(msgspec.Struct, frozen=True):
     rated: int
     average: float | None
     shown: float  # what players see, in stars: the average, or the stand-in of an unrated arm
-    in_flight: int
+    in_flight: int  # offers that may still be rated …
+    expected: float  # … and how many of those ratings are expected to come
+    offered: int
+    overdue_first_rating: bool  # no rating after so many offers that one was to be expected
     greedy: bool  # whether players would take it without a payment
 
 

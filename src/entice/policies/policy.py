@@ -78,7 +78,7 @@ def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, m
         _take(roots, known, pulls, last, more)
         different = 0
         for i in range(arms):
-            different |= known[i] ^ (pulls[i] + 1)
+            different |= known[i] ^ (np.int64(pulls[i]) + 1)
         if different == 0:
             return
     for i in range(arms):

@@ -1,4 +1,4 @@
-"""The step of a campaign, one compiled call for each half: the service and the planner make them."""
+"""The step of a campaign, a compiled call for each half, as service and planner make them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class InFlight(NamedTuple):
 
 
 def bucket_edges(window: int) -> Counts:
-    """Return the ages at which buckets end: the window, its half, its quarter, …
+    """Return the ages at which buckets end: the window, its half, its quarter and so on.
 
     >>> from entice.principal.in_flight import bucket_edges
     >>> bucket_edges(100).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,14 +14,22 @@ from entice.engine.specialize import specialize
 from entice.money import amount_of, dearest_for, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
+from entice.principal import campaign_step, in_flight
+from entice.principal.campaign_step import EXPECTED_RATINGS
 from entice.principal.ledger import new_ledger
 from entice.principal.payment import as_asked
 from entice.principal.probe import HEADS, NO_PROBE
-from entice.service import turn
 from entice.service.events import GENESIS
+from entice.service.flight_state import Expectation, FlightState, expectation, pack, unpack
 from entice.service.offer import Offer
 from entice.service.propensity import propensity_of
 from entice.service.spec import CampaignSpec, Status
+
+RULES = EXPECTED_RATINGS
+"""The version of the rules that new campaigns run under; older ones are upgraded to it."""
+
+RULE_OF_THREE = 3.0
+"""Where 3 ratings are expected, none at all comes in 5 of 100 cases."""
 
 
 class Books(msgspec.Struct, array_like=True):
@@ -52,6 +60,32 @@ class Books(msgspec.Struct, array_like=True):
     """Offers and sales of each arm whose ratings may yet come."""
     memory: bytes
     """The policy's."""
+    rules: int = 1
+    """The version of the rules that decisions follow."""
+    offered: list[int] = []
+    """Offers of each arm, apart from those in shadow mode, since version 2 of the rules."""
+    flight: FlightState | None = None
+    """The ages of the pulls in flight, since version 2 of the rules."""
+
+    @property
+    def expectation(self) -> Expectation:
+        """What is expected of the pulls in flight."""
+        return expectation(unpack(self.flight, len(self.arms), self.spec["rating_window"]))
+
+    def without_first_rating(self, expected: Expectation) -> list[int]:
+        """Return the arms on offer that lack a rating after enough offers to expect one.
+
+        Ratings that may still come do not count as missing.
+        """
+        missing = (
+            offers * (expected.share or 0.0) - ratings
+            for offers, ratings in zip(self.offered, expected.ratings, strict=False)
+        )
+        return [
+            i
+            for i, ratings in enumerate(missing)
+            if ratings >= RULE_OF_THREE and self.pulls[i] == 0 and not self.retired[i]
+        ]
 
     @property
     def free(self) -> int:
@@ -101,14 +135,24 @@ def _machine_code(
     update: Callable[..., None],
     display: Callable[..., int],
     price: Callable[..., float],
+    counts: np.dtype[Any],
 ) -> tuple[Callable[..., Any], ...]:
-    """Compile the halves of the step for a policy: deciding, pausing, rating, showing."""
+    """Compile the halves of the step for a policy: deciding, pausing, rating, showing.
+
+    `counts` is the type of the pulls that the policy sees: what `specialize` compiles depends on
+    it.
+    """
     return (
-        specialize(turn.decide, select, display, price),
-        specialize(turn.decide, greedy.select, display, as_asked),
-        specialize(turn.enter, update),
-        specialize(turn.show, display),
+        specialize(campaign_step.decide, select, display, price),
+        specialize(campaign_step.decide, greedy.select, display, as_asked),
+        specialize(campaign_step.enter, update),
+        specialize(campaign_step.show, display),
     )
+
+
+_grow_older = specialize(in_flight.grow_older)
+_send_off = specialize(campaign_step.send_off)
+_take_back = specialize(campaign_step.take_back)
 
 
 class Campaign:
@@ -122,8 +166,8 @@ class Campaign:
         self._configure()
 
     @classmethod
-    def begin(cls, campaign: str, spec: CampaignSpec, at: int) -> Campaign:
-        """Open the books of a new campaign."""
+    def begin(cls, campaign: str, spec: CampaignSpec, at: int, rules: int = RULES) -> Campaign:
+        """Open the books of a new campaign, under some version of the rules."""
         arms = len(spec.arms)
         return cls(
             Books(
@@ -132,6 +176,7 @@ class Campaign:
                 budget=spec.budget, reserved=0, committed=0, decisions=0,
                 arms=list(spec.arms), retired=[False] * arms,
                 pulls=[0] * arms, totals=[0] * arms, in_flight=[0] * arms, memory=b"",
+                rules=rules, offered=[0] * arms if rules >= EXPECTED_RATINGS else [],
             )
         )  # fmt: skip
 
@@ -155,23 +200,28 @@ class Campaign:
         self.memory = kept.copy() if len(kept) else np.zeros(self.rules.memory)
         self._prior = self._seen(spec.middle)
         self._ledger = new_ledger(arms, self._prior)
+        self._flight = unpack(books.flight, arms, spec.rating_window)
+        # Pulls were counted in whole numbers before version 2 of the rules.
+        self._count_type = np.dtype("f8" if books.rules >= EXPECTED_RATINGS else "i8")
         self._room()
         self._decide, self._own_choice, self._enter, self._show = _machine_code(
-            *self.rules.functions
+            *self.rules.functions, self._count_type
         )
         for arm in range(arms):
             self.restate(arm)
         assert spec.seed is not None
-        self._propensity = propensity_of(spec.policy, self.rules, spec.seed)
+        self._propensity = propensity_of(spec.policy, self.rules, spec.seed, self._count_type)
 
     def _room(self) -> None:
         arms = len(self.books.arms)
-        self._counted = np.zeros(arms, np.int64)
+        self._under_way = np.array(self.books.in_flight, np.int64)
+        self._counted = np.zeros(arms, self._count_type)
+        self._awaited = np.zeros(arms, np.bool_)
         self._active = np.logical_not(self.books.retired)
         self._nothing_displayed = np.full(arms, np.nan)
         self._shown, self._means = np.zeros(arms), np.zeros(arms)
         self._permitted = np.zeros(arms, np.bool_)
-        self._counts = np.zeros(arms, np.int64)
+        self._counts = np.zeros(arms, self._count_type)
         self._stream = np.zeros(4, np.uint64)
         probe = self.spec.probe
         self._share, self._amounts = 0.0, np.zeros(1)
@@ -194,7 +244,11 @@ class Campaign:
         return min(limits)
 
     def decide(
-        self, limit: Limit, eligible: tuple[str, ...] | None, displayed: dict[str, float] | None
+        self,
+        at: int,
+        limit: Limit,
+        eligible: tuple[str, ...] | None,
+        displayed: dict[str, float] | None,
     ) -> Decision:
         """Let the policy choose for the next player, and price its choice."""
         books, spec, rules = self.books, self.spec, self.rules
@@ -214,9 +268,10 @@ class Campaign:
         arm, own, payment, limited, first, coin, coin_amount = (
             self._own_choice if paused else self._decide
         )(
-            spec.seed, t, self._ledger, self._counted, self.memory, rules.params,
-            most / self._steps, self._share, self._amounts, may_be_had, seen,
-            self._shown, self._permitted, self._means, self._counts, self._stream,
+            spec.seed, t, at, books.rules, self._ledger, self._flight, self._under_way,
+            self.memory, rules.params, most / self._steps, self._share, self._amounts,
+            may_be_had, seen, self._shown, self._permitted, self._means, self._counts,
+            self._counted, self._awaited, self._stream,
         )  # fmt: skip
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         reason = "explore" if arm != own else "probe" if stars > 0 else "own_choice"
@@ -257,7 +312,6 @@ class Campaign:
         """Bring an arm's average up to its ratings; a new one may be learnt from."""
         books = self.books
         n = books.pulls[arm]
-        self._counted[arm] = n + books.in_flight[arm]
         # From whole numbers, by one division each: equal averages are equal to the last bit.
         above = books.totals[arm] - n * self._zero
         mean = above / (n * self._steps) if n else self._prior
@@ -266,10 +320,38 @@ class Campaign:
             new, paid / self._steps, self._seen(rating),
         )  # fmt: skip
 
-    def fly(self, arm: int, by: int) -> None:
-        """Have one more rating, or one less, of an arm under way."""
+    def begin_pull(self, n: int, at: int, arm: int) -> None:
+        """Enter an offer among the pulls whose ratings may come."""
+        self._adjust_in_flight(arm, 1)
+        if self.books.rules >= EXPECTED_RATINGS:
+            self.books.offered[arm] += 1
+            _send_off(self._flight, n, at, arm)
+
+    def end_pull(self, n: int, at: int, arm: int, outcome: int) -> None:
+        """Take an offer out of them: see `in_flight.end_pull` for the outcomes."""
+        self._adjust_in_flight(arm, -1)
+        if self.books.rules >= EXPECTED_RATINGS:
+            _take_back(self._flight, n, at, arm, outcome)
+
+    def _adjust_in_flight(self, arm: int, by: int) -> None:
         self.books.in_flight[arm] += by
-        self._counted[arm] += by
+        self._under_way[arm] += by
+
+    def upgrade(self, at: int, rules: int, under_way: Iterable[Offer]) -> None:
+        """Change to a later version of the rules; `under_way` are the offers in flight, in order.
+
+        What became of offers before is not known by age, so hazards start from their prior. The
+        offers that are still in flight enter the buckets of their ages, but as unrated ones alone
+        they say nothing about how many were rated there.
+        """
+        books = self.books
+        books.rules = rules
+        books.offered = [n + p for n, p in zip(books.pulls, books.in_flight, strict=True)]
+        self.reconfigure()
+        for offer in under_way:
+            _send_off(self._flight, offer.n, offer.offered_at, offer.arm)
+        _grow_older(self._flight, at)
+        self._flight.reached[:] = 0
 
     def retire(self, arm: int, retired: bool) -> None:
         """Offer an arm no more, or again."""
@@ -289,6 +371,7 @@ class Campaign:
         elif room != len(memory):  # what does not come from ratings can be worked out again
             memory = np.zeros(room)
         self.books.memory = memory.tobytes()
+        self.books.flight = self._packed_flight()
         self._configure()
 
     def stars_paid(self, offer: Offer) -> float:
@@ -313,7 +396,15 @@ class Campaign:
     def encoded(self) -> bytes:
         """Write the books for the database."""
         self.books.memory = self.memory.tobytes()
+        self.books.flight = self._packed_flight()
         return encode_books(self.books)
+
+    def _packed_flight(self) -> FlightState | None:
+        return pack(self._flight) if self.books.rules >= EXPECTED_RATINGS else None
+
+    def expected(self) -> Expectation:
+        """What is expected of the offers in flight, as of the last event."""
+        return expectation(self._flight)
 
     def _seen(self, stars: float) -> float:
         """A rating as the policy sees it."""

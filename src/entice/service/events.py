@@ -32,6 +32,14 @@ class Created(_BySomebody, frozen=True, tag="created"):
     spec: dict[str, Any]
     entice: str
     """The version that wrote it."""
+    rules: int = 1
+    """The version of the rules that decisions follow."""
+
+
+class Upgraded(_Event, frozen=True, tag="upgraded"):
+    """Decisions follow a later version of the rules from here on."""
+
+    rules: int
 
 
 class Changed(_BySomebody, frozen=True, tag="changed"):
@@ -148,6 +156,7 @@ class OrganicRated(_Event, frozen=True, tag="organic"):
 
 Event = (
     Created
+    | Upgraded
     | Changed
     | ArmsAdded
     | ArmRetired

@@ -98,6 +98,11 @@ def handle(work: Work, command: Command, now: int) -> Answer:
 
 def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
     _check_new_arms(command.spec.arms)
+    if getattr(command.spec.policy, "count_in_flight", False):
+        raise invalid(
+            "policy.count_in_flight can't be set in a campaign: campaigns always count the ratings "
+            "that are still expected. Leave it out."
+        )
     name = f"c_{secrets.token_hex(8)}"
     campaign = Campaign.begin(name, command.spec.with_seed(), now)
     work.begin(campaign)
@@ -131,6 +136,7 @@ def _checked_offer(rules: Rules, request: MakeOffer, now: int) -> tuple[Offer, b
         return live, False
     if live is not None:
         rules.expire(now, live)
+    rules.upgrade(now)
     eligible = None if request.eligible is None else tuple(request.eligible)
     return rules.offer(now, request.player, eligible, request.displayed), True
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from entice.errors import EnticeError
+from entice.principal.in_flight import WITHDRAWN
 from entice.service import logs
 from entice.service.auth import Doorkeeper
-from entice.service.campaign import Campaign
+from entice.service.campaign import RULES, Campaign
 from entice.service.desk import Desk
 from entice.service.errors import Corrupt, Unavailable
 from entice.service.identity import Players
@@ -129,6 +130,10 @@ def _try(campaign: Campaign) -> None:
     if campaign.books.status == "closed":
         return
     try:
-        campaign.decide(campaign.limit(0), None, None)
+        at = campaign.books.at
+        campaign.upgrade(at, RULES, [])
+        campaign.decide(at, campaign.limit(0), None, None)
+        campaign.begin_pull(1, at, 0)
+        campaign.end_pull(1, at, 0, WITHDRAWN)
     except Exception as error:  # whoever asks for an offer is told
         logs.unexpected(error, during="warm-up")

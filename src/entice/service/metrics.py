@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -22,6 +23,8 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from entice.errors import EnticeError
+from entice.service.errors import Corrupt
+from entice.service.reads import find_books
 from entice.service.store import Session, Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -49,10 +52,19 @@ class CampaignGauges(msgspec.Struct, frozen=True):
     """The number of the last event by the campaign's row."""
 
 
+class RatingGauges(msgspec.Struct, frozen=True):
+    """What a campaign's gauges about ratings show at one moment."""
+
+    id: str
+    share_who_rate: float
+    arms_without_ratings: int
+
+
 class ServiceGauges(msgspec.Struct, frozen=True):
     """What all gauges show at one moment."""
 
     campaigns: list[CampaignGauges]
+    ratings: list[RatingGauges]
     clock_ahead: float
 
 
@@ -188,6 +200,20 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         for campaign in known.campaigns:
             family.add_metric([campaign.id], value(campaign))
         yield family
+    share = GaugeMetricFamily(
+        "entice_campaign_share_who_rate",
+        "Share of offers that are rated within the rating window, as learnt so far.",
+        labels=["campaign"],
+    )
+    unrated = GaugeMetricFamily(
+        "entice_campaign_arms_without_ratings",
+        "Arms without a rating after so many offers that one was to be expected.",
+        labels=["campaign"],
+    )
+    for ratings in known.ratings:
+        share.add_metric([ratings.id], ratings.share_who_rate)
+        unrated.add_metric([ratings.id], ratings.arms_without_ratings)
+    yield from (share, unrated)
     yield GaugeMetricFamily(
         "entice_clock_ahead_seconds",
         "By how much the log's clock is ahead of the wall clock. Must be near 0.",
@@ -209,7 +235,19 @@ def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges
     """Read what the gauges show, all at one moment."""
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
-    return ServiceGauges(campaigns, clock_ahead())
+        ratings = list(_rating_gauges(session, campaigns))
+    return ServiceGauges(campaigns, ratings, clock_ahead())
+
+
+def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Iterator[RatingGauges]:
+    """Read the gauges about ratings of the campaigns that have made offers and are not damaged."""
+    for campaign in campaigns:
+        with contextlib.suppress(Corrupt):
+            books = find_books(session, campaign.id)
+            expected = books.expectation
+            if expected.share is not None:
+                without = len(books.without_first_rating(expected))
+                yield RatingGauges(campaign.id, expected.share, without)
 
 
 def read_campaign_gauges(session: Session) -> list[CampaignGauges]:

@@ -41,8 +41,13 @@ Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[floa
 and the memory before: the probability, and whether it is an estimate."""
 
 
-def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity | None:
-    """Return what tells how likely the policy's decisions were; None if they are certain."""
+def propensity_of(
+    policy: ServedPolicy, rules: Rules, seed: int, counts: np.dtype[Any]
+) -> Propensity | None:
+    """Return what tells how likely the policy's decisions were; None if they are certain.
+
+    `counts` is the type of the pulls that the policy sees.
+    """
     match policy:
         case UCB() | Greedy():
             return None
@@ -69,7 +74,7 @@ def propensity_of(policy: ServedPolicy, rules: Rules, seed: int) -> Propensity |
                 False,
             )
         case _:
-            return _drawn_again(rules, seed)
+            return _drawn_again(rules, seed, counts)
 
 
 def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
@@ -172,12 +177,12 @@ def draw_again(
 
 
 @lru_cache(maxsize=16)
-def _again(select: Callable[..., int]) -> Callable[..., Any]:
+def _again(select: Callable[..., int], counts: np.dtype[Any]) -> Callable[..., Any]:
     return specialize(draw_again, select)
 
 
-def _drawn_again(rules: Rules, seed: int) -> Propensity:
-    run = _again(rules.select)
+def _drawn_again(rules: Rules, seed: int, counts: np.dtype[Any]) -> Propensity:
+    run = _again(rules.select, counts)
     stream = np.zeros(4, dtype=np.uint64)
 
     def estimated(

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 import entice
 from entice.errors import InputError
+from entice.principal import in_flight
+from entice.principal.campaign_step import EXPECTED_RATINGS
 from entice.service import events as log
-from entice.service.campaign import Campaign
+from entice.service.campaign import RULES, Campaign
 from entice.service.errors import impossible, invalid, not_found
 from entice.service.events import Event
 from entice.service.offer import (
@@ -57,6 +59,7 @@ class Offers(Protocol):
     def live(self, player: bytes) -> Offer | None: ...  # noqa: D102
     def spent_on(self, player: bytes) -> int: ...  # noqa: D102
     def open(self) -> list[Offer]: ...  # noqa: D102
+    def under_way(self) -> list[Offer]: ...  # noqa: D102
     def overdue(self, now: int, most: int) -> list[Offer]: ...  # noqa: D102
     def learnt(self) -> Iterator[Learnt]: ...  # noqa: D102
     def write(self, event: Event, body: bytes) -> None: ...  # noqa: D102
@@ -85,7 +88,18 @@ class Rules:
 
     def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
         """Write the first event; it names the version of Entice that wrote it."""
-        self._enter(log.Created(*self._next(at), self.campaign.books.spec, version, by=by))
+        books = self.campaign.books
+        self._enter(log.Created(*self._next(at), books.spec, version, books.rules, by=by))
+
+    def upgrade(self, at: int, rules: int = RULES) -> None:
+        """Follow a later version of the rules from here on, if the campaign's is older."""
+        if self.campaign.books.rules >= rules:
+            return
+        if rules > RULES:
+            raise ValueError(f"rules of version {rules} are newer than this version of Entice")
+        name, seq, at = self._next(at)
+        self._enter(log.Upgraded(name, seq, at, rules))
+        self.campaign.upgrade(at, rules, self.offers.under_way())
 
     def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
         """Change settings; a budget never falls below what is spent and reserved."""
@@ -157,6 +171,8 @@ class Rules:
         books.retired += [False] * more
         for counts in (books.pulls, books.totals, books.in_flight):
             counts += [0] * more
+        if books.rules >= EXPECTED_RATINGS:
+            books.offered += [0] * more
         campaign.reconfigure()
 
     def retire(self, at: int, arm: str, retired: bool, by: str | None = None) -> None:
@@ -183,9 +199,9 @@ class Rules:
         campaign, books = self.campaign, self.campaign.books
         capped = campaign.spec.cap_per_player is not None
         limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
-        decision = campaign.decide(limit, eligible, displayed)
-        shadow = books.status == "shadow"
         name, seq, at = self._next(at)
+        decision = campaign.decide(at, limit, eligible, displayed)
+        shadow = books.status == "shadow"
         n, expires = books.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown()
         if not math.isfinite(decision.payment + decision.propensity + sum(shown)):
@@ -210,7 +226,7 @@ class Rules:
             offer.state, offer.due, offer.cost = SHADOW, NEVER, 0
         else:
             books.reserved += amount
-            campaign.fly(decision.arm, 1)
+            campaign.begin_pull(n, at, decision.arm)
         self.offers.put(offer)
         return offer
 
@@ -288,7 +304,7 @@ class Rules:
             self._release(offer, EXPIRED)
         elif offer.state == ACCEPTED:
             self._enter(log.Unrated(*self._next(at), offer.n))
-            self.campaign.fly(offer.arm, -1)
+            self._end_pull(offer, in_flight.UNRATED)
             self._move(offer, UNRATED)
 
     def rate(self, at: int, offer: Offer, rating: int) -> None:
@@ -321,7 +337,8 @@ class Rules:
             self._enter(log.Rated(*self._next(at), offer.n, name, rating, paid, probe, amount))
             books.pulls[arm] += 1
             books.totals[arm] += rating
-            campaign.fly(arm, -int(offer.state == ACCEPTED))
+            if offer.state == ACCEPTED:
+                self._end_pull(offer, in_flight.RATED)
         offer.rating = rating
         self._move(offer, RATED)
         campaign.restate(arm, before is None, campaign.stars_paid(offer), rating)
@@ -337,7 +354,8 @@ class Rules:
         campaign, books, arm = self.campaign, self.campaign.books, offer.arm
         self._enter(log.Reversed(*self._next(at), offer.n, offer.paid))
         books.committed -= offer.paid
-        campaign.fly(arm, -int(offer.state == ACCEPTED))
+        if offer.state == ACCEPTED:
+            self._end_pull(offer, in_flight.WITHDRAWN)
         rated, offer.cost = offer.rating, 0
         self._move(offer, REVERSED)
         if rated is not None:
@@ -374,9 +392,13 @@ class Rules:
     def _release(self, offer: Offer, state: int) -> None:
         books = self.campaign.books
         books.reserved -= offer.amount
-        self.campaign.fly(offer.arm, -1)
+        self._end_pull(offer, in_flight.WITHDRAWN)
         offer.cost = 0
         self._move(offer, state)
+
+    def _end_pull(self, offer: Offer, outcome: int) -> None:
+        """Take an offer out of those in flight, at the time of the last event."""
+        self.campaign.end_pull(offer.n, self.campaign.books.at, offer.arm, outcome)
 
     def _move(self, offer: Offer, state: int, due: int = NEVER) -> None:
         offer.state, offer.due = state, due

@@ -14,7 +14,7 @@ from entice.service.errors import Corrupt, Refusal
 from entice.service.events import Event
 from entice.service.group import answer_digest
 from entice.service.keys import damaged_keys
-from entice.service.offer import OFFERED, Offer, read_offer
+from entice.service.offer import ACCEPTED, OFFERED, Offer, read_offer
 from entice.service.rules import Learnt, Rules
 from entice.service.spec import CampaignSpec
 from entice.service.store import Session, Store
@@ -150,7 +150,7 @@ class Replay:
             if self._rules is not None:
                 raise ValueError("the campaign was created already")
             spec = CampaignSpec.from_plain(event.spec)
-            campaign = Campaign.begin(self._name, spec, event.at)
+            campaign = Campaign.begin(self._name, spec, event.at, event.rules)
             self._book.campaign = campaign
             self._rules = Rules(campaign, self._book)
             self._rules.create(event.at, event.entice, event.by)
@@ -230,6 +230,10 @@ class _ReplayedOffers:
     def open(self) -> list[Offer]:
         return [read_offer(self._rows[n]) for n in sorted(self._live.values())]
 
+    def under_way(self) -> list[Offer]:
+        offers = (read_offer(self._rows[n]) for n in sorted(self._rows))
+        return [offer for offer in offers if offer.state in (OFFERED, ACCEPTED)]
+
     def overdue(self, now: int, most: int) -> list[Offer]:
         raise AssertionError("a replay is told what has expired")
 
@@ -290,6 +294,8 @@ def _redo(rules: Rules, offers: _ReplayedOffers, event: Event) -> None:
             rules.reverse(at, offer(n))
         case log.OrganicRated(arm=arm, rating=rating):
             rules.organic(at, arm, rating)
+        case log.Upgraded(rules=version):
+            rules.upgrade(at, version)
         case log.Changed(changes=changes, by=by):
             rules.change(at, changes, by)
         case log.ArmsAdded(arms=arms, by=by):

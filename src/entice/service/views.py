@@ -71,6 +71,9 @@ class CampaignView(msgspec.Struct, frozen=True):
     decisions: int
     ratings: int
     in_flight: int
+    """Offers whose ratings may still come."""
+    share_who_rate: float | None
+    """The share of offers that are rated, as learnt so far; null if nothing is known."""
     events: int
     """The number of the last event."""
     version: int
@@ -94,6 +97,13 @@ class ArmView(msgspec.Struct, frozen=True):
     shown: float
     """What players see, in stars."""
     in_flight: int
+    """Offers whose ratings may still come …"""
+    expected: float
+    """… and how many of those ratings are expected to come, given the offers' ages."""
+    offered: int
+    """Offers so far; in a campaign from before version 2 of the rules, since its upgrade."""
+    overdue_first_rating: bool
+    """Whether it has no rating after so many offers that one was to be expected."""
     greedy: bool
     """Whether it is the one that a player would pick."""
 
@@ -139,7 +149,8 @@ def campaign_view(books: Books) -> CampaignView:
     return CampaignView(
         books.campaign, books.spec["name"], books.status, books.spec["currency"],
         books.budget, books.reserved, books.committed, books.free, books.paced,
-        books.decisions, sum(books.pulls), sum(books.in_flight), books.seq, books.version,
+        books.decisions, sum(books.pulls), sum(books.in_flight), books.expectation.share,
+        books.seq, books.version,
         moment(books.created), moment(books.at),
         {**books.spec, "arms": books.arms, "status": books.status},
     )  # fmt: skip
@@ -151,11 +162,14 @@ def arm_views(campaign: Campaign) -> list[ArmView]:
     scale = spec.lowest_rating, spec.highest_rating
     offered = [i for i, retired in enumerate(books.retired) if not retired]
     greedy = max(offered, key=lambda i: shown[i])
+    expected = campaign.expected()
+    overdue = set(books.without_first_rating(expected))
     return [
         ArmView(
             arm, books.retired[i], books.pulls[i], average,
             *interval(books.totals[i], books.pulls[i], *scale),
-            shown[i], books.in_flight[i], i == greedy,
+            shown[i], books.in_flight[i], expected.ratings[i],
+            books.offered[i] if books.offered else 0, i in overdue, i == greedy,
         )
         for i, (arm, average) in enumerate(zip(books.arms, campaign.averages(), strict=True))
     ]  # fmt: skip

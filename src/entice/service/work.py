@@ -181,6 +181,10 @@ class CampaignOffers:
         """All offers that nobody has answered yet, the oldest first."""
         return self._found("live_offers", "state = 0 ORDER BY n")
 
+    def under_way(self) -> list[Offer]:
+        """All offers that may still be rated, the oldest first."""
+        return self._found("due_offers", "state <= 1 ORDER BY n")
+
     def overdue(self, now: int, most: int) -> list[Offer]:
         """Offers whose time has passed, or the time for rating them; at most so many of them."""
         where = "state <= 1 AND due <= ? ORDER BY due, n LIMIT ?"

@@ -28,7 +28,8 @@ CAMPAIGN: dict[str, Any] = {
     "paced": None,
     "decisions": 312,
     "ratings": 97,
-    "in_flight": 8,
+    "in_flight": 208,
+    "share_who_rate": 0.31,
     "events": 655,
     "version": 1,
     "created_at": "2026-11-16T07:00:00.000000Z",
@@ -44,7 +45,10 @@ ARM: dict[str, Any] = {
     "low": 3.681,
     "high": 4.679,
     "shown": 4.317,
-    "in_flight": 3,
+    "in_flight": 64,
+    "expected": 1.6,
+    "offered": 131,
+    "overdue_first_rating": False,
     "greedy": False,
 }
 

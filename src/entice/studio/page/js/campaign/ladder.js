@@ -1,7 +1,7 @@
 // The ladder of arms: who shows what, how sure that is, and what is still under way.
 
 import { h, replace, svg } from "../dom.js";
-import { number, stars } from "../format.js";
+import { counted, number, stars } from "../format.js";
 
 const SHOWN = 20; // arms, before the visitor asks for all
 
@@ -62,10 +62,10 @@ function makeRung(id) {
   const dot = h("span", { class: "rung-dot" });
   const track = h("div", { class: "rung-track", "aria-hidden": "true" }, range, ghost, dot);
   const value = h("span", { class: "rung-value" });
-  const counts = h("span", { class: "rung-counts note" });
+  const count = h("span", { class: "rung-counts note" });
   const head = h("span", { class: "rung-head" }, crown(), name);
   const said = h("span", { class: "visually-hidden" });
-  const node = h("li", { class: "rung" }, head, track, value, counts, said);
+  const node = h("li", { class: "rung" }, head, track, value, count, said);
 
   function update(arm, corrected, low, high) {
     const at = (x) => Math.min(1, Math.max(0, (x - low) / (high - low)));
@@ -73,6 +73,7 @@ function makeRung(id) {
     node.classList.toggle("rung-greedy", arm.greedy);
     node.classList.toggle("rung-retired", arm.retired);
     node.classList.toggle("rung-unrated", average === null);
+    node.classList.toggle("rung-overdue", arm.overdue_first_rating);
     dot.style.setProperty("--at", at(average ?? arm.shown));
     range.hidden = average === null;
     range.style.setProperty("--from", at(arm.low));
@@ -80,7 +81,7 @@ function makeRung(id) {
     ghost.hidden = corrected === null;
     if (!ghost.hidden) ghost.style.setProperty("--at", at(corrected));
     value.textContent = stars(average ?? arm.shown);
-    counts.textContent = counted(arm);
+    count.textContent = counts(arm);
     node.title = told(arm, corrected);
     said.textContent = node.title;
   }
@@ -88,10 +89,17 @@ function makeRung(id) {
   return { node, update };
 }
 
-function counted(arm) {
+function counts(arm) {
   const rated = ["no rating yet", "1 rating"][arm.rated] ?? `${number(arm.rated)} ratings`;
-  const flying = arm.in_flight ? ` · ${number(arm.in_flight)} in flight` : "";
-  return arm.retired ? `${rated} · retired` : rated + flying;
+  if (arm.retired) return `${rated} · retired`;
+  if (arm.overdue_first_rating) return `no rating after ${counted(arm.offered, "offer")}`;
+  return arm.in_flight ? `${rated} · ${expected(arm)}` : rated;
+}
+
+/** How many of the ratings that may still come are expected to. */
+function expected(arm) {
+  const about = arm.expected < 9.5 ? arm.expected.toFixed(1) : number(Math.round(arm.expected));
+  return `${about} expected`;
 }
 
 function told(arm, corrected) {
@@ -106,7 +114,14 @@ function told(arm, corrected) {
     parts.push(`Visitors see ${stars(arm.shown)}.`);
   if (corrected !== null) parts.push(`Without the drift ${stars(corrected)}.`);
   if (arm.greedy) parts.push("Visitors pick it unpaid.");
-  if (arm.in_flight) parts.push(`${number(arm.in_flight)} ratings may still come.`);
+  if (arm.in_flight)
+    parts.push(
+      `${counted(arm.in_flight, "offer")} may still be rated: ${expected(arm)}, given their age.`,
+    );
+  if (arm.overdue_first_rating)
+    parts.push(
+      `As many offers of the other items have brought ratings: check that this one can be rated.`,
+    );
   return parts.join(" ");
 }
 

@@ -2,7 +2,7 @@
 
 import { connection, follow, get } from "../api.js";
 import { h, replace } from "../dom.js";
-import { counted, money } from "../format.js";
+import { counted, money, percent } from "../format.js";
 import { loading } from "../state.js";
 import { brake } from "./brake.js";
 import { dial } from "./dial.js";
@@ -136,11 +136,12 @@ function card(name, title, words, ...children) {
   );
 }
 
-function summary({ spec, currency, budget, decisions, ratings }) {
+function summary({ spec, currency, budget, decisions, ratings, share_who_rate: share }) {
   const policy = `${policyName(spec.policy)} over ${counted(spec.arms.length, "item")}`;
   const price = `${money(spec.price_of_a_star, currency)} for a star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
-  return `${policy}. ${money(budget, currency)} budget, ${price}. ${counts}.`;
+  const rates = share === null ? "" : ` About ${percent(share)} of offers get a rating.`;
+  return `${policy}. ${money(budget, currency)} budget, ${price}. ${counts}.${rates}`;
 }
 
 function keyOf(view) {
