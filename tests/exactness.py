@@ -80,6 +80,14 @@ UCBS = (entice.UCB(),)
 EPSILONS = tuple(entice.EpsilonGreedy(c=c) for c in (0.05, 1, 5, 50))
 THOMPSONS = (entice.ThompsonSampling(), entice.ThompsonSampling(scale="std"))
 GREEDY = (entice.Greedy(),)
+OTHER_NOISE = (
+    entice.UCB(noise=0.2),
+    entice.UCB(noise=3.0),
+    entice.ThompsonSampling(noise=0.2),
+    entice.ThompsonSampling(noise=3.0),
+    entice.ThompsonSampling(scale="std", noise=3.0),
+)
+"""UCB and Thompson sampling that assume another noise than 1, often a wrong one."""
 
 
 def grid(policies: Sequence[Policy], count: int | None = None) -> list[Case]:
@@ -168,7 +176,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=14, help="so many for each policy")
     asked = parser.parse_args()
     exact = True
-    for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY):
+    for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY, OTHER_NOISE):
         begun = time.perf_counter()
         cases = grid(policies, asked.cases)
         found: list[Finding] = []
@@ -180,7 +188,7 @@ def main() -> None:
         exact &= is_exact(found)
         p = np.array([f.p for f in found])
         print(
-            f"\n{type(policies[0]).__name__}: {len(cases)} cases × {asked.replications} "
+            f"\n{', '.join(p.label for p in policies)}: {len(cases)} cases × {asked.replications} "
             f"replications, {len(found)} tests, {time.perf_counter() - begun:.0f} s"
         )
         print(f"  smallest p-values, to be above {ALPHA / len(found):.1e}:")

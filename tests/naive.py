@@ -24,7 +24,9 @@ class Round:
 
 @dataclass(frozen=True)
 class UCB:
-    """Algorithm 2, step 2: argmax of m_i + sqrt(2 log t / n_i)."""
+    """Algorithm 2, step 2: argmax of m_i + noise · sqrt(2 log t / n_i), noise 1 in the paper."""
+
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,13 @@ class EpsilonGreedy:
 
 @dataclass(frozen=True)
 class Thompson:
-    """Algorithm 4, step 2: argmax of N(m_i, 1/(n_i+1)), read as a "variance" or as a "std"."""
+    """Algorithm 4, step 2: argmax of N(m_i, 1/(n_i+1)), read as a "variance" or as a "std".
+
+    The standard deviation is multiplied by the noise, 1 in the paper.
+    """
 
     scale: str
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,19 @@ class Greedy:
     """The player's own choice, argmax of m_i: never pays, never explores."""
 
 
-Policy = UCB | EpsilonGreedy | Thompson | Greedy
+@dataclass(frozen=True)
+class BetaThompson:
+    """Agrawal and Goyal 2012: argmax of Beta(1 + s_i, 1 + n_i − s_i), s_i within 0 and n_i."""
+
+
+@dataclass(frozen=True)
+class KLUCB:
+    """Garivier and Cappé 2011: argmax of max {q : n_i · kl(m_i, q) ≤ log t + c log log t}."""
+
+    c: float = 0.0
+
+
+Policy = UCB | EpsilonGreedy | Thompson | Greedy | BetaThompson | KLUCB
 
 
 def total(values: Iterable[float]) -> float:
@@ -82,22 +100,74 @@ def select(
     """Algorithm 1, step 2: the principal selects I_t from (t, n, m) and the policy's own draws."""
     arms = len(pulls)
     match policy:
-        case UCB():
+        case UCB(noise):
             if 0 in pulls:
                 return pulls.index(0)
-            return argmax([means[i] + math.sqrt(2 * math.log(t) / pulls[i]) for i in range(arms)])
+            widths = [noise * math.sqrt(2 * math.log(t) / pulls[i]) for i in range(arms)]
+            return argmax([means[i] + widths[i] for i in range(arms)])
         case EpsilonGreedy(c):
             epsilon = min(1.0, c * arms / t)
             if uniform() < epsilon:
                 return min(int(uniform() * arms), arms - 1)
             return argmax(means)
-        case Thompson("variance"):
-            return argmax([means[i] + 1 / math.sqrt(pulls[i] + 1) * normal() for i in range(arms)])
-        case Thompson("std"):
-            return argmax([means[i] + 1 / (pulls[i] + 1) * normal() for i in range(arms)])
+        case Thompson("variance", noise):
+            spreads = [noise / math.sqrt(pulls[i] + 1) for i in range(arms)]
+            return argmax([means[i] + spreads[i] * normal() for i in range(arms)])
+        case Thompson("std", noise):
+            spreads = [noise / (pulls[i] + 1) for i in range(arms)]
+            return argmax([means[i] + spreads[i] * normal() for i in range(arms)])
+        case BetaThompson():
+            ones = [pulls[i] * project(means[i], (0.0, 1.0)) for i in range(arms)]
+            return argmax(
+                [beta(1 + ones[i], 1 + pulls[i] - ones[i], uniform, normal) for i in range(arms)]
+            )
+        case KLUCB(c):
+            if 0 in pulls:
+                return pulls.index(0)
+            level = math.log(t) + (c * math.log(math.log(t)) if t >= 3 else 0.0)
+            shares = [project(mean, (0.0, 1.0)) for mean in means]
+            return argmax([kl_bound(shares[i], level / pulls[i]) for i in range(arms)])
         case Greedy():
             return argmax(means)
     raise ValueError(f"unknown policy {policy}")
+
+
+def kl_bound(p: float, radius: float) -> float:
+    """The largest q with p log(p/q) + (1−p) log((1−p)/(1−q)) ≤ radius, by bisection.
+
+    Bounds that differ from 1 by less than 10⁻¹² are 1, so that arms can tie there.
+    """
+
+    def kl(q: float) -> float:
+        below = p * math.log(p / q) if p > 0 else 0.0
+        above = (1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0
+        return below + above
+
+    low, high = p, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if p < 1 and (middle == 1 or kl(middle) > radius):
+            high = middle
+        else:
+            low = middle
+    return 1.0 if high > 1 - 1e-12 else high
+
+
+def beta(a: float, b: float, uniform: Callable[[], float], normal: Callable[[], float]) -> float:
+    """A Beta(a, b) variable from two gamma variables, the second one drawn first."""
+    second = gamma(b, uniform, normal)
+    first = gamma(a, uniform, normal)
+    return first / (first + second)
+
+
+def gamma(shape: float, uniform: Callable[[], float], normal: Callable[[], float]) -> float:
+    """Marsaglia and Tsang 2000, for shapes from 1 on."""
+    d = shape - 1 / 3
+    while True:
+        x = normal()
+        v = (1 + x / math.sqrt(9 * d)) ** 3
+        if v > 0 and math.log(1 - uniform()) < x**2 / 2 + d * (1 - v + math.log(v)):
+            return d * v
 
 
 def greedy_choice(arm: int, means: Sequence[float]) -> int:

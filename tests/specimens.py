@@ -41,6 +41,8 @@ CLASSES: dict[str, dict[str, Any]] = {
         "discounted_ucb": entice.DiscountedUCB,
         "drift_corrected_thompson": entice.DriftCorrectedThompson,
         "sliding_window_ucb": entice.SlidingWindowUCB,
+        "beta_thompson": entice.BetaThompson,
+        "kl_ucb": entice.KLUCB,
         "custom": entice.CustomPolicy,
     },
     "drifts": {
@@ -106,10 +108,10 @@ ARMS = [
 ]
 POLICIES = [
     entice.UCB(),
-    entice.UCB(count_in_flight=True),
+    entice.UCB(count_in_flight=True, noise=0.5),
     entice.EpsilonGreedy(c=5),
     entice.ThompsonSampling(),
-    entice.ThompsonSampling(scale="std"),
+    entice.ThompsonSampling(scale="std", noise=0.5),
     entice.Greedy(),
     entice.RoundRobinEpsilonGreedy(c=0.5),
     entice.AlternatingThompson(),

@@ -8,7 +8,17 @@ very same test.
 from __future__ import annotations
 
 import pytest
-from exactness import EPSILONS, GREEDY, THOMPSONS, UCBS, Case, compare, grid, is_exact
+from exactness import (
+    EPSILONS,
+    GREEDY,
+    OTHER_NOISE,
+    THOMPSONS,
+    UCBS,
+    Case,
+    compare,
+    grid,
+    is_exact,
+)
 from faults import Change, changed
 
 import entice
@@ -20,8 +30,8 @@ EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB(
 
 @pytest.mark.parametrize(
     ("policies", "cases"),
-    [(UCBS, 16), (EPSILONS, 20), (THOMPSONS, 20), (GREEDY, 16)],
-    ids=["UCB", "ε-greedy", "Thompson sampling", "greedy"],
+    [(UCBS, 16), (EPSILONS, 20), (THOMPSONS, 20), (GREEDY, 16), (OTHER_NOISE, 20)],
+    ids=["UCB", "ε-greedy", "Thompson sampling", "greedy", "another noise"],
 )
 def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], cases: int) -> None:
     found = compare(grid(policies, cases), replications=2_000, seed=100)
@@ -47,6 +57,11 @@ BOLD = {
         Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
         Change("ucb.reign", "SAFETY = 4.0\n", "SAFETY = 0.3\n"),
     ),
+    # The same with another noise, and widths beyond the table of them from round 32 on.
+    "ucb_noise": (
+        Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
+        Change("ucb.scratch", "_TABLE = 1 << 20\n", "_TABLE = 1 << 5\n"),
+    ),
     # Few arms by the method for many.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
@@ -68,6 +83,10 @@ CASES = {
         Case(UCB, 2, 5_000, 3.0, "1", ONCE, spread=0.0),
         Case(UCB, 3, 2_000, 0.5, "0.1", ONCE),
         Case(UCB, 9, 1_000, 1.1, "unequal", PRIOR),
+    ],
+    "ucb_noise": [
+        Case(entice.UCB(noise=0.3), 3, 2_000, 0.5, "1", ONCE),
+        Case(entice.UCB(noise=3.0), 9, 1_000, 1.1, "unequal", PRIOR),
     ],
     "thompson_search": [
         Case(TS, 3, 1_000, 0.5, "1", ONCE),
@@ -133,6 +152,10 @@ FAULTS = {
     "rivals' hazards are a tenth too small": (
         "thompson_sampling",
         Change("thompson_sampling.line", "hazards[i] = hazard(", "hazards[i] = 0.9 * hazard("),
+    ),
+    "the noise is forgotten beyond the table": (
+        "ucb_noise",
+        Change("ucb.bounds", "scratch.policy_noise[0] * growth(t)", "growth(t)"),
     ),
     "a second sample above the level is forgotten": (
         "thompson_search",

@@ -32,7 +32,18 @@ POLICIES = {
     "thompson_variance": Pair(entice.ThompsonSampling(), naive.Thompson("variance")),
     "thompson_std": Pair(entice.ThompsonSampling(scale="std"), naive.Thompson("std")),
     "greedy": Pair(entice.Greedy(), naive.Greedy()),
+    "ucb_noise": Pair(entice.UCB(noise=0.3), naive.UCB(0.3)),
+    "thompson_noise": Pair(entice.ThompsonSampling(noise=0.3), naive.Thompson("variance", 0.3)),
+    "thompson_std_noise": Pair(
+        entice.ThompsonSampling(scale="std", noise=2.0), naive.Thompson("std", 2.0)
+    ),
 }
+UNIT = {
+    "beta_thompson": Pair(entice.BetaThompson(), naive.BetaThompson()),
+    "kl_ucb": Pair(entice.KLUCB(), naive.KLUCB()),
+    "kl_ucb_3": Pair(entice.KLUCB(c=3), naive.KLUCB(3.0)),
+}
+"""Policies that are made for ratings between 0 and 1."""
 DRIFTS: dict[str, Callable[[float], Pair]] = {
     "none": lambda l: Pair(entice.NoDrift(), lambda x, t, arm: 0.0),
     "linear": lambda l: Pair(entice.LinearDrift(l), lambda x, t, arm: l * x),
@@ -126,7 +137,32 @@ def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data:
     )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("drift", ["none", "linear", "time-varying"])
+@pytest.mark.parametrize("policy", UNIT)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_policies_for_the_unit_interval_play_like_the_oracle(
+    policy: str, drift: str, data: Any
+) -> None:
+    """Without a projection too: drift takes averages out of the range, and they are clipped."""
+    means = data.draw(st.lists(st.floats(0, 1, width=32), min_size=2, max_size=9), "means")
+    grid = np.linspace(0.0, 1.0, 9)  # whose sums are exact: equal averages are equal
+    weights = [[1.0 / (0.05 + abs(value - mean)) for value in grid] for mean in means]
+    arms = entice.Empirical(values=grid.tolist(), weights=weights)
+    sampler = arms.sampler()
+    assert_same_rounds(
+        arms,
+        lambda arm, stream: float(sampler.sample(arm, sampler.params, stream)),
+        UNIT[policy],
+        DRIFTS[drift](data.draw(st.floats(0, 3), "l")),
+        seed=data.draw(st.integers(0, 2**63 - 1), "seed"),
+        horizon=data.draw(st.integers(len(means), 150), "horizon"),
+        prior=data.draw(st.sampled_from([None, 0.0, 0.5, 2.0]), "prior"),
+        feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES | UNIT)
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
@@ -135,7 +171,7 @@ def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
     assert_same_rounds(
         entice.Bernoulli(means),
         lambda arm, stream: 1.0 if uniform(stream) < means[arm] else 0.0,
-        POLICIES[policy],
+        (POLICIES | UNIT)[policy],
         DRIFTS["linear"](data.draw(st.sampled_from([0.0, 1.0]), "l")),
         seed=data.draw(st.integers(0, 2**32), "seed"),
         horizon=data.draw(st.integers(len(means), 100), "horizon"),
@@ -185,4 +221,15 @@ def test_a_long_run_stays_equal() -> None:
             horizon=1500,
             prior=0.0,
             feedback_range=None,
+        )
+    for policy in UNIT.values():
+        assert_same_rounds(
+            entice.Bernoulli(means),
+            lambda arm, stream: 1.0 if uniform(stream) < means[arm] else 0.0,
+            policy,
+            DRIFTS["linear"](1.1),
+            seed=5,
+            horizon=1500,
+            prior=0.5,
+            feedback_range=(0.0, 1.0),
         )

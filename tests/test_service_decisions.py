@@ -38,6 +38,8 @@ SERVED = [
     entice.EpsilonGreedy(c=0.5),
     entice.ThompsonSampling(),
     entice.ThompsonSampling(scale="std"),
+    entice.ThompsonSampling(noise=0.4),
+    entice.UCB(noise=0.4),
     entice.Greedy(),
     entice.DriftCorrectedThompson(),
     entice.DriftCorrectedThompson(display="corrected", thrift=0.0),
@@ -150,7 +152,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         assert dear == sum(eligible[i] and gaps[i] > most for i in range(arms))
         limited += len(permitted) < arms
         if isinstance(policy, entice.UCB):
-            assert arm == highest_bound(state, counted, permitted)
+            assert arm == highest_bound(state, counted, permitted, policy.noise)
         if isinstance(policy, entice.Greedy):
             assert arm == first
         if rules.display is raw:
@@ -159,13 +161,15 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
     assert limited > 300
 
 
-def highest_bound(state: State, counted: npt.NDArray[np.float64], among: list[int]) -> int:
+def highest_bound(
+    state: State, counted: npt.NDArray[np.float64], among: list[int], noise: float
+) -> int:
     """UCB as the paper has it, in plain Python; ties to the lowest arm."""
 
     def bound(arm: int) -> float:
         if counted[arm] == 0:
             return math.inf
-        width = math.sqrt(2 * math.log(state.t)) * (1 / math.sqrt(counted[arm]))
+        width = noise * math.sqrt(2 * math.log(state.t)) * (1 / math.sqrt(counted[arm]))
         return float(state.ledger.means[arm]) + width
 
     return max(among, key=lambda arm: (bound(arm), -arm))
@@ -320,8 +324,10 @@ def test_the_propensities_of_all_arms_add_up_to_1(permitted: int) -> None:
             means = np.round(means, 1)
         counts = np.array([draw.choice([0, 1, 10, 1000, 10**6]) for _ in range(9)])
         allowed = np.arange(9) < permitted
-        room = np.empty(26)
-        total = sum(highest(means, counts, allowed, arm, room) for arm in range(9) if allowed[arm])
+        room, noise = np.empty(26), draw.choice([0.1, 1.0, 3.0])
+        total = sum(
+            highest(means, counts, allowed, arm, noise, room) for arm in range(9) if allowed[arm]
+        )
         assert total == pytest.approx(1, abs=2e-3)
 
 

@@ -14,7 +14,7 @@ import scipy.stats
 import entice
 from entice import theory
 from entice.paper.setups import MEANS
-from entice.theory.growth import fit
+from entice.theory.growth import CLEARLY, Change, fit, verdict
 from entice.theory.setting import Setting
 from entice.theory.ucb_proof import along
 
@@ -137,6 +137,29 @@ def test_a_study_of_many_cells_has_each_reason_once_and_where() -> None:
             },
             "not known to be consistent for rewards 4 wide",
         ),
+        (
+            {"policies": [entice.UCB(noise=0.4)]},
+            "deviation up to 0.4, and that of the arms may be 0.5",
+        ),
+        (
+            {
+                "arms": entice.Gaussian([0.9, 0.5], std=0.5),
+                "policies": [entice.ThompsonSampling(noise=0.6)],
+            },
+            "with noise=0.6 is not consistent for Gaussian noise of a variance above 0.18",
+        ),
+        (
+            {"policies": [entice.ThompsonSampling(noise=0.4)]},
+            "with noise=0.4 is not known to be consistent for rewards 1 wide",
+        ),
+        (
+            {"arms": entice.Beta(a=[3, 1], b=[1, 1]), "policies": [entice.BetaThompson()]},
+            "for Bernoulli arms only",
+        ),
+        (
+            {"arms": entice.Gaussian([0.9, 0.5]), "policies": [entice.KLUCB()]},
+            "the model has rewards in [0, 1]",
+        ),
         ({"feedback_range": (0.4, 0.6)}, "cuts into the rewards"),
         ({"arms": entice.Bernoulli([0.9, 0.9, 0.1])}, "2 arms share the highest mean, 0.9"),
         (
@@ -149,8 +172,20 @@ def test_lower_bounds_say_when_they_are_not_known(changes: Any, reason: str) -> 
     settings = {"drifts": [entice.NoDrift()], "policies": [entice.UCB()]} | changes
     answer = theory.lower.regret.applies(inside(**settings))
     assert reason in " ".join(answer.reasons)
-    plain = inside(drifts=[entice.NoDrift()], policies=[entice.UCB(), entice.ThompsonSampling()])
-    assert theory.lower.regret.applies(plain)
+    known = [
+        entice.UCB(), entice.ThompsonSampling(), entice.UCB(noise=0.5),
+        entice.ThompsonSampling(noise=0.5), entice.BetaThompson(), entice.KLUCB(),
+    ]  # fmt: skip
+    assert theory.lower.regret.applies(inside(drifts=[entice.NoDrift()], policies=known))
+
+
+def test_theorems_of_the_paper_are_for_a_noise_of_1() -> None:
+    assert theory.theorem1.regret.applies(inside(policies=[entice.UCB()]))
+    answer = theory.theorem1.regret.applies(inside(policies=[entice.UCB(noise=0.5)]))
+    assert answer.reasons == ("proved for noise=1, the paper's algorithm, unlike UCB(noise=0.5)",)
+    for bound in (theory.theorem3.regret, theory.theorem3.paid_pulls):
+        answer = bound.applies(inside(policies=[entice.ThompsonSampling(noise=0.5)]))
+        assert "unlike ThompsonSampling(noise=0.5)" in " ".join(answer.reasons)
 
 
 # --- Does it say anything? --------------------------------------------------------------------
@@ -362,10 +397,10 @@ def wide(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> 
     return best
 
 
-def every_round_keeps(l: float, **settings: Any) -> dict[str, bool]:
+def every_round_keeps(l: float, noise: float = 1.0, **settings: Any) -> dict[str, bool]:
     kept = {"payment": True, "arm_drift": True}
     for replication in range(10):
-        found = along(entice.trace(replication=replication, seed=7, **settings), l=l)
+        found = along(entice.trace(replication=replication, seed=7, **settings), l=l, noise=noise)
         for name in kept:
             kept[name] &= found.select(
                 (pl.col(name) <= pl.col(f"{name}_bound") * (1 + 1e-12)).all()
@@ -384,6 +419,16 @@ def test_payments_and_drifts_of_ucb_stay_under_their_bounds_in_every_round(
             drift.lipschitz, policies=[entice.UCB()], horizon=2_000, **settings
         )
         assert kept == {"payment": True, "arm_drift": True}
+
+
+@pytest.mark.parametrize("noise", [0.3, 2.0])
+def test_payments_of_ucb_with_another_noise_stay_under_bounds_for_that(noise: float) -> None:
+    settings: Any = {
+        "arms": BERNOULLI, "drifts": [entice.LinearDrift(0.5)], "horizon": 2_000,
+        "policies": [entice.UCB(noise=noise)],
+    }  # fmt: skip
+    assert every_round_keeps(0.5, noise, **settings) == {"payment": True, "arm_drift": True}
+    assert not every_round_keeps(0.5, noise / 2, **settings)["payment"]
 
 
 @pytest.mark.parametrize(
@@ -463,14 +508,18 @@ def test_growth_is_logarithmic_inside_assumption_1_and_linear_under_a_step() -> 
     assert set(outside["fits"]) == {"power"}
 
 
+def points_of(T: Any, mean: Any, error: float = 0.01) -> pl.DataFrame:
+    """Points of one cell, with so large a relative standard error."""
+    return pl.DataFrame({"T": T, "mean": mean, "stderr": error * mean}).with_columns(
+        policy=pl.lit("p"), drift=pl.lit("d"), metric=pl.lit("regret"),
+        policy_index=pl.lit(0), drift_index=pl.lit(0),
+    )  # fmt: skip
+
+
 def test_fits_find_what_was_put_in() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
     for curve, fits in ((5 + 3 * np.log(T), "log"), (2 * T**0.7, "power")):
-        points = pl.DataFrame({"T": T, "mean": curve, "stderr": 0.01 * curve}).with_columns(
-            policy=pl.lit("p"), drift=pl.lit("d"), metric=pl.lit("regret"),
-            policy_index=pl.lit(0), drift_index=pl.lit(0),
-        )  # fmt: skip
-        row = fit(points)
+        row = fit(points_of(T, curve))
         assert row["fits"] == fits
         assert row[f"{fits}_error"] < 1e-6
         slope = math.log(curve[-1] / curve[2]) / math.log(10)
@@ -518,11 +567,55 @@ def test_growth_needs_more_than_one_run() -> None:
 def test_fits_that_are_about_as_far_off_leave_it_undecided() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
     mean = np.array([10.0, 16.0, 23.0, 31.0, 42.0])
-    points = pl.DataFrame({"T": T, "mean": mean, "stderr": 0.01 * mean}).with_columns(
-        policy=pl.lit("p"), drift=pl.lit("d"), metric=pl.lit("regret"),
-        policy_index=pl.lit(0), drift_index=pl.lit(0),
+    assert fit(points_of(T, mean, error=0.06))["fits"] == "undecided"
+    assert fit(points_of(T, mean, error=0.01))["fits"] == "too short"  # the exponent surely falls
+
+
+@pytest.mark.parametrize("l", [1.1, 3.0, 5.0])
+def test_growth_that_has_not_settled_is_no_power(l: float) -> None:
+    """UCB's predicted regret, which is logarithmic in the long run (Theorem 1).
+
+    Without the change of its exponent, the fits alone call it a power of T at 10⁵ rounds.
+    """
+    for last, fits in ((5, "too short"), (9, "log")):
+        T = np.array([round(10 ** (k / 2)) for k in range(6, 2 * last + 1)])
+        row = fit(points_of(T, theory.settled.ucb(T, means=MEANS, l=l).regret, error=0.003))
+        assert row["fits"] == fits
+        assert row["exponent"] < row["exponent_before"]
+        if (last, l) == (5, 3.0):  # the control: the rule of before
+            assert row["power_error"] < CLEARLY * row["log_error"]
+
+
+def test_few_runs_do_not_make_a_power() -> None:
+    """T^0.6 is one if its exponent is known well enough to tell it from a falling one."""
+    T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
+    for error, fits in ((0.01, "power"), (0.2, "undecided")):
+        assert fit(points_of(T, 3 * T**0.6, error=error))["fits"] == fits
+
+
+def test_a_log_fit_is_not_believed_while_the_exponent_rises() -> None:
+    T = np.array([1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000])
+    assert verdict(0.05, 0.1, Change(0.1, 0.02, 0.06, -0.02)) == "too short"
+    assert fit(points_of(T, 5 + 3 * np.log(T)))["fits"] == "log"
+
+
+def test_less_than_two_decades_are_too_short() -> None:
+    T = np.array([2_000, 6_325, 20_000, 63_246, 180_000])
+    for curve in (5 + 3 * np.log(T), 2 * T**0.7):
+        row = fit(points_of(T, curve))
+        assert row["fits"] == "too short"
+        assert row["exponent_before"] is None
+
+
+def test_where_theorem_1_applies_no_power_is_claimed_after_100_000_rounds() -> None:
+    study = inside(
+        policies=[entice.UCB()], drifts=[entice.LinearDrift(3.0)], horizon=100_000,
+        replications=100, feedback_range=None, arms=entice.Bernoulli(MEANS),
     )  # fmt: skip
-    assert fit(points)["fits"] == "undecided"
+    assert theory.theorem1.regret.applies(study)
+    (row,) = theory.growth(study, progress=False).table.filter(metric="regret").to_dicts()
+    assert row["power_error"] < CLEARLY * row["log_error"]  # and that was the whole rule before
+    assert row["fits"] == "too short"
 
 
 def test_horizons_are_whole_decades_down_from_the_last() -> None:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from entice.planner.forecast import Forecast, forecast, plan
     from entice.planner.spec import Plan
     from entice.policies import (
+        KLUCB,
         UCB,
         AlternatingThompson,
+        BetaThompson,
         CustomPolicy,
         DiscountedUCB,
         DriftCorrectedThompson,
@@ -61,8 +63,10 @@ _HOMES = {
     **dict.fromkeys(("Offer", "Principal"), "entice.live"),
     **dict.fromkeys(
         (
+            "KLUCB",
             "UCB",
             "AlternatingThompson",
+            "BetaThompson",
             "CustomPolicy",
             "DiscountedUCB",
             "DriftCorrectedThompson",
@@ -123,6 +127,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "KLUCB",
     "PLAYERS_CHOICE",
     "UCB",
     "AlternatingThompson",
@@ -131,6 +136,7 @@ __all__ = [
     "Attacker",
     "Bernoulli",
     "Beta",
+    "BetaThompson",
     "CarriedDrift",
     "CompressionDrift",
     "CustomDrift",

@@ -22,6 +22,14 @@ def set_number(spec: msgspec.Struct, field: str) -> float:
     return value
 
 
+def set_noise(spec: msgspec.Struct) -> None:
+    """Make the field `noise`, a standard deviation, a float above 0, or say why it can't be."""
+    value = set_number(spec, "noise")
+    if value <= 0:
+        rule = "must be greater than 0: it is the standard deviation of ratings"
+        raise InputError(field_name(spec, "noise"), rule, given=value)
+
+
 def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple[float, ...]:
     """Make a field a tuple of floats, or say why it can't be one."""
     name, given = field_name(spec, field), getattr(spec, field)

@@ -214,7 +214,8 @@ def growth(
     Runs the study at its own horizon (at least 10,000) and at shorter ones down to 1,000, two for
     each decade, and reports the exponent d log R / d log T over the first and the last decade, and
     which of a + b log T and a T^p fits. It falls towards 0 where growth is logarithmic, and is 1
-    where regret is linear. An interrupted run keeps nothing.
+    where regret is linear. Says when T is too short for a verdict: use at least 100,000 rounds.
+    An interrupted run keeps nothing.
     """
     import msgspec
 

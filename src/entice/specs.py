@@ -290,6 +290,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 rule = f"must have one slope for each of the {arms} arms"
                 raise InputError("ArmDrift: slopes", rule, given=drift.slopes)
         self.meddler.meddling(self.arms.true_means())  # a target must be one of the arms
+        low, high = np.clip(self.arms.support(), *self.feedback_limits)
+        for i, policy in enumerate(self.policies):
+            if policy.unit_ratings and not 0 <= low <= high <= 1:
+                rule = f"is {policy.label}, which needs ratings between 0 and 1"
+                todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
+                given = (float(low), float(high))
+                raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
 
     def _set_checkpoints(self) -> None:
         given: Any = self.checkpoints

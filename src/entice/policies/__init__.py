@@ -1,12 +1,14 @@
 """Policies: how the principal wants arms to be explored. One file each."""
 
 from entice.policies.alternating_thompson import AlternatingThompson
+from entice.policies.beta_thompson import BetaThompson
 from entice.policies.custom import CustomPolicy
 from entice.policies.discounted_ucb import DiscountedUCB
 from entice.policies.drift_corrected_thompson import DriftCorrectedThompson
 from entice.policies.elimination_race import EliminationRace
 from entice.policies.epsilon_greedy import EpsilonGreedy
 from entice.policies.greedy import Greedy
+from entice.policies.kl_ucb import KLUCB
 from entice.policies.round_robin_epsilon_greedy import RoundRobinEpsilonGreedy
 from entice.policies.sliding_window_ucb import SlidingWindowUCB
 from entice.policies.thompson_sampling import ThompsonSampling
@@ -24,11 +26,15 @@ Policy = (
     | EliminationRace
     | DiscountedUCB
     | SlidingWindowUCB
+    | BetaThompson
+    | KLUCB
 )
 
 __all__ = [
+    "KLUCB",
     "UCB",
     "AlternatingThompson",
+    "BetaThompson",
     "CustomPolicy",
     "DiscountedUCB",
     "DriftCorrectedThompson",

@@ -31,12 +31,13 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
         return "AlternatingThompson"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, memory=3 * arms + 1)  # what select_by_variance remembers
+        # What select_by_variance is given, and what it remembers.
+        return Rules(select, params=(1.0,), memory=3 * arms + 1)
 
 
 @compiled
 def select(
-    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
     """Sample in odd rounds, so that the first one explores, and leave even ones to the player."""
     if t % 2 == 0:

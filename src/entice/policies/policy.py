@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,6 +53,9 @@ class Rules(NamedTuple):
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """Base of all policies."""
+
+    unit_ratings: ClassVar[bool] = False
+    """Whether the policy is made for ratings between 0 and 1."""
 
 
 @compiled

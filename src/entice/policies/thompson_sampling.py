@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from entice.checks import set_noise
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
@@ -14,7 +15,7 @@ Scale = Literal["variance", "std"]
 
 
 class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
-    """Draw θ_i from N(m_i, 1/(n_i + 1)) for each arm and select the highest draw.
+    """Draw θ_i from N(m_i, noise²/(n_i + 1)) for each arm and select the highest draw.
 
     Parameters
     ----------
@@ -22,13 +23,19 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
         What 1/(n_i + 1) is. ``"variance"``: Algorithm 4 as written. ``"std"``: the standard
         deviation, which under-explores, locks onto wrong arms, and is what the published table
         ran.
+    noise
+        The standard deviation of ratings, as far as it is known; Algorithm 4 has 1. Every draw's
+        standard deviation is multiplied by it, under either scale.
 
     >>> import entice
     >>> entice.ThompsonSampling().label, entice.ThompsonSampling(scale="std").label
     ('ThompsonSampling', 'ThompsonSampling(scale=std)')
+    >>> entice.ThompsonSampling(noise=0.3).label
+    'ThompsonSampling(noise=0.3)'
     """
 
     scale: Scale = "variance"
+    noise: float = 1.0
 
     def __post_init__(self) -> None:
         if self.scale not in ("variance", "std"):
@@ -37,38 +44,43 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
                 'must be "variance" (Algorithm 4) or "std" (what the published table ran)',
                 given=self.scale,
             )
+        set_noise(self)
 
     @property
     def label(self) -> str:  # noqa: D102
-        return "ThompsonSampling" if self.scale == "variance" else "ThompsonSampling(scale=std)"
+        settings = [] if self.scale == "variance" else ["scale=std"]
+        settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
+        return "ThompsonSampling" + (f"({', '.join(settings)})" if settings else "")
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
         if self.scale == "variance":
-            return Rules(select_by_variance, memory=3 * arms + 1)
-        return Rules(select_by_std, memory=arms)
+            return Rules(select_by_variance, params=(self.noise,), memory=3 * arms + 1)
+        return Rules(select_by_std, params=(self.noise,), memory=arms)
 
 
 @compiled
 def select_by_variance(
-    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
     roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
     keep_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
-    best = highest_sample(means, roots, sample, rng)
+    best = highest_sample(means, roots, params[0], sample, rng)
     memory[3 * arms] = best
     return best
 
 
 @compiled
-def highest_sample(means: Floats, spreads: Floats, sample: Floats, rng: Stream) -> int:
-    """Draw a sample for each arm and find the highest."""
+def highest_sample(
+    means: Floats, spreads: Floats, noise: float, sample: Floats, rng: Stream
+) -> int:
+    """Draw from N(m_i, (noise · spread_i)²) for each arm and find the highest draw."""
     top = -math.inf
     state = state_of(rng)
     for i in range(means.shape[0]):
         z, state = normal_from(state, rng)
-        sample[i] = means[i] + spreads[i] * z
+        sample[i] = means[i] + noise * spreads[i] * z
         top = max(top, sample[i])
     set_state(rng, state)
     return position_of(top, sample)
@@ -76,14 +88,14 @@ def highest_sample(means: Floats, spreads: Floats, sample: Floats, rng: Stream) 
 
 @compiled
 def select_by_std(
-    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[()], rng: Stream
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
-    """Choose by samples whose standard deviation, not variance, is 1/(n_i + 1)."""
-    top = -math.inf
+    """Choose by samples whose standard deviation, not variance, has the factor 1/(n_i + 1)."""
+    top, noise = -math.inf, params[0]
     state = state_of(rng)
     for i in range(pulls.shape[0]):
         z, state = normal_from(state, rng)
-        memory[i] = means[i] + z / (pulls[i] + 1.0)
+        memory[i] = means[i] + noise * z / (pulls[i] + 1.0)
         top = max(top, memory[i])
     set_state(rng, state)
     return position_of(top, memory)

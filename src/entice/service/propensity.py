@@ -61,16 +61,16 @@ def propensity_of(
                 _in_turn(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
                 False,
             )
-        case ThompsonSampling(scale="variance"):
+        case ThompsonSampling(scale="variance", noise=noise):
             ends = np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                float(highest(means, counts, permitted, arm, ends)),
+                float(highest(means, counts, permitted, arm, noise, ends)),
                 False,
             )
         case AlternatingThompson():
             ends = np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                1.0 if t % 2 == 0 else highest(means, counts, permitted, arm, ends),
+                1.0 if t % 2 == 0 else highest(means, counts, permitted, arm, 1.0, ends),
                 False,
             )
         case _:
@@ -96,14 +96,16 @@ def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int
 
 
 @compiled_apart
-def highest(means: Floats, counts: Counts, permitted: Bools, arm: int, ends: Floats) -> float:
-    """The probability that an arm's draw from N(m_i, 1/(n_i + 1)) is the highest.
+def highest(
+    means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats
+) -> float:
+    """The probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
 
     ∫ φ(z) Π_j Φ((m_i + s_i z − m_j) / s_j) dz by Gauss and Legendre's rule, on pieces that end
     where the sharpest rivals rise from 0 to 1; `ends` is room for those places.
     """
     arms = means.shape[0]
-    spread = 1.0 / math.sqrt(counts[arm] + 1.0)
+    spread = noise / math.sqrt(counts[arm] + 1.0)
     ends[0], ends[1], pieces = -7.0, 7.0, 2
     floor = np.inf
     for _ in range(_SHARPEST):  # the rivals with the highest averages, from the top
@@ -114,7 +116,7 @@ def highest(means: Floats, counts: Counts, permitted: Bools, arm: int, ends: Flo
         if at < 0:
             break
         floor = best
-        width = 3.0 / math.sqrt(counts[at] + 1.0)
+        width = 3.0 * noise / math.sqrt(counts[at] + 1.0)
         for shift in (-width, 0.0, width):
             end = (best + shift - means[arm]) / spread
             if -7.0 < end < 7.0:
@@ -137,7 +139,8 @@ def highest(means: Floats, counts: Counts, permitted: Bools, arm: int, ends: Flo
             density = _WEIGHT[k] * half * math.exp(-0.5 * z * z)
             for j in range(arms):
                 if j != arm and permitted[j]:
-                    above = (means[arm] + spread * z - means[j]) * math.sqrt(counts[j] + 1.0)
+                    ahead = means[arm] + spread * z - means[j]
+                    above = ahead * math.sqrt(counts[j] + 1.0) / noise
                     density *= 0.5 * math.erfc(-above / math.sqrt(2.0))
                     if density < 1e-18:
                         break

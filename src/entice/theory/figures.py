@@ -26,7 +26,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 _KEY = (
     "Points: means with 95 % intervals. Solid: a + b log T fits better; dashed: a power of T does; "
-    "no line: undecided."
+    "no line: undecided, or T too short."
 )
 _LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 

@@ -37,8 +37,10 @@ class Growth(NamedTuple):
     """A row for each cell and metric: the `exponent` d log/d log T over the last decade of T with
     its 95 % interval (`exponent_low`, `exponent_high`), the same over the first decade
     (`exponent_at_first`), and two fits, `log_a` + `log_b` log T and `power_a` T^`power_p`, each
-    with its root mean square relative error (`log_error`, `power_error`); `fits` names the one
-    that is clearly better, or says undecided."""
+    with its root mean square relative error (`log_error`, `power_error`); the exponent over the
+    decade before the last (`exponent_before`, null with fewer than two decades) and the 95 %
+    interval of its change since (`change_low`, `change_high`). `fits` is the verdict: `log`,
+    `power`, `too short` or `undecided`; see `verdict`."""
 
     def plot(self) -> Figure:
         """Draw the points with both fits, regret above compensation, a column for each drift."""
@@ -152,7 +154,7 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
     T, y, error = (points[name].to_numpy().astype(float) for name in ("T", "mean", "stderr"))
     row = {name: points[name][0] for name in ("policy", "drift", "metric")}
     row |= {name: points[name][0] for name in ("policy_index", "drift_index")}
-    empty = dict.fromkeys(_FOUND)
+    empty = dict.fromkeys((*_FOUND, *_CHANGE, "fits"))
     if y.min() <= 0:  # nothing was ever paid: nothing grows
         return row | empty
     end, low, high = _exponent(T, y, error, last=True)
@@ -165,12 +167,69 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
     )
     values = (end, low, high, first, *line, errors[0], np.exp(power[0]), power[1], errors[1])
     found = {name: float(value) for name, value in zip(_FOUND, values, strict=True)}
-    better = "log" if errors[0] < errors[1] else "power"
-    return row | found | {"fits": better if min(errors) < CLEARLY * max(errors) else "undecided"}
+    change = _change(T, y, error)
+    row |= found | (dict.fromkeys(_CHANGE) if change is None else change._asdict())
+    return row | {"fits": verdict(errors[0], errors[1], change)}
 
 
 CLEARLY = 2 / 3
 """A fit is called the better one if its error is less than this share of the other's."""
+
+
+class Change(NamedTuple):
+    """How the exponent has changed from the decade before the last to the last one."""
+
+    exponent_before: float
+    change_low: float
+    """With `change_high`, the 95 % interval of the difference."""
+    change_high: float
+    change_if_log: float
+    """What the difference would be if growth had been logarithmic over both decades."""
+
+
+_CHANGE = Change._fields
+
+
+def verdict(log_error: float, power_error: float, change: Change | None) -> str:
+    """Say how a metric grows, or why that can't be told.
+
+    A power of T has the same exponent in every decade, under logarithmic growth it falls. So the
+    better fit is believed only where the exponent agrees with it:
+
+    `too short`: fewer than two decades; or the exponent still falls and a + b log T is not the
+    clearly better fit (`CLEARLY`), or it rises where that is. Growth has not settled yet, and a
+    longer study will tell.
+    `undecided`: neither fit is clearly better; or T^p is, but the interval of the change holds
+    both no change and that of logarithmic growth. More runs will tell.
+    """
+    if change is None:
+        return "too short"
+    if log_error < CLEARLY * power_error:
+        return "too short" if change.change_low > 0 else "log"
+    if change.change_high < 0:
+        return "too short"
+    is_power = power_error < CLEARLY * log_error and change.change_low > change.change_if_log
+    return "power" if is_power else "undecided"
+
+
+def _change(T: Floats, y: Floats, error: Floats) -> Change | None:
+    """Compare the exponents of the last two decades; they share a point, so errors are shared."""
+    j = len(T) - 1
+    i = _a_decade_before(T, j)
+    h = None if i is None else _a_decade_before(T, i)
+    if i is None or h is None:
+        return None
+    first, second = math.log(T[i] / T[h]), math.log(T[j] / T[i])
+    before, last = math.log(y[i] / y[h]) / first, math.log(y[j] / y[i]) / second
+    weights = np.array([1 / first, 1 / first + 1 / second, 1 / second])
+    half = 1.96 * float(np.linalg.norm(weights * error[[h, i, j]] / y[[h, i, j]]))
+    if_log = math.log1p((1 - y[h] / y[i]) * second / first) / second
+    return Change(before, last - before - half, last - before + half, if_log - before)
+
+
+def _a_decade_before(T: Floats, j: int) -> int | None:
+    found = np.flatnonzero(T[j] / T >= 10 * (1 - 1e-6))
+    return int(found[-1]) if len(found) else None
 
 
 _FOUND = (
@@ -190,7 +249,9 @@ _FOUND = (
 def _exponent(T: Floats, y: Floats, error: Floats, *, last: bool) -> tuple[float, float, float]:
     """The slope d log y / d log T over the last or the first decade, with its 95 % interval."""
     if last:
-        i, j = int(np.flatnonzero(T[-1] / T >= 10 * (1 - 1e-6))[-1]), len(T) - 1
+        j = len(T) - 1
+        i = _a_decade_before(T, j)
+        assert i is not None  # horizons span a decade
     else:
         i, j = 0, int(np.flatnonzero(T / T[0] >= 10 * (1 - 1e-6))[0])
     span = math.log(T[j] / T[i])

@@ -10,11 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from entice.functions import is_stand_in
-from entice.policies import UCB, EpsilonGreedy, Policy, ThompsonSampling
+from entice.policies import (
+    KLUCB,
+    UCB,
+    BetaThompson,
+    EpsilonGreedy,
+    Policy,
+    ThompsonSampling,
+)
 from entice.specs import Study
 from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
-from entice.world.arms import Gaussian
+from entice.world.arms import Bernoulli, Gaussian
 from entice.world.drift import CustomDrift, Drift
 from entice.world.meddler import Nobody
 from entice.world.players import Players
@@ -124,6 +131,13 @@ def arms_rated_first(setting: Setting) -> Iterator[str]:
         yield 'unrated arms display a prior: the proofs need cold_start="each_arm_once"'
 
 
+def noise_of_the_paper(setting: Setting) -> Iterator[str]:
+    """Algorithms 2 and 4 have widths and samples for a noise of 1."""
+    policy = setting.policy
+    if isinstance(policy, UCB | ThompsonSampling) and policy.noise != 1:
+        yield f"proved for noise=1, the paper's algorithm, unlike {policy.label}"
+
+
 def feedback_projected(setting: Setting) -> Iterator[str]:
     """Algorithm 3 projects feedback onto [0, 1]."""
     if setting.study.feedback_range != (0.0, 1.0):
@@ -155,32 +169,46 @@ def policy_is_consistent(setting: Setting) -> Iterator[str]:
     UCB is, for noise up to a standard deviation of 1. Thompson sampling with variance 1/(n+1) is
     for bounded rewards, but not for Gaussian noise of a variance above 1/2: the best arm's first n
     ratings are so bad, with probability T^(−n/((n+1)σ²)), that it is not sampled again until T.
+    With another `noise`, both are what they are for rewards divided by it. KL-UCB is for rewards in
+    [0, 1] (Garivier and Cappé 2011), Beta–Thompson for Bernoulli arms (Agrawal and Goyal 2012).
     ε-greedy with a fixed c is not: on instances with gaps small enough, c is too small.
     """
     policy, arms = setting.policy, setting.study.arms
     low, high = arms.support()
     is_gaussian = isinstance(arms, Gaussian)
     noise = float(np.max(arms.std)) if isinstance(arms, Gaussian) else (high - low) / 2
+    assumed = policy.noise if isinstance(policy, UCB | ThompsonSampling) else 1.0
     if isinstance(policy, UCB):
-        if noise > 1:
+        if noise > assumed:
             yield (
                 "UCB is not known to be consistent here: its widths assume noise of a standard "
-                f"deviation up to 1, and that of the arms may be {noise:g}"
+                f"deviation up to {assumed:g}, and that of the arms may be {noise:g}"
             )
     elif isinstance(policy, ThompsonSampling):
         if policy.scale == "std":
             yield f"{policy.label} is not consistent: it may lock onto a wrong arm for good"
-        elif is_gaussian and noise**2 > 0.5 * (1 + 1e-12):
+        elif is_gaussian and (noise / assumed) ** 2 > 0.5 * (1 + 1e-12):
+            half = "1/2" if assumed == 1 else f"{assumed**2 / 2:g}"
             yield (
-                "Thompson sampling is not consistent for Gaussian noise of a variance above 1/2: "
-                "a bad start may keep the best arm from being sampled again"
+                f"{_thompson(assumed)} is not consistent for Gaussian noise of a variance above "
+                f"{half}: a bad start may keep the best arm from being sampled again"
             )
-        elif noise > 1:
-            yield f"Thompson sampling is not known to be consistent for rewards {2 * noise:g} wide"
+        elif noise > assumed:
+            what = f"rewards {2 * noise:g} wide"
+            yield f"{_thompson(assumed)} is not known to be consistent for {what}"
+    elif isinstance(policy, KLUCB):
+        yield from rewards_in_unit_interval(setting)
+    elif isinstance(policy, BetaThompson):
+        if not isinstance(arms, Bernoulli):
+            yield "BetaThompson is known to be consistent for Bernoulli arms only"
     elif isinstance(policy, EpsilonGreedy):
         yield "ε-greedy with a fixed c is not consistent: for small gaps c is too small"
     else:
         yield f"{policy.label} is not known to be consistent (regret o(T^a) on every instance)"
+
+
+def _thompson(noise: float) -> str:
+    return "Thompson sampling" if noise == 1 else f"Thompson sampling with noise={noise:g}"
 
 
 # What no run can exceed.
@@ -202,10 +230,12 @@ def largest(metric: str, setting: Setting) -> tuple[float, str]:
         and study.cold_start == "each_arm_once"
         and not any(papers_world(setting))
     ):
-        # Each payment is at most sqrt(2 log t / n); summed up over n, then over arms by Cauchy
-        # and Schwarz.
-        cap = 2 * math.sqrt(2 * K * T * math.log(T))
-        total = min(total, (cap, "2·sqrt(2KT log T), which UCB's payments can't exceed"))
+        # Each payment is at most noise·sqrt(2 log t / n); summed up over n, then over arms by
+        # Cauchy and Schwarz.
+        noise = setting.policy.noise
+        cap = noise * 2 * math.sqrt(2 * K * T * math.log(T))
+        factor = "2" if noise == 1 else f"{2 * noise:g}"
+        total = min(total, (cap, f"{factor}·sqrt(2KT log T), which UCB's payments can't exceed"))
     if metric == "compensation":
         return total
     if metric == "arm_drift":

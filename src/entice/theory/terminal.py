@@ -95,7 +95,8 @@ def show_growth(found: Growth, console: Console) -> None:
     console.print(
         f"Growth from T = {T.min():,} to {T.max():,}. Exponents: d log / d log T over the first "
         "and the last decade, with its 95 % interval. Fit: which of a + b log T and a T^p is "
-        "clearly closer, and how far it is off (root mean square)."
+        "clearly closer, and how far it is off (root mean square). Where the exponent contradicts "
+        "the closer fit, T is too short for a verdict."
     )
     for policy in found.table.partition_by("policy_index", maintain_order=True):
         table = _table(policy["policy"][0])
@@ -118,8 +119,15 @@ def _growth_row(row: dict[str, Any]) -> list[str]:
         "log": f"a + b log T, {row['log_error']:.0%}",
         "power": f"a T^{row['power_p']:.2f}, {row['power_error']:.0%}",
         "undecided": f"undecided, {row['log_error']:.0%} and {row['power_error']:.0%}",
+        "too short": "T too short: " + _why_too_short(row),
     }[row["fits"]]
     return [*names, f"{row['exponent_at_first']:.2f}", f"{row['exponent']:.3f} ± {half:.3f}", fit]
+
+
+def _why_too_short(row: dict[str, Any]) -> str:
+    if row["exponent_before"] is None:
+        return "less than two decades"
+    return f"exponent {row['exponent_before']:.2f} → {row['exponent']:.2f}"
 
 
 def _table(title: str) -> Table:

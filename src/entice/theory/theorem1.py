@@ -14,6 +14,7 @@ from entice.theory.setting import (
     Setting,
     arms_rated_first,
     drift_keeps_assumption_1,
+    noise_of_the_paper,
     papers_world,
     projection_spares_rewards,
     rewards_in_unit_interval,
@@ -60,6 +61,7 @@ ASSUMES = (
     drift_keeps_assumption_1,
     arms_rated_first,
     projection_spares_rewards,
+    noise_of_the_paper,
 )
 
 regret = Bound(

@@ -24,6 +24,7 @@ from entice.theory.setting import (
     Setting,
     arms_rated_first,
     drift_keeps_assumption_1,
+    noise_of_the_paper,
     papers_world,
     projection_spares_rewards,
     rewards_in_unit_interval,
@@ -169,6 +170,7 @@ ASSUMES = (
     arms_rated_first,
     projection_spares_rewards,
     samples_by_variance,
+    noise_of_the_paper,
     displayed_gap_unknown,
 )
 
@@ -201,7 +203,13 @@ paid_pulls = Bound(
     policies=(ThompsonSampling,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
-    assumes=(papers_world, arms_rated_first, samples_by_variance, displayed_gap_unknown),
+    assumes=(
+        papers_world,
+        arms_rated_first,
+        samples_by_variance,
+        noise_of_the_paper,
+        displayed_gap_unknown,
+    ),
     knows=_known_without_drift,
     only_at_least=True,
 )

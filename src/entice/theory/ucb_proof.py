@@ -1,8 +1,8 @@
 """Two inequalities inside the proof of Theorem 1 that hold in every round of every run.
 
 They need nothing of the rewards: an arm that UCB wants although another is displayed as better must
-make up for it by its width, so no payment exceeds sqrt(2 log t / n); and the drift that an arm has
-collected is at most l times its payments.
+make up for it by its width, so no payment exceeds noise · sqrt(2 log t / n), with the `noise` of
+the policy, 1 in the paper; and the drift that an arm has collected is at most l times its payments.
 """
 
 from __future__ import annotations
@@ -16,21 +16,31 @@ import polars as pl
 from entice.errors import InputError
 from entice.policies import UCB
 from entice.theory.bound import Bound
-from entice.theory.inputs import Floats, between, rounds_from, slope
-from entice.theory.setting import arms_rated_first, drift_keeps_assumption_1, papers_world
+from entice.theory.inputs import Floats, above_zero, between, rounds_from, slope
+from entice.theory.setting import (
+    Setting,
+    arms_rated_first,
+    drift_keeps_assumption_1,
+    papers_world,
+)
 
 
-def payment_bound(T: Any, *, pulls: Any) -> Floats:
-    """Bound a payment in round T for an arm with so many ratings: sqrt(2 log T / n)."""
-    n = between("pulls", pulls, 0.0, math.inf)
+def payment_bound(T: Any, *, pulls: Any, noise: float = 1.0) -> Floats:
+    """Bound a payment in round T for an arm with so many ratings: noise · sqrt(2 log T / n)."""
+    n, width = between("pulls", pulls, 0.0, math.inf), above_zero("noise", noise)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.sqrt(2 * np.log(rounds_from(T)) / n))[()]
+        return np.asarray(width * np.sqrt(2 * np.log(rounds_from(T)) / n))[()]
 
 
-def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0) -> Floats:
-    """Bound an arm's cumulative drift after round T: B_i ≤ 2l sqrt(2 n_i log T)."""
+def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0, noise: float = 1.0) -> Floats:
+    """Bound an arm's cumulative drift after round T: B_i ≤ 2l · noise · sqrt(2 n_i log T)."""
     logs, n = np.log(rounds_from(T)), between("pulls", pulls, 0.0, math.inf)
-    return np.asarray(2 * slope(l) * np.sqrt(2 * n * logs))[()]
+    return np.asarray(2 * slope(l) * above_zero("noise", noise) * np.sqrt(2 * n * logs))[()]
+
+
+def _known(setting: Setting) -> dict[str, Any]:
+    assert isinstance(setting.policy, UCB)
+    return {"pulls": setting.study.horizon, "noise": setting.policy.noise}
 
 
 payment = Bound(
@@ -41,7 +51,7 @@ payment = Bound(
     as_stated=payment_bound,
     as_proved=payment_bound,
     assumes=(papers_world, arms_rated_first),
-    knows=lambda setting: {"pulls": setting.study.horizon},
+    knows=_known,
 )
 arm_drift = Bound(
     name="Proof of Theorem 1",
@@ -51,11 +61,11 @@ arm_drift = Bound(
     as_stated=arm_drift_bound,
     as_proved=arm_drift_bound,
     assumes=(papers_world, drift_keeps_assumption_1, arms_rated_first),
-    knows=lambda setting: {"pulls": setting.study.horizon, "l": setting.lipschitz},
+    knows=lambda setting: _known(setting) | {"l": setting.lipschitz},
 )
 
 
-def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
+def along(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) -> pl.DataFrame:
     """Set both inequalities against a traced run of UCB, round by round.
 
     Parameters
@@ -64,6 +74,8 @@ def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
         What `entice.trace` returns.
     l
         The drift's Lipschitz constant.
+    noise
+        The `noise` of the policy.
 
     Returns
     -------
@@ -91,6 +103,6 @@ def along(rounds: pl.DataFrame, *, l: float) -> pl.DataFrame:
     ).filter(pl.col("t") >= 2)
     t, before = each["t"].to_numpy(), each["before"].to_numpy()
     return each.with_columns(
-        payment_bound=payment_bound(t, pulls=before),
-        arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l),
+        payment_bound=payment_bound(t, pulls=before, noise=noise),
+        arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l, noise=noise),
     ).select("t", "arm", "payment", "payment_bound", "arm_drift", "arm_drift_bound")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,13 +44,19 @@ def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
         return None
     if np.min(arms.std) < _LEAST_STD or np.max(arms.std) > 1 / _LEAST_STD:
         return None
+    if isinstance(policy, UCB | ThompsonSampling) and not (
+        _LEAST_STD <= policy.noise <= 1 / _LEAST_STD
+    ):
+        return None
     if isinstance(policy, UCB):
-        return FastPath(ucb.replicate, ucb.make_scratch, 3, interleaved=True)
+        make_scratch = functools.partial(ucb.make_scratch, noise=policy.noise)
+        return FastPath(ucb.replicate, make_scratch, 3, interleaved=True)
     if isinstance(policy, EpsilonGreedy):
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (policy.c,))
     if isinstance(policy, Greedy):  # it is ε-greedy that never explores
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (0.0,))
     if isinstance(policy, ThompsonSampling):
-        params = (policy.scale == "std", truth_of(arms.true_means(), arms.scale()).limit)
+        limit = truth_of(arms.true_means(), arms.scale()).limit
+        params = (policy.scale == "std", limit, policy.noise)
         return FastPath(thompson_sampling.replicate, thompson_sampling.make_scratch, 2, params)
     return None

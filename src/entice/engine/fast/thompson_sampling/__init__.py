@@ -46,6 +46,7 @@ from entice.engine.fast.thompson_sampling.rounds import draw_all, search
 from entice.engine.fast.thompson_sampling.state import (
     Counts,
     Floats,
+    Params,
     Scratch,
     begin,
     make_scratch,
@@ -70,7 +71,7 @@ _EXPLORE = 64  # rounds that are played outright before it is tried again
 @unfolded
 def replicate(
     drift: Callable[..., float],
-    policy_params: tuple[bool, float],
+    policy_params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     truth: Truth,
@@ -84,7 +85,7 @@ def replicate(
     metrics: Floats,
     pulls: Counts,
 ) -> tuple[int, int, int, int]:
-    """Do what `kernel.replicate` does, for Gaussian arms; `policy_params` is (scale == "std",)."""
+    """Do what `kernel.replicate` does, for Gaussian arms."""
     ledger, account = scratch.ledger, scratch.account
     arms = ledger.pulls.shape[0]
     for row in range(metrics.shape[0]):
@@ -118,7 +119,7 @@ def replicate(
 @unfolded
 def play(
     drift: Callable[..., float],
-    params: tuple[bool, float],
+    params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,

@@ -14,7 +14,14 @@ from entice.engine.fast.thompson_sampling.line import (
     set_hazards,
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard, normal_above
-from entice.engine.fast.thompson_sampling.state import NOBODY, Floats, Scratch, pull, spread
+from entice.engine.fast.thompson_sampling.state import (
+    NOBODY,
+    Floats,
+    Params,
+    Scratch,
+    pull,
+    spread,
+)
 from entice.engine.jit import inner, inner_apart
 from entice.principal.ledger import find_greedy
 from entice.rng import normal
@@ -43,7 +50,7 @@ class Watch(NamedTuple):
 @inner_apart
 def ride(
     drift: Callable[..., float],
-    params: tuple[bool, float],
+    params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
@@ -184,7 +191,7 @@ def pull_leader(
     count: int,
     floor: float,
     leader: int,
-    params: tuple[bool, float],
+    params: Params,
     scratch: Scratch,
 ) -> tuple[int, bool]:
     """Pull the leader `count` times, or until its average falls below the floor.

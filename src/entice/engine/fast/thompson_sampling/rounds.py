@@ -13,7 +13,7 @@ from entice.engine.fast.thompson_sampling.line import (
     set_hazards,
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard
-from entice.engine.fast.thompson_sampling.state import Floats, Scratch, pull
+from entice.engine.fast.thompson_sampling.state import Floats, Params, Scratch, pull
 from entice.engine.jit import inner_apart
 from entice.policies.thompson_sampling import highest_sample
 from entice.rng import normal
@@ -22,7 +22,7 @@ from entice.rng import normal
 @inner_apart
 def draw_all(
     drift: Callable[..., float],
-    params: tuple[bool, float],
+    params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
@@ -32,7 +32,7 @@ def draw_all(
     """Play rounds t to last by drawing every sample."""
     means, spreads, samples = scratch.ledger.means, scratch.spreads, scratch.samples
     while t <= last:
-        arm = highest_sample(means, spreads, samples, scratch.stream)
+        arm = highest_sample(means, spreads, 1.0, samples, scratch.stream)
         if not pull(drift, params, drift_params, arm_params, t, arm, scratch):
             return t, arm
         t += 1
@@ -42,7 +42,7 @@ def draw_all(
 @inner_apart
 def search(
     drift: Callable[..., float],
-    params: tuple[bool, float],
+    params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,

@@ -16,6 +16,8 @@ from entice.rng import Stream, normal, start
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+Params = tuple[bool, float, float]
+"""Whether the scale is "std", the largest feedback of a run, and the noise the policy assumes."""
 
 THOMPSON = 21
 """Purpose: all that a replication draws here, rewards included."""
@@ -80,9 +82,7 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
 
 
 @inner
-def begin(
-    params: tuple[bool, float], prior: float, seed: int, replication: int, scratch: Scratch
-) -> None:
+def begin(params: Params, prior: float, seed: int, replication: int, scratch: Scratch) -> None:
     """Forget the last replication."""
     start(scratch.stream, seed, replication, THOMPSON)
     clear(scratch.ledger, prior)
@@ -96,17 +96,17 @@ def begin(
 
 
 @inner
-def spread(params: tuple[bool, float], pulls: int) -> float:
-    """The standard deviation of an arm's sample: 1/sqrt(n + 1), or 1/(n + 1) for scale="std"."""
+def spread(params: Params, pulls: int) -> float:
+    """The standard deviation of an arm's sample: noise/sqrt(n + 1); noise/(n + 1) for "std"."""
     if params[0]:
-        return 1.0 / (pulls + 1.0)
-    return 1.0 / math.sqrt(pulls + 1.0)
+        return params[2] / (pulls + 1.0)
+    return params[2] / math.sqrt(pulls + 1.0)
 
 
 @inner
 def pull(
     drift: Callable[..., float],
-    params: tuple[bool, float],
+    params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
@@ -132,7 +132,7 @@ def pull(
 
 @inner_apart
 def pull_each(
-    params: tuple[bool, float],
+    params: Params,
     arm_params: tuple[Floats, Floats],
     t: int,
     last: int,

@@ -1,8 +1,8 @@
 """UCB's ledger for the fast path, and the highest of its upper confidence bounds.
 
-Every arm's bound m_i + g_t/sqrt(n_i), with g_t = sqrt(2 log t), is a line in g as long as the arm
-is not pulled. The highest of some lines is convex in g, so below its chord between two rounds: one
-look at all arms certifies a ceiling over the rivals for many rounds.
+Every arm's bound m_i + g_t/sqrt(n_i), with g_t = noise · sqrt(2 log t), is a line in g as long as
+the arm is not pulled. The highest of some lines is convex in g, so below its chord between two
+rounds: one look at all arms certifies a ceiling over the rivals for many rounds.
 
 With many arms, each block of `WIDTH` carries one line in g that lies above all its bounds, and
 only blocks whose line is highest are looked into (`_top`).
@@ -81,10 +81,10 @@ class Ceiling(NamedTuple):
 
 @inner
 def growth_at(scratch: Scratch, t: int) -> float:
-    """g_t = sqrt(2 log t)."""
+    """g_t = noise · sqrt(2 log t)."""
     if t < scratch.growth.shape[0]:
         return float(scratch.growth[np.uint64(t)])
-    return growth(t)
+    return float(scratch.policy_noise[0] * growth(t))
 
 
 @inner

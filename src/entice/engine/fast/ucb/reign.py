@@ -110,6 +110,7 @@ def _unpaid(scratch: Scratch, ceiling: Ceiling, mean: float, std: float, t: int,
     pulls, total = scratch.pulls[at], scratch.sums[at]
     rival = scratch.rival[0]
     far = math.sqrt(SAFETY * SHORTEST_JUMP) * std
+    assumed = scratch.policy_noise[0]
     while True:
         growth = growth_at(scratch, t)
         height = ceiling.level + ceiling.slope * growth
@@ -120,7 +121,8 @@ def _unpaid(scratch: Scratch, ceiling: Ceiling, mean: float, std: float, t: int,
         used += 1
         length, ahead = 1, total + (mean + std * noise)
         if above > far:
-            rise = height - 0.5 * growth / math.sqrt(pulls) + ceiling.slope * pulls / (t * growth)
+            climb = ceiling.slope * pulls * assumed * assumed / (t * growth)  # g' = noise²/(t·g)
+            rise = height - 0.5 * growth / math.sqrt(pulls) + climb
             reach = _reach(above, max(rise, rival) - mean, std)
             reach = min(reach, ceiling.until - t)
             if reach >= SHORTEST_JUMP:

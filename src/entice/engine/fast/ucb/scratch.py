@@ -24,11 +24,11 @@ NOBODY = -1
 """The row of a seat that is free."""
 
 _TABLE = 1 << 20
-"""For how many rounds sqrt(2 log t) is kept in a table: 8 MB; beyond, it is computed."""
+"""For how many rounds g_t is kept in a table: 8 MB; beyond, it is computed."""
 
 
 class Scratch(NamedTuple):
-    """What one thread needs: in each array but `growth`, one row for each seat.
+    """What one thread needs: in each array but the last two, one row for each seat.
 
     The first K places of the arrays over arms are in use.
     """
@@ -68,11 +68,16 @@ class Scratch(NamedTuple):
     noise_stream: Stream
     bridge_stream: Stream
     growth: Floats
-    """g_t = sqrt(2 log t) for t below its length."""
+    """g_t = noise · sqrt(2 log t) for t below its length."""
+    policy_noise: Floats
+    """One element: the noise that the policy assumes, for g_t beyond the table."""
 
 
-def make_scratch(arms: int, horizon: int) -> Scratch:
-    """Allocate what `replicate` works in; one for each thread."""
+def make_scratch(arms: int, horizon: int, noise: float = 1.0) -> Scratch:
+    """Allocate what `replicate` works in; one for each thread.
+
+    `noise` is the policy's. It enters the bounds through g_t alone.
+    """
     places = _padded(arms)
     blocks = _padded(places // WIDTH)
     return Scratch(
@@ -95,22 +100,23 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
         used=np.zeros((SEATS, 1), np.int64),
         noise_stream=np.zeros((SEATS, 4), np.uint64),
         bridge_stream=np.zeros((SEATS, 4), np.uint64),
-        growth=_growth(min(horizon + 2, _TABLE)),
+        growth=_growth(min(horizon + 2, _TABLE), noise),
+        policy_noise=np.full(1, noise),
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _growth(length: int) -> Floats:
+def _growth(length: int, noise: float) -> Floats:
     """Make the table of g once for all threads and blocks, which only read it."""
     table = np.zeros(length)
-    _fill(table)
+    _fill(table, noise)
     return table
 
 
 @compiled_apart
-def _fill(table: Floats) -> None:
+def _fill(table: Floats, noise: float) -> None:
     for t in range(1, table.shape[0]):  # there is no round 0
-        table[t] = growth(t)
+        table[t] = noise * growth(t)
 
 
 def _padded(count: int) -> int:
@@ -134,5 +140,5 @@ def seated(s: Scratch, seat: int) -> Scratch:
         s.pulls[seat], s.sums[seat], s.means[seat], s.roots[seat], s.levels[seat], s.slopes[seat],
         s.rest_levels[seat], s.rest_slopes[seat], s.known[seat], s.tops[seat], s.greedy[seat],
         s.rival[seat], s.tally[seat], s.turn[seat], s.ceiling[seat], s.noise[seat], s.used[seat],
-        s.noise_stream[seat], s.bridge_stream[seat], s.growth,
+        s.noise_stream[seat], s.bridge_stream[seat], s.growth, s.policy_noise,
     )  # fmt: skip
