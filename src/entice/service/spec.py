@@ -40,6 +40,12 @@ ServedPolicy = (
 )
 """Policies that choose among any part of the arms, and whose memory ratings alone can rebuild."""
 
+_ADDED = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
+"""Settings of policies that campaigns written earlier do not have.
+
+They are left out where they change nothing, so that those campaigns verify byte for byte.
+"""
+
 MOST_MONEY = 10**15
 """Of minor units; sums of them stay far below what a database's integers hold."""
 MOST_ARMS = 1000
@@ -234,6 +240,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def to_plain(self) -> dict[str, Any]:
         """Write the campaign as plain tables."""
         plain: dict[str, Any] = without_none(msgspec.to_builtins(self))
+        policy = plain["policy"]
+        for name, default in _ADDED.get(policy["kind"], {}).items():
+            if policy[name] == default:
+                del policy[name]
         return plain
 
     def with_seed(self) -> CampaignSpec:
