@@ -71,7 +71,8 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[DaskCluster]:
     try:
         for _ in range(workers):
             cluster.start_worker()
-        cluster.wait_for(workers)
+        if workers:
+            cluster.wait_for(workers)
         yield cluster
     finally:
         cluster.end()

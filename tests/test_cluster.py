@@ -45,12 +45,7 @@ arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
 policies = [{ kind = "ucb" }]
 drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
 """
-OWN = """
-SLOPE = 2.0
-
-def bend(payment, t, arm, params):
-    return SLOPE * payment
-"""
+OWN = "def bend(payment, t, arm, params):\n    return 2.0 * payment\n"
 FILES = ("final.parquet", "curves.parquet")
 ENTICE = [sys.executable, "-c", "from entice.cli import main; main()"]
 
@@ -310,88 +305,6 @@ def test_a_block_that_kills_its_workers_is_told(
         pytest.raises(entice.StudyError, match="The same block was under way on each of several"),
     ):
         entice.run(STUDY, cluster=doomed.address, progress=False)
-
-
-# Users' own functions
-
-
-def test_functions_of_a_notebook_travel(cluster: DaskCluster) -> None:
-    slope = 3.0
-
-    def bend(payment: float, t: int, arm: int, params: Any) -> float:
-        return slope * payment + 0.0 * params[0]
-
-    bend.__module__ = "__main__"
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(bend, params=[1.0])])
-    assert_same(
-        entice.run(study, cluster=cluster.address, progress=False),
-        entice.run(study, threads=1, progress=False),
-    )
-
-
-def test_a_file_that_is_included_travels_in_its_present_version(
-    cluster: DaskCluster, tmp_path: Path
-) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    file = tmp_path / "elsewhere" / "own_drift.py"
-    (tmp_path / "study.toml").write_text(
-        """
-        horizon = 500
-        replications = 40
-        seed = 11
-        engine = "generic"
-        arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
-        policies = [{ kind = "epsilon_greedy", c = 5 }]
-        drifts = [{ kind = "custom", function = "own_drift:bend" }]
-        """
-    )
-    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--include", str(file)]
-    for slope in ("2.0", "4.0"):  # the second must not meet the first one's function
-        file.write_text(OWN.replace("2.0", slope))
-        for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
-            out = str(tmp_path / f"{out}{slope}")
-            subprocess.run([*command, "--out", out, *more], check=True, capture_output=True)
-        assert_same_bytes(tmp_path / f"here{slope}", tmp_path / f"there{slope}")
-    slopes = [entice.Result.load(tmp_path / f"there{s}").final for s in ("2.0", "4.0")]
-    assert not slopes[0].equals(slopes[1])
-
-
-def test_a_module_that_workers_lack_is_told(
-    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "only_here.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("only_here:bend")])
-    with pytest.raises(entice.InputError, match=r"'only_here', which the worker .* can't import"):
-        entice.run(study, cluster=cluster.address, progress=False)
-
-
-def test_another_version_of_a_users_file_is_refused(
-    own_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for place, slope in (("here", "2.0"), ("there", "2.5")):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "two_versions.py").write_text(OWN.replace("2.0", slope))
-    for worker in own_cluster.workers:
-        worker.terminate()
-        worker.wait()
-    own_cluster.start_worker(PYTHONPATH=str(tmp_path / "there"))
-    own_cluster.wait_for(1)
-    monkeypatch.syspath_prepend(tmp_path / "here")
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("two_versions:bend")])
-    with pytest.raises(entice.InputError, match="would run other code on the worker"):
-        entice.run(study, cluster=own_cluster.address, progress=False)
-
-
-def test_code_that_can_t_be_compared_is_refused(
-    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "import numba\n\n@numba.njit(cache=True)\ndef twice(x):\n    return 2 * x\n" + OWN
-    (tmp_path / "kept_elsewhere.py").write_text(text.replace("SLOPE * payment", "twice(payment)"))
-    monkeypatch.syspath_prepend(tmp_path)
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("kept_elsewhere:bend")])
-    with pytest.raises(entice.InputError, match="can't be compared between machines"):
-        entice.run(study, cluster=cluster.address, progress=False)
 
 
 # Bad input

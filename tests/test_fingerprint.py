@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numba
 import numpy as np
 import pytest
@@ -66,6 +67,9 @@ DIFFERENT: dict[str, list[Callable[..., Any]]] = {
     ],
     "an attribute's name": [define(f"def f(x):\n    return x.{name}") for name in ("real", "imag")],
     "a default": [define(f"def f(x, y={y}):\n    return x + y") for y in (1, 2, 1.0)],
+    "a default of a keyword": [
+        define(f"def f(x, *, y={y}):\n    return x + y") for y in (1, 2, 1.0)
+    ],
     "a closure's value": [enclosed(1), enclosed(2), enclosed(2.0), enclosed((2, 3))],
     "a closure's array": [enclosed(np.array([1.0])), enclosed(np.array([2.0]))],
     "a global constant": [define("def f(x):\n    return x * K", K=k) for k in (1, 2, 1.0, True)],
@@ -346,6 +350,44 @@ CIRCLE = """
     def f(x):
         return g(x - 1) if x > 0 else 0
     """
+
+
+def test_copies_of_a_function_count_as_the_function() -> None:
+    """After pickling, what two callers shared may be two objects, or the other way round."""
+    source = "def f(x):\n    return g(x) + h(x)"
+    one, same = enclosed(1), enclosed(1)
+    assert fingerprint(define(source, g=one, h=one)) == fingerprint(define(source, g=one, h=same))
+    assert fingerprint(one, one) == fingerprint(one, same)
+    # The control: functions that differ, in either place.
+    other = enclosed(2)
+    different = {fingerprint(define(source, g=g, h=h)) for g in (one, other) for h in (same, other)}
+    assert len(different) == 4
+
+
+def circle(*constants: int) -> Callable[..., Any]:
+    """Functions in a circle, each of which adds a constant and calls the next; return the first."""
+    functions = [define(f"def f(x):\n    return g(x + {k})") for k in constants]
+    for function, following in zip(functions, [*functions[1:], functions[0]], strict=True):
+        function.__globals__["g"] = following
+    return functions[0]
+
+
+def test_a_circle_counts_as_its_copies_in_a_row() -> None:
+    assert fingerprint(circle(1, 2)) == fingerprint(circle(1, 2, 1, 2))
+    assert fingerprint(circle(1)) == fingerprint(circle(1, 1, 1))
+    different = [(1, 2), (2, 1), (1, 2, 2), (1, 1, 2), (1, 2, 1), (1,), (2,), (1, 2, 1, 3)]
+    assert len({fingerprint(circle(*constants)) for constants in different}) == len(different)
+
+
+def test_a_pickled_copy_has_the_same_fingerprint() -> None:
+    draws = define(
+        "def f(rng):\n    return uniform(rng) + g(rng)",
+        uniform=entice.rng.uniform,
+        g=numba.njit(define("def f(rng):\n    return uniform(rng)", uniform=entice.rng.uniform)),
+    )
+    copy = cloudpickle.loads(cloudpickle.dumps(draws))
+    assert copy is not draws
+    assert fingerprint(copy, entice.rng.uniform) == fingerprint(draws, entice.rng.uniform)
 
 
 def test_functions_that_call_each_other_have_a_fingerprint() -> None:

@@ -3,7 +3,8 @@
 Numba freezes everything that a function refers to when it compiles it, but its disk cache looks
 only at the file of the outermost function. So we hash what it would freeze: the bytecode and
 constants of the function and of all functions it calls, and the globals and closure cells they
-read. File names, line numbers and comments do not count.
+read. File names, line numbers and comments do not count. Nor does it count whether two callers
+share one function object or hold equal copies, as they do after a journey to another process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def fingerprint(*things: Any) -> str:
     >>> fingerprint(double) == before
     False
     """
-    return _walk(*things).digest.hexdigest()
+    return _walk(*things).hexdigest()
 
 
 def compiled_within(*things: Any) -> list[Any]:
@@ -51,107 +52,150 @@ def compiled_within(*things: Any) -> list[Any]:
 def _walk(*things: Any) -> _Walk:
     walk = _Walk()
     for thing in things:
-        walk.visit(thing)
+        walk.visit(thing, walk.roots)
+    walk.describe_functions()
     return walk
 
 
-class _Walk:
+class _Description:
+    """What was written about a thing; functions that it refers to are listed by number."""
+
     def __init__(self) -> None:
-        self.digest = hashlib.sha256()
-        self.compiled: list[Any] = []
-        """The compiled functions met on the way."""
-        self._met: dict[int, int] = {}
-        self._read: set[tuple[str, str]] = set()
+        self._digest = hashlib.sha256()
+        self.functions: list[int] = []
 
     def write(self, *words: object) -> None:
         for word in words:
             data = word if isinstance(word, bytes) else str(word).encode()
-            self.digest.update(len(data).to_bytes(8, "little") + data)
+            self._digest.update(len(data).to_bytes(8, "little") + data)
 
-    def visit(self, thing: Any) -> None:
+    def hash_with(self, hashes: list[bytes]) -> bytes:
+        """Hash what was written, with the given hashes of all functions in place of numbers."""
+        digest = self._digest.copy()
+        for number in self.functions:
+            digest.update(hashes[number])
+        return digest.digest()
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.compiled: list[Any] = []
+        """The compiled functions met on the way."""
+        self.roots = _Description()
+        self._functions: list[types.FunctionType] = []
+        self._numbers: dict[int, int] = {}
+        self._descriptions: list[_Description] = []
+
+    def hexdigest(self) -> str:
+        """Hash the graph of functions so that equal copies of a function count as one.
+
+        Functions may call each other in circles, so there is no order in which each could be
+        hashed after those that it calls. Instead all hashes are refined together: each round takes
+        in the hashes of the callees from the round before. Once a round tells no more functions
+        apart, functions with equal hashes are equal, however deep one looks. The last two rounds
+        together then describe the graph of what is different.
+        """
+        hashes = [
+            described.hash_with([b""] * len(self._functions)) for described in self._descriptions
+        ]
+        while True:
+            finer = [described.hash_with(hashes) for described in self._descriptions]
+            if len(set(finer)) == len(set(hashes)):
+                break
+            hashes = finer
+        whole = hashlib.sha256(self.roots.hash_with(hashes))
+        for pair in sorted(set(zip(hashes, finer, strict=True))):
+            whole.update(b"".join(pair))
+        return whole.hexdigest()
+
+    def describe_functions(self) -> None:
+        """Describe all functions that were met, and those that are met thereby."""
+        while len(self._descriptions) < len(self._functions):
+            self._descriptions.append(self._described(self._functions[len(self._descriptions)]))
+
+    def visit(self, thing: Any, into: _Description) -> None:
         if is_compiled(thing):
             if thing._cache.cache_path is not None:
                 raise NoFingerprint(f"{thing}, whose own disk cache may hold an older version")
             self.compiled.append(thing)
-            self.write("compiled", sorted(thing.targetoptions.items()))
-            self.visit(thing.py_func)
+            into.write("compiled", sorted(thing.targetoptions.items()))
+            self.visit(thing.py_func, into)
         elif isinstance(thing, types.FunctionType):
-            # Functions may call each other in circles: the second meeting is written as a number.
-            if id(thing) in self._met:
-                self.write("met", self._met[id(thing)])
-            else:
-                self._met[id(thing)] = len(self._met)
-                self._function(thing)
+            if id(thing) not in self._numbers:
+                self._numbers[id(thing)] = len(self._functions)
+                self._functions.append(thing)
+            into.write("function")
+            into.functions.append(self._numbers[id(thing)])
         elif isinstance(thing, _Intrinsic):  # a function that writes machine code
-            self.write("intrinsic")
-            self.visit(thing._defn)
+            into.write("intrinsic")
+            self.visit(thing._defn, into)
         elif isinstance(thing, np.ndarray):
-            self.write("array", thing.dtype.descr, thing.shape, thing.tobytes())
+            into.write("array", thing.dtype.descr, thing.shape, thing.tobytes())
         elif isinstance(thing, (tuple, list)):
-            self.write(type(thing).__name__, getattr(thing, "_fields", ()), len(thing))
+            into.write(type(thing).__name__, getattr(thing, "_fields", ()), len(thing))
             for item in thing:
-                self.visit(item)
+                self.visit(item, into)
         elif isinstance(thing, frozenset):
-            self.write("frozenset", sorted(map(repr, thing)))
+            into.write("frozenset", sorted(map(repr, thing)))
         elif thing is None or isinstance(
             thing, (bool, int, float, complex, str, bytes, np.generic)
         ):
-            self.write(type(thing).__name__, repr(thing))
+            into.write(type(thing).__name__, repr(thing))
         elif thing is Ellipsis or _from_library(thing):
             name = getattr(thing, "__qualname__", getattr(thing, "__name__", repr(thing)))
-            self.write("library", _home(thing), name)
+            into.write("library", _home(thing), name)
         elif isinstance(thing, type) and issubclass(thing, tuple) and hasattr(thing, "_fields"):
-            self.write("named tuple", thing.__name__, thing._fields)
+            into.write("named tuple", thing.__name__, thing._fields)
         else:
             raise NoFingerprint(f"{thing!r} of type {type(thing).__name__}")
 
-    def _function(self, function: types.FunctionType) -> None:
-        self.write("function")
-        self._code(function.__code__)
-        self.visit(function.__defaults__)
+    def _described(self, function: types.FunctionType) -> _Description:
+        into = _Description()
+        self._code(function.__code__, into)
+        self.visit(function.__defaults__, into)
+        self.visit(sorted((function.__kwdefaults__ or {}).items()), into)
         for cell in function.__closure__ or ():
             try:
-                self.visit(cell.cell_contents)
+                self.visit(cell.cell_contents, into)
             except ValueError:  # nothing has been put into it yet
                 raise NoFingerprint(f"{function} with an empty closure") from None
-        names = sorted(names_used(function.__code__))
+        names, read = sorted(names_used(function.__code__)), set[tuple[str, str]]()
         for name in names:
             if name in function.__globals__:
-                value = function.__globals__[name]
-                self.write("global", name)
-                if isinstance(value, types.ModuleType) and not _from_library(value):
-                    self._module(value, names)
-                else:
-                    self.visit(value)
+                into.write("global", name)
+                self._global(function.__globals__[name], names, read, into)
             elif hasattr(builtins, name):
-                self.write("builtin", name)
+                into.write("builtin", name)
+        return into
 
-    def _module(self, module: types.ModuleType, names: list[str]) -> None:
-        """Visit what a function may read from a module of the user's: the names that it uses."""
-        self.write("module", module.__name__)
+    def _global(
+        self, value: Any, names: list[str], read: set[tuple[str, str]], into: _Description
+    ) -> None:
+        """Visit a value, or what a function may read from a user's module: the names it uses."""
+        if not isinstance(value, types.ModuleType) or _from_library(value):
+            self.visit(value, into)
+            return
+        into.write("module", value.__name__)
         for name in names:
-            value = getattr(module, name, None)
+            attribute = getattr(value, name, None)
             # Modules may refer to each other in circles, but each name of each is visited once.
-            if value is not None and (module.__name__, name) not in self._read:
-                self._read.add((module.__name__, name))
-                self.write("attribute", name)
-                if isinstance(value, types.ModuleType) and not _from_library(value):
-                    self._module(value, names)
-                else:
-                    self.visit(value)
+            if attribute is not None and (value.__name__, name) not in read:
+                read.add((value.__name__, name))
+                into.write("attribute", name)
+                self._global(attribute, names, read, into)
 
-    def _code(self, code: types.CodeType) -> None:
-        self.write("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars)
-        self.write(code.co_argcount, code.co_flags, code.co_exceptiontable)
+    def _code(self, code: types.CodeType, into: _Description) -> None:
+        into.write("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars)
+        into.write(code.co_argcount, code.co_flags, code.co_exceptiontable)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                self._code(constant)
+                self._code(constant, into)
             else:
-                self.visit(constant)
+                self.visit(constant, into)
 
 
 def names_used(code: types.CodeType) -> set[str]:
-    """The names of globals and attributes that a piece of code uses, nested functions included."""
+    """Return the names of globals and attributes that code uses, nested functions included."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
