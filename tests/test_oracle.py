@@ -103,7 +103,8 @@ def assert_same_rounds(
         feedback_range=feedback_range,
     )
     theirs = [(r.t, r.arm, r.greedy, r.payment, r.drift, r.feedback) for r in plain]
-    assert ours.rows() == theirs
+    assert ours[:, :6].rows() == theirs
+    assert ours[:, 6:].rows() == displayed(plain, len(means), prior)
     if not totals:
         return
     final = entice.simulate(**settings, replications=replication + 1, progress=False).final
@@ -115,6 +116,20 @@ def assert_same_rounds(
     assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(means))]
     if means.max() != 0:
         assert row["best_arm_error"] == naive.best_arm_error(plain, list(means), prior)
+
+
+def displayed(plain: list[Any], arms: int, prior: float | None) -> list[tuple[float | None, ...]]:
+    """Work out what each arm displays before each round; nothing while each is tried once."""
+    sums, pulls, found = [0.0] * arms, [0] * arms, []
+    for r in plain:
+        if prior is None and r.t <= arms:
+            found.append((None,) * arms)
+        else:
+            shown = (s / n if n else prior for s, n in zip(sums, pulls, strict=True))
+            found.append(tuple(shown))
+        sums[r.arm] += r.feedback
+        pulls[r.arm] += 1
+    return found
 
 
 @pytest.mark.parametrize("drift", DRIFTS)

@@ -316,7 +316,10 @@ def test_cold_start_by_prior_pays_for_unrated_arms() -> None:
         arms=entice.Gaussian([5.0, 1.0], std=0.0), policies=[entice.CustomPolicy(second)],
         horizon=2, seed=1, cold_start="prior", prior=0.5,
     )  # fmt: skip
-    assert rounds.rows() == [(1, 0, 0, 0.0, 0.0, 5.0), (2, 1, 0, 4.5, 0.0, 1.0)]
+    assert rounds.rows() == [
+        (1, 0, 0, 0.0, 0.0, 5.0, 0.5, 0.5),
+        (2, 1, 0, 4.5, 0.0, 1.0, 5.0, 0.5),
+    ]
 
 
 def test_memory_and_update_are_the_policy_s_own_and_start_empty(result: entice.Result) -> None:
@@ -387,18 +390,6 @@ def test_a_trace_is_the_replication_of_the_study() -> None:
     row = result.final.filter(policy_index=0, drift_index=1, replication=13).row(0, named=True)
     assert rounds["payment"].sum() == pytest.approx(row["compensation"], rel=1e-12)
     assert [rounds["arm"].eq(i).sum() for i in range(3)] == list(row["pulls"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"policies": POLICIES}, "one policy and one drift; got '4 cells'"),
-        ({"policies": [entice.UCB()], "seed": None}, "seed must be given"),
-    ],
-)
-def test_a_trace_is_of_one_run(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(entice.InputError, match=message):
-        entice.trace(**{"arms": entice.Gaussian(MEANS), "horizon": 10, "seed": 1} | changes)
 
 
 def test_plots_have_a_panel_for_each_drift_and_a_line_for_each_policy(

@@ -111,6 +111,7 @@ def replicate(
     meddle: Callable[..., float],
     at_once: Callable[..., bool],
     probing: Callable[..., bool],
+    observe_display: Callable[..., None],
     observe: Callable[..., None],
     policy_params: tuple[Any, ...],
     drift_params: tuple[Any, ...],
@@ -174,6 +175,7 @@ def replicate(
                     select, display, price, t, ledger, counted, shown, memory, policy_params,
                     policy_stream, play.each_arm_once,
                 )  # fmt: skip
+                observe_display(trace, t, shown)
                 # Asked again, so that the compiler knows from here on: no index is negative.
                 if arm < 0 or arm >= arms:
                     return BAD_ARM, replication, t, arm
@@ -219,7 +221,7 @@ def replicate(
 
 
 TRACED = 8
-"""How many numbers a trace keeps of a round."""
+"""How many numbers a trace keeps of a round, before those that the arms displayed."""
 
 NOBODY = -1.0
 """Stands for the arm in an empty place among the ratings under way."""
@@ -285,6 +287,21 @@ def write_metrics(
     metrics[2] = compensated
     metrics[3] = total_drift
     metrics[4] = abs(means[truth.best] - truth.best_mean) / truth.error_unit
+
+
+@compiled
+def no_display(trace: Floats, t: int, shown: Floats) -> None:
+    """Keep nothing of what was displayed: the observer of a study."""
+
+
+@compiled
+def traced_display(trace: Floats, t: int, shown: Floats) -> None:
+    """Write down what each arm displays, before the round's rating changes it.
+
+    A trace whose rows end after `TRACED` numbers keeps none of it.
+    """
+    for i in range(trace.shape[1] - TRACED):
+        trace[t - 1, TRACED + i] = shown[i]
 
 
 @compiled

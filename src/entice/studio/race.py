@@ -22,13 +22,14 @@ def race(
     It is played by the kernel that plays every round, so that it equals `entice.trace`. An average
     counts ratings once they have come.
     """
-    settings = {name: getattr(study, name) for name in study.__struct_fields__}
-    settings |= {
-        "policies": [study.policies[policy_index]],
-        "drifts": [study.drifts[drift_index]],
-    }
     with task.compiling():
-        rounds = trace(replication=replication, **settings)
+        rounds = trace(
+            study,
+            policy=policy_index,
+            drift=drift_index,
+            replication=replication,
+            displayed=False,
+        )
     means = study.arms.true_means()
     frames = _frames(len(rounds))
     arm, paid = rounds["arm"].to_numpy(), rounds["payment"].to_numpy()

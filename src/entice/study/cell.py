@@ -86,6 +86,7 @@ class Cell:
             self._meddling.meddle,
             kernel.yes if study.players.rate_at_once else kernel.no,
             kernel.yes if study.probe is not None else kernel.no,
+            kernel.traced_display if traced else kernel.no_display,
             kernel.traced if traced else kernel.unobserved,
         )
         if self._fast is not None:

@@ -4,28 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from entice.checks import a_whole_number
 from entice.engine.kernel import TRACED
-from entice.errors import InputError
+from entice.errors import InputError, did_you_mean
 from entice.principal.probe import NO_PROBE
 from entice.specs import Study
 from entice.study.cell import Cell
 from entice.world.players import AlwaysAccept
 
+_NAMES = (
+    "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
+)  # fmt: skip
+MOST_NUMBERS = 2**27
+"""That a trace may keep: 1 GiB."""
 
-def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
+
+def trace(
+    study: Study | None = None,
+    *,
+    policy: int | str | None = None,
+    drift: int | str | None = None,
+    replication: int = 0,
+    displayed: bool = True,
+    **settings: Any,
+) -> pl.DataFrame:
     """Run a single replication and return every round of it.
 
     Parameters
     ----------
+    study
+        A study with a seed, or the `settings` of one.
+    policy, drift
+        Which cell of the study to trace: a label, or a position in `study.policies` and
+        `study.drifts`. Needed where there are several.
     replication
         Which one: the same numbers as in `simulate` with the same settings and seed, and
         ``engine="generic"``.
+    displayed
+        Whether to keep what each arm displayed in each round.
     settings
-        As for `Study`, with one policy and at most one drift, and a seed.
+        As for `Study`, in place of one.
 
     Returns
     -------
@@ -35,40 +57,102 @@ def trace(*, replication: int = 0, **settings: Any) -> pl.DataFrame:
         probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not thrown) and
         `probe_amount`. A run whose payments grow without bound ends where they did.
 
+        Then, with `displayed`, a column for each arm, `displayed.0`, `displayed.1`, …: what players
+        saw of it when they chose, before their own rating. An arm without ratings displays
+        `prior`. In the rounds in which each arm is tried once nothing is displayed: null.
+
+        A trace keeps 8 numbers of a round, and one more for each arm that is displayed. One of
+        more than 2²⁷ numbers (1 GiB) is refused.
+
     >>> import entice
-    >>> rounds = entice.trace(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
-    ...                       drifts=[entice.LinearDrift(1.1)], horizon=1000, seed=7)
-    >>> rounds.columns
-    ['t', 'arm', 'greedy_arm', 'payment', 'drift', 'feedback']
+    >>> study = entice.Study(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+    ...                      drifts=[entice.LinearDrift(1.1)], horizon=1000, seed=7)
+    >>> entice.trace(study).columns
+    ['t', 'arm', 'greedy_arm', 'payment', 'drift', 'feedback', 'displayed.0', 'displayed.1']
     """
-    study = Study(**settings)
-    cells = list(study.cells())
-    if len(cells) != 1:
-        raise InputError("trace", "takes one policy and one drift", given=f"{len(cells)} cells")
+    study = _one_cell(_study(study, settings), policy, drift)
     if study.seed is None:
         raise InputError("trace: seed", "must be given, to say which run is traced")
     if a_whole_number("trace: replication", replication) < 0:
         raise InputError("trace: replication", "must not be negative", given=replication)
-    _, _, policy, drift = cells[0]
-    cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64), traced=True)
-    rounds = np.empty((study.horizon, TRACED))
+    arms = len(study.arms.true_means())
+    numbers = TRACED + (arms if displayed else 0)
+    if study.horizon * numbers > MOST_NUMBERS:
+        raise InputError(
+            "trace: horizon",
+            f"must be at most {MOST_NUMBERS // numbers:,} rounds where {numbers} numbers are kept "
+            "of each",
+            given=study.horizon,
+            todo="Trace fewer rounds"
+            + (", or take displayed=False for 8 numbers a round." if displayed else "."),
+        )
+    cell = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64), traced=True)
+    rounds = np.empty((study.horizon, numbers))
     room = cell.room_for(1)
     cell.run(replication, room, rounds)
     played = int(room.stopped[0]) - 1 if room.stopped[0] else study.horizon
-    names = (
-        "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
-    )  # fmt: skip
-    columns = {name: rounds[:played, i] for i, name in enumerate(names)}
+    return _frame(study, rounds[:played])
+
+
+def _study(study: Study | None, settings: dict[str, Any]) -> Study:
+    if study is None:
+        return Study(**settings)
+    if not isinstance(study, Study):
+        raise InputError("trace: study", "must be a Study", given=study)
+    if settings:
+        rule = "has these settings already"
+        todo = "Say msgspec.structs.replace(study, …) for a study with other ones."
+        raise InputError("trace: study", rule, given=", ".join(settings), todo=todo)
+    return study
+
+
+def _one_cell(study: Study, policy: int | str | None, drift: int | str | None) -> Study:
+    """Return the study with only the policy and the drift that were asked for."""
+    return msgspec.structs.replace(
+        study,
+        policies=[study.policies[_position("policy", policy, study.policies)]],
+        drifts=[study.drifts[_position("drift", drift, study.drifts)]],
+    )
+
+
+def _position(which: str, given: int | str | None, among: Any) -> int:
+    labels = [entry.label for entry in among]
+    if given is None:
+        if len(labels) == 1:
+            return 0
+        todo = did_you_mean("", labels)
+        raise InputError(f"trace: {which}", f"must say which of {len(labels)}", todo=todo)
+    if isinstance(given, str):
+        if labels.count(given) != 1:
+            todo = did_you_mean(given, labels)
+            raise InputError(f"trace: {which}", "must be a label", given=given, todo=todo)
+        return labels.index(given)
+    position = a_whole_number(f"trace: {which}", given)
+    if not 0 <= position < len(labels):
+        rule = f"must be a label, or a position from 0 to {len(labels) - 1}"
+        raise InputError(f"trace: {which}", rule, given=given)
+    return position
+
+
+def _frame(study: Study, rounds: Any) -> pl.DataFrame:
+    t = np.arange(1, len(rounds) + 1)
+    columns: dict[str, Any] = {name: rounds[:, i] for i, name in enumerate(_NAMES)}
     thrown = pl.when(pl.col("probe") != NO_PROBE)
-    frame = pl.DataFrame({"t": np.arange(1, played + 1)} | columns).with_columns(
+    frame = pl.DataFrame({"t": t} | columns).with_columns(
         pl.col("arm", "greedy_arm", "offered_arm").cast(pl.Int64),
         thrown.then(pl.col("probe").cast(pl.Int64)),
         thrown.then(pl.col("probe_amount")),
         pl.col("feedback").fill_nan(None),
     )
-    shown = ["t", *names[:5]]
+    kept = ["t", *_NAMES[:5]]
     if study.players.acceptance != AlwaysAccept():
-        shown.append("offered_arm")
+        kept.append("offered_arm")
     if study.probe is not None:
-        shown += ["probe", "probe_amount"]
-    return frame.select(shown)
+        kept += ["probe", "probe_amount"]
+    arms = rounds.shape[1] - TRACED
+    if arms == 0:
+        return frame.select(kept)
+    shown = pl.DataFrame({f"displayed.{i}": rounds[:, TRACED + i] for i in range(arms)})
+    if study.cold_start == "each_arm_once":
+        shown = shown.select(pl.when(pl.Series(t) > arms).then(pl.all()))
+    return pl.concat([frame.select(kept), shown], how="horizontal")
