@@ -18,7 +18,7 @@ help:
 	@echo "make bench-cluster  what a Dask cluster costs over threads; 5 minutes"
 	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
-	@echo "make beyond     the drift-corrected policy, and how often drift estimates hold: the tables of docs/; 20 minutes"
+	@echo "make beyond     the drift-corrected policy, baselines that know the noise, and how often drift estimates hold: the tables of docs/; half an hour"
 	@echo "make load       how much the live service bears, on this machine; 10 minutes"
 	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
@@ -85,6 +85,7 @@ exactness: $(READY)
 
 beyond: $(READY)
 	$(BIN)/python bench/corrected.py
+	$(BIN)/python bench/fair_baselines.py
 	$(BIN)/python bench/coverage.py
 
 load: $(READY)

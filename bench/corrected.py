@@ -27,7 +27,7 @@ def on_the_papers_instance(replications: int, seed: int) -> None:
         arms=entice.Gaussian(MEANS), policies=POLICIES, drifts=drifts, horizon=20_000,
         replications=replications, seed=seed, checkpoints=1,
     )  # fmt: skip
-    _print(f"The paper's instance, {replications:,} runs", _with_lock_ins(result))
+    print_table(f"The paper's instance, {replications:,} runs", with_lock_ins(result))
 
 
 def on_random_instances(replications: int, seed: int) -> None:
@@ -40,9 +40,9 @@ def on_random_instances(replications: int, seed: int) -> None:
             drifts=[entice.LinearDrift(l) for l in SLOPES], horizon=20_000,
             replications=replications, seed=seed + k, checkpoints=1, progress=False,
         )  # fmt: skip
-        frames.append(_with_lock_ins(result))
+        frames.append(with_lock_ins(result))
     title = f"{INSTANCES} random instances, K = 5, 10, 20, {replications} runs of each"
-    _print(title, pl.concat(frames))
+    print_table(title, pl.concat(frames))
 
 
 def over_time(replications: int, seed: int) -> None:
@@ -52,7 +52,7 @@ def over_time(replications: int, seed: int) -> None:
             drifts=[entice.LinearDrift(0), entice.LinearDrift(1.1)], horizon=T,
             replications=replications, seed=seed, checkpoints=1,
         )  # fmt: skip
-        _print(f"T = {T:,}, {replications} runs", _with_lock_ins(result))
+        print_table(f"T = {T:,}, {replications} runs", with_lock_ins(result))
 
 
 def at_its_limits(replications: int, seed: int) -> None:
@@ -64,7 +64,7 @@ def at_its_limits(replications: int, seed: int) -> None:
         arms=entice.Gaussian(MEANS), policies=POLICIES[:2], drifts=[entice.LinearDrift(100)],
         **settings,
     )  # fmt: skip
-    _print(f"l = 100, {replications} runs", _with_lock_ins(steep))
+    print_table(f"l = 100, {replications} runs", with_lock_ins(steep))
     plain = entice.simulate(arms=entice.Gaussian(MEANS), policies=POLICIES[:1], **settings)
     paid = plain.final["compensated_pulls"].to_numpy().mean()
     print(f"\nWithout drift it pays {paid:,.0f} times in 20,000 rounds.")
@@ -73,20 +73,21 @@ def at_its_limits(replications: int, seed: int) -> None:
         policies=[entice.DriftCorrectedThompson(), entice.EliminationRace(horizon=20_000)],
         **settings,
     )  # fmt: skip
-    _print(f"An attacker, {replications} runs", _with_lock_ins(attacked))
+    print_table(f"An attacker, {replications} runs", with_lock_ins(attacked))
 
 
-def _with_lock_ins(result: entice.Result) -> pl.DataFrame:
+def with_lock_ins(result: entice.Result) -> pl.DataFrame:
     """Tell the runs with more than a tenth of the regret that uniform play would have."""
     means = result.study.arms.true_means()
     tenth = 0.1 * result.study.horizon * float((means.max() - means).mean())
     return result.final.drop("pulls").with_columns(locked_in=pl.col("regret") > tenth)
 
 
-def _print(title: str, final: pl.DataFrame) -> None:
+def print_table(title: str, final: pl.DataFrame) -> None:
     print(f"\n{title}\n")
     print("| drift | policy | regret, mean ± error | median | 95 % | compensation | locked in |")
     print("|---|---|---:|---:|---:|---:|---:|")
+    final = final.sort("drift_index", "policy_index", maintain_order=True)
     for (drift, policy), runs in final.group_by("drift", "policy", maintain_order=True):
         regret, paid = runs["regret"].to_numpy(), runs["compensation"].to_numpy()
         error = regret.std(ddof=1) / np.sqrt(len(regret))

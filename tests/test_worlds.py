@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,11 @@ import polars as pl
 import pytest
 
 import entice
+from entice.datasets import make_star_counts
 from entice.paper.setups import MEANS
 from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
 from entice.testing import check_drift
+from entice.world.stars import STARS, read_star_counts
 
 SHORT = [0.9, 0.6, 0.5, 0.1]
 SEED, REPLICATION = 11, 2
@@ -327,7 +330,6 @@ def test_a_trace_ends_where_payments_ran_away() -> None:
 
 # --- Counted stars ----------------------------------------------------------------------------
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "star_counts.csv"
 COUNTS = """\
 product,incentivized,stars_1,stars_2,stars_3,stars_4,stars_5
 a,0,10,0,0,0,30
@@ -406,12 +408,34 @@ def test_compression_needs_products_with_both_kinds(tmp_path: Path) -> None:
         entice.CompressionDrift.from_star_counts(path)
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the counted reviews are not part of the project")
-def test_a_study_on_real_ratings_with_the_drift_of_real_paid_reviews() -> None:
-    arms = entice.Empirical.from_star_counts(REAL, arms=10, least_ratings=50)
-    drift = entice.CompressionDrift.from_star_counts(REAL)
-    assert drift.strength == pytest.approx(0.38, abs=0.01)  # as docs/beyond.md says
-    assert drift.target == pytest.approx(0.95, abs=0.01)
+def test_the_data_set_is_what_its_script_makes() -> None:
+    made = io.StringIO()
+    make_star_counts.write(made)
+    assert made.getvalue() == entice.datasets.star_counts().read_text()
+    other = io.StringIO()
+    make_star_counts.write(other, seed=1)
+    assert other.getvalue() != made.getvalue()
+
+
+def test_the_data_set_has_the_shape_it_was_modelled_on() -> None:
+    """Shares of all reviews of products with both kinds, within four standard errors or so."""
+    counts = read_star_counts(entice.datasets.star_counts())
+    assert counts.filter(incentivized=0).height == 100
+    paid = counts.filter(incentivized=1)
+    ordinary = counts.filter(incentivized=0).join(paid.select("product"), on="product", how="semi")
+    assert (ordinary.height, paid.height) == (40, 40)
+    for rows, one, five, within in ((ordinary, 0.062, 0.579, 0.03), (paid, 0.009, 0.559, 0.06)):
+        shares = np.array(rows.select(STARS).sum().row(0)) / rows.select(STARS).to_numpy().sum()
+        assert shares[0] == pytest.approx(one, abs=within / 2)
+        assert shares[4] == pytest.approx(five, abs=within)
+
+
+def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
+    path = entice.datasets.star_counts()
+    arms = entice.Empirical.from_star_counts(path, arms=10, least_ratings=50)
+    drift = entice.CompressionDrift.from_star_counts(path)
+    assert drift.strength == pytest.approx(0.37, abs=0.005)  # as docs/beyond.md says
+    assert drift.target == pytest.approx(0.96, abs=0.005)
     result = entice.simulate(
         arms=arms, policies=[entice.UCB(), entice.ThompsonSampling()],
         drifts=[entice.NoDrift(), drift], horizon=5_000, replications=40, seed=7, progress=False,

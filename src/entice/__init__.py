@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from entice import atlas, estimate, rng, testing, theory
+    from entice import atlas, datasets, estimate, rng, testing, theory
     from entice.errors import EnticeError, InputError, StudyError
     from entice.live import Offer, Principal
     from entice.planner.belief import Spread, StarCounts
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from entice.world.players import AlwaysAccept, LogisticAcceptance, Players, TableAcceptance
 
 # Names are looked up when first used, so that `entice --help` need not wait for the compiler.
-_MODULES = ("atlas", "estimate", "rng", "testing", "theory")
+_MODULES = ("atlas", "datasets", "estimate", "rng", "testing", "theory")
 _HOMES = {
     **dict.fromkeys(("EnticeError", "InputError", "StudyError"), "entice.errors"),
     **dict.fromkeys(("Offer", "Principal"), "entice.live"),
@@ -177,6 +177,7 @@ __all__ = [
     "TableAcceptance",
     "ThompsonSampling",
     "atlas",
+    "datasets",
     "estimate",
     "forecast",
     "plan",

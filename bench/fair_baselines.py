@@ -1,0 +1,101 @@
+"""Policies with equal knowledge of the noise, in three worlds: a table of docs/beyond.md.
+
+UCB and Thompson sampling as the paper has them assume ratings with a standard deviation of 1. The
+drift-corrected policy estimates it, which on ratings from 0 to 1 is most of its lead. So here they
+come once more with the standard deviation that the ratings have (the root mean square over the
+arms), and with them the policies that are made for ratings from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from corrected import print_table, with_lock_ins
+
+import entice
+from entice.atlas.worlds import SHUFFLED
+from entice.paper.setups import MEANS
+from entice.policies import Policy
+from entice.world.arms import Arms, Bernoulli, Empirical
+from entice.world.drift import Drift
+
+SLOPES = (0.0, 1.1, 5.0)
+STARS = entice.datasets.star_counts()
+
+
+def noise_of(arms: Bernoulli | Empirical) -> float:
+    """Return the root mean square of the arms' standard deviations, to two digits."""
+    if isinstance(arms, Bernoulli):
+        variances = arms.true_means() * (1 - arms.true_means())
+    else:
+        squares = arms.probabilities() @ np.array(arms.values) ** 2
+        variances = squares - arms.true_means() ** 2
+    return round(float(np.sqrt(variances.mean())), 2)
+
+
+def compare(
+    title: str, arms: Arms, policies: Sequence[Policy], drifts: Sequence[Drift], **settings: Any
+) -> None:
+    result = entice.simulate(
+        arms=arms, policies=policies, drifts=drifts, horizon=20_000, checkpoints=1, **settings
+    )
+    print_table(f"{title}, {result.study.replications:,} runs", with_lock_ins(result))
+
+
+def on_gaussian_arms(**settings: Any) -> None:
+    """The paper's instance: unit noise, which UCB and Thompson sampling assume by default."""
+    policies: list[Policy] = [
+        entice.UCB(),
+        entice.ThompsonSampling(),
+        entice.DriftCorrectedThompson(),
+    ]
+    drifts = [entice.LinearDrift(l) for l in SLOPES]
+    compare(
+        "Gaussian arms, the paper's instance", entice.Gaussian(MEANS), policies, drifts, **settings
+    )
+
+
+def on_ratings_from_0_to_1(
+    title: str, arms: Bernoulli | Empirical, drifts: list[Drift], **settings: Any
+) -> None:
+    noise = noise_of(arms)
+    policies: list[Policy] = [
+        entice.UCB(),
+        entice.UCB(noise=noise),
+        entice.KLUCB(),
+        entice.ThompsonSampling(),
+        entice.ThompsonSampling(noise=noise),
+        entice.BetaThompson(),
+        entice.DriftCorrectedThompson(),
+        entice.DriftCorrectedThompson(noise=noise),
+    ]
+    compare(title, arms, policies, drifts, feedback_range=(0, 1), **settings)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=1_000)
+    parser.add_argument("--quick", action="store_true", help="50 runs instead, in a minute")
+    parser.add_argument("--seed", type=int, default=2024)
+    parser.add_argument("--only", choices=["gaussian", "bernoulli", "stars"], help="one world")
+    given = parser.parse_args()
+    settings = {"replications": 50 if given.quick else given.replications, "seed": given.seed}
+    drifts: list[Drift] = [entice.LinearDrift(l) for l in SLOPES]
+    print('"Locked in": regret above a tenth of what uniform play would lose.')
+    if given.only in (None, "gaussian"):
+        on_gaussian_arms(**settings)
+    if given.only in (None, "bernoulli"):
+        title = "Bernoulli arms with the paper's means, ratings projected onto 0 to 1"
+        on_ratings_from_0_to_1(title, entice.Bernoulli(SHUFFLED), drifts, **settings)
+    if given.only in (None, "stars"):
+        title = "Ten products with counted stars, ratings projected onto 0 to 1"
+        arms = entice.Empirical.from_star_counts(STARS, arms=10)
+        paid = entice.CompressionDrift.from_star_counts(STARS)
+        on_ratings_from_0_to_1(title, arms, [*drifts, paid], **settings)
+
+
+if __name__ == "__main__":
+    main()
