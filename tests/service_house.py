@@ -71,8 +71,8 @@ class Service(NamedTuple):
 
 
 @contextlib.contextmanager
-def service(folder: Path, *, open_to_loopback: bool = True) -> Iterator[Service]:
-    """Run the service in this process, on an empty database."""
+def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -> Iterator[Service]:
+    """Run the service in this process, on the database of a folder; wait until it is ready."""
     store = open_store(f"sqlite:///{folder / 'entice.db'}")
     keys = Keys(store)
     app = make_app(
@@ -84,7 +84,12 @@ def service(folder: Path, *, open_to_loopback: bool = True) -> Iterator[Service]
         open_to_loopback=open_to_loopback,
     )
     with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
-        yield Service(client, store, keys)
+        made = Service(client, store, keys)
+        end = time.monotonic() + 600  # to compile on a busy machine takes its time
+        while wait and not made.house.ready:
+            assert time.monotonic() < end, "it does not become ready"
+            time.sleep(0.01)
+        yield made
 
 
 class Server(NamedTuple):

@@ -19,7 +19,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,6 +60,7 @@ _VERSIONS = (
 _lock = threading.Lock()
 _claims: dict[str, tuple[Any, ...]] = {}
 _ready: dict[str, Callable[..., Any]] = {}
+_nothing_compiled: ContextVar[bool] = ContextVar("_nothing_compiled", default=False)
 _contents: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
@@ -66,6 +68,20 @@ def cache_folder() -> Path:
     """Where compiled code is kept: ENTICE_CACHE_DIR, or the place the system has for caches."""
     chosen = os.environ.get("ENTICE_CACHE_DIR")
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("entice", False))
+
+
+class NotCompiled(Exception):
+    """Machine code would have to be compiled, where only loading is wanted."""
+
+
+@contextlib.contextmanager
+def nothing_compiled() -> Iterator[None]:
+    """Load machine code that is kept, in this thread; raise `NotCompiled` where there is none."""
+    before = _nothing_compiled.set(True)
+    try:
+        yield
+    finally:
+        _nothing_compiled.reset(before)
 
 
 def claim(key: str) -> tuple[Any, ...]:
@@ -79,7 +95,8 @@ def specialize(entry: Callable[..., Any], *parts: Callable[..., Any]) -> Callabl
     Parameters
     ----------
     entry
-        A compiled function whose first arguments are functions.
+        A compiled function whose first arguments are functions, or that takes none: then its
+        machine code is only kept for the next process.
     parts
         Those functions: compiled ones, or plain Python that Numba can compile.
     """
@@ -109,6 +126,8 @@ def ready(
             _ready[key] = _compile(entry, parts, types, folder=None, key=key)
             return _ready[key]
         if key not in _ready:
+            if _nothing_compiled.get() and not _is_whole(cache_folder() / key):
+                raise NotCompiled(reference(entry))
             _ready[key] = _from_cache(entry, parts, types, key)
         return _ready[key]
 
@@ -147,7 +166,7 @@ def _from_cache(entry: Any, parts: tuple[Any, ...], types: tuple[Any, ...], key:
         beside.rename(place)
         return run
     except OSError:  # another process was first, or the disk is full: keep it in memory only
-        return _compile(entry, parts, types, folder=None, key=key)
+        return _compile(entry, parts, types, place if _is_whole(place) else None, key)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

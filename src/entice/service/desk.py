@@ -16,7 +16,7 @@ from concurrent.futures import Future
 
 from entice.service.clock import Clock
 from entice.service.commands import Command, Expire
-from entice.service.errors import Unavailable
+from entice.service.errors import NotReady, Unavailable
 from entice.service.group import Groups, Request
 from entice.service.handling import FULL, Answer
 from entice.service.store import Store
@@ -187,6 +187,8 @@ class Desk:
             for name in self._overdue():
                 command = Request(Expire(name), "", None, b"", lambda _: None, None)
                 (answer,) = self._groups.carry_out([command])
+                if isinstance(answer, NotReady):  # just after the start: a later tick does it
+                    continue
                 if isinstance(answer, Exception):
                     failing = answer
                 else:

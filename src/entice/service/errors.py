@@ -20,6 +20,19 @@ class Refusal(EnticeError):
         self.extra = extra
 
 
+class NotReady(Refusal):
+    """A request for a campaign whose policy is not compiled yet, just after the start."""
+
+    def __init__(self, policy: str, retry_after: int) -> None:
+        detail = (
+            f"The service has just started, and the policy {policy} is not compiled yet. Send it "
+            "again in a few seconds; /readyz answers 200 when all policies are."
+        )
+        super().__init__(503, "not-ready", "Not ready", detail)
+        self.retry_after = retry_after
+        """Seconds."""
+
+
 class Unavailable(EnticeError):
     """The database can't be reached or written just now.
 

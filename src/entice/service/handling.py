@@ -32,6 +32,7 @@ from entice.service.offer import Offer
 from entice.service.rules import Rules
 from entice.service.spec import refuse_dots
 from entice.service.views import arm_views, campaign_view, encode, offer_view
+from entice.service.warm_up import check_compiled
 from entice.service.work import Work, lost_or_unknown
 
 FULL = 206
@@ -104,6 +105,7 @@ def _create(work: Work, command: CreateCampaign, now: int) -> Answer:
             "that are still expected. Leave it out."
         )
     name = f"c_{secrets.token_hex(8)}"
+    check_compiled(str(type(command.spec.policy).__struct_config__.tag))
     campaign = Campaign.begin(name, command.spec.with_seed(), now)
     work.begin(campaign)
     Rules(campaign, work.offers(campaign)).create(now, by=command.by)
@@ -155,7 +157,9 @@ def _named(entry: str) -> Iterator[None]:
 def _answer_offer(work: Work, command: Accept | Decline | Rate | Reverse, now: int) -> Answer:
     try:
         campaign = work.campaign(command.campaign)
-    except Refusal:
+    except Refusal as refusal:
+        if refusal.status != 404:
+            raise
         raise not_found("offer", command.offer) from None
     rules = Rules(campaign, work.offers(campaign))
     offer = rules.offers.get(command.n)

@@ -9,19 +9,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from entice.errors import EnticeError
-from entice.principal.in_flight import WITHDRAWN
 from entice.service import logs
 from entice.service.auth import Doorkeeper
-from entice.service.campaign import RULES, Campaign
 from entice.service.desk import Desk
 from entice.service.errors import Corrupt, Unavailable
 from entice.service.identity import Players
 from entice.service.keys import Keys
 from entice.service.metrics import Metrics, read_gauges
-from entice.service.reads import Reads, find
-from entice.service.spec import CampaignSpec
+from entice.service.reads import Reads, find_books
 from entice.service.store import Store
 from entice.service.streams import Streams
+from entice.service.warm_up import WarmUp
 from entice.studio.trust import ReplayView
 from entice.studio.workshop import Workshop
 
@@ -58,6 +56,7 @@ class House:
         """The last replay of each campaign."""
         self.ready = False
         self._open = True
+        self._compiling = WarmUp()
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -83,21 +82,16 @@ class House:
     def end(self) -> None:
         """Begin to end: streams first, since whoever waits for them would wait for ever."""
         self.ready = self._open = False
+        self._compiling.end()
         self.streams.end()
         self.workshop.end()
 
     def _warm_up(self) -> None:
-        """Compile what the campaigns decide by; a database that is away is waited for."""
+        """Make all policies ready; a database that is away is waited for."""
         while self._open and not self.ready:
+            began = time.monotonic()
             try:
-                with self.store.read() as session:
-                    names = session.rows("SELECT id FROM campaigns ORDER BY number")
-                    for (name,) in names:
-                        if self._open:
-                            try:
-                                _try(find(session, name))
-                            except Corrupt as error:  # told to whoever asks for that one
-                                logs.trouble(error, during="warm-up")
+                compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
                 logs.trouble(error, during="warm-up")
                 time.sleep(1)
@@ -106,7 +100,22 @@ class House:
                 gc.collect()
                 gc.freeze()
                 self.ready = self._open
-                logs.event("ready")
+                seconds = round(time.monotonic() - began, 3)
+                logs.event("ready", policies_compiled=compiled, seconds=seconds)
+
+    def _policies_in_use(self) -> list[str]:
+        """Name the kinds of policies of all campaigns that are not closed."""
+        found: dict[str, None] = {}
+        with self.store.read() as session:
+            for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
+                try:
+                    books = find_books(session, name)
+                except Corrupt as error:  # told to whoever asks for that one
+                    logs.trouble(error, during="warm-up")
+                else:
+                    if books.status != "closed":
+                        found[books.spec["policy"]["kind"]] = None
+        return list(found)
 
     def check(self) -> None:
         """Raise what keeps the database from being used."""
@@ -118,22 +127,3 @@ class House:
             raise failing
         if failing is not None:
             raise Unavailable(f"Nothing can be written: {type(failing).__name__}.") from failing
-
-
-def warm_up(spec: CampaignSpec) -> None:
-    """Compile what a campaign will decide by, so that no request has to wait for it."""
-    _try(Campaign.begin("c_warm_up", spec.with_seed(), 0))
-
-
-def _try(campaign: Campaign) -> None:
-    """Decide once, on a copy that is thrown away."""
-    if campaign.books.status == "closed":
-        return
-    try:
-        at = campaign.books.at
-        campaign.upgrade(at, RULES, [])
-        campaign.decide(at, campaign.limit(0), None, None)
-        campaign.begin_pull(1, at, 0)
-        campaign.end_pull(1, at, 0, WITHDRAWN)
-    except Exception as error:  # whoever asks for an offer is told
-        logs.unexpected(error, during="warm-up")

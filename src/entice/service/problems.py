@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 
 from entice.errors import EnticeError, InputError, did_you_mean
 from entice.service import logs
-from entice.service.errors import Corrupt, Refusal, SchemaTooNew, Stale, Unavailable
+from entice.service.errors import Corrupt, NotReady, Refusal, SchemaTooNew, Stale, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -131,7 +131,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
     if told.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="entice"'
     if told.status in (429, 503) and told.kind != "out-of-order":
-        headers["Retry-After"] = "1"
+        headers["Retry-After"] = str(told.retry_after) if isinstance(told, NotReady) else "1"
     if told.status == 405 and isinstance(error, HTTPException):
         headers["Allow"] = (error.headers or {}).get("allow", "")
     body = problem(told.status, told.kind, told.title, told.detail, **extra)

@@ -62,15 +62,15 @@ def propensity_of(
                 False,
             )
         case ThompsonSampling(scale="variance", noise=noise):
-            ends = np.empty(2 + 3 * _SHARPEST)
+            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                float(highest(means, counts, permitted, arm, noise, ends)),
+                float(run(means, counts, permitted, arm, noise, ends)),
                 False,
             )
         case AlternatingThompson():
-            ends = np.empty(2 + 3 * _SHARPEST)
+            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                1.0 if t % 2 == 0 else highest(means, counts, permitted, arm, 1.0, ends),
+                1.0 if t % 2 == 0 else run(means, counts, permitted, arm, 1.0, ends),
                 False,
             )
         case _:
@@ -146,6 +146,11 @@ def highest(
                         break
             total += density
     return float(min(1.0, total / math.sqrt(2.0 * math.pi)))
+
+
+@lru_cache(maxsize=4)
+def _highest(counts: np.dtype[Any]) -> Callable[..., Any]:
+    return specialize(highest)  # so that its machine code is kept for the next process
 
 
 @compiled_apart

@@ -13,6 +13,7 @@ from entice.service.events import Event
 from entice.service.offer import OFFERED, Offer, digest, read_offer
 from entice.service.rules import Learnt
 from entice.service.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
+from entice.service.warm_up import check_compiled
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
 """What `read_campaign` and `read_books` read."""
@@ -228,7 +229,9 @@ def read_campaign(name: str, row: tuple[object, ...]) -> Campaign:
     """Make a campaign from its row."""
     number = row[0]
     assert isinstance(number, int)
-    return Campaign(read_books(name, row), number)
+    books = read_books(name, row)
+    check_compiled(books.spec["policy"]["kind"])
+    return Campaign(books, number)
 
 
 def read_books(name: str, row: tuple[object, ...]) -> Books:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 from urllib.request import urlopen
 
-from entice.client import Client, ServiceError
+from entice.client import Campaign, Client, ServiceError
 from entice.errors import EnticeError
 from entice.service.keys import Keys
 from entice.service.store import open_store
@@ -65,7 +65,7 @@ def demo(port: int, told: Callable[[str], None], shoppers: int = PAST) -> None:
         ):
             told("Simulated shoppers fill a campaign with a past …")
             urlopen(f"{url}/").close()  # whoever opens the page has the simulations made ready
-            campaign = client.create_campaign(**SETTINGS)
+            campaign = _create(url, key, process)
             crowd = Shoppers(client, seed=7)
             for _ in range(shoppers):
                 crowd.one_comes([campaign])
@@ -75,6 +75,18 @@ def demo(port: int, told: Callable[[str], None], shoppers: int = PAST) -> None:
         told("\nThe studio is closed.")
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _create(url: str, key: str, process: subprocess.Popen[str]) -> Campaign:
+    """Create the campaign as soon as its policy is compiled; others may still be under way."""
+    with Client(url, key, retries=0) as client:
+        while True:
+            try:
+                return client.create_campaign(**SETTINGS)
+            except ServiceError as error:
+                if error.kind != "not-ready" or process.poll() is not None:
+                    raise
+            time.sleep(0.1)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -118,13 +130,14 @@ def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Pop
 
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:
-    """Wait until the service is ready, and return where it is."""
+    """Wait until the service answers, and return where it is."""
     assert process.stdout is not None
     found = re.search(r"http://\S+", process.stdout.readline())
     if found is None:
         process.wait()
         raise EnticeError(f"The service did not start:\n{log.read_text()[-2000:]}")
-    with Client(found[0]) as client:
-        while not client.ready() and process.poll() is None:
-            time.sleep(0.05)
+    while process.poll() is None:
+        with contextlib.suppress(OSError), urlopen(f"{found[0]}/healthz"):
+            break
+        time.sleep(0.05)
     return found[0]

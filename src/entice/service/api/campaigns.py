@@ -20,7 +20,7 @@ from entice.service.api.operation import (
 )
 from entice.service.auth import READERS, unbound
 from entice.service.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
-from entice.service.house import House, warm_up
+from entice.service.house import House
 from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
 from entice.service.threads import look_up
 from entice.service.views import ArmView, CampaignView
@@ -106,7 +106,6 @@ async def create(house: House, call: Call) -> Reply:
     unbound(call.caller)
     not_too_deep(call.body)
     spec = CampaignSpec.from_plain(call.body)
-    await look_up(warm_up, spec)
     return await carry_out(house, call, CreateCampaign(spec, call.key))
 
 

@@ -10,6 +10,7 @@ from entice.service.errors import Refusal
 from entice.service.house import House
 from entice.service.metrics import MEDIA_TYPE
 from entice.service.threads import look_up
+from entice.service.warm_up import pending
 
 
 class Health(msgspec.Struct):
@@ -29,11 +30,15 @@ async def healthz(house: House, call: Call) -> Reply:
 async def readyz(house: House, call: Call) -> Reply:
     """Ask whether it can do its work.
 
-    Answers 200 when policies are compiled and the database can be used, and 503 before that,
-    while it is shut down, and when the database is damaged or can't be reached.
+    Answers 200 when all policies that a campaign can have are compiled and the database can be
+    used, and 503 before that, while it is shut down, and when the database is damaged or can't be
+    reached. Until then, requests for campaigns whose policy is not there yet are answered with 503
+    too, and Retry-After.
     """
     if not house.ready:
         detail = "The service is starting or stopping. Ask again in a moment."
+        if waiting := pending():
+            detail = f"The service is starting. Not loaded or compiled yet: {', '.join(waiting)}."
         raise Refusal(503, "not-ready", "Not ready", detail)
     await look_up(house.check)
     return Reply(b'{"status":"ready"}')

@@ -6,9 +6,10 @@ const PING_EVERY = 1500; // milliseconds, while the service can't be reached
 
 /** What the service, or the way to it, refused: in words that can be shown. */
 export class Problem extends Error {
-  constructor(status, title, detail) {
+  constructor(status, title, detail, kind = "") {
     super(`${title}: ${detail}`);
     this.status = status; // 0: no answer at all
+    this.kind = kind; // the last word of the problem's type
     this.title = title;
     this.detail = detail;
   }
@@ -103,7 +104,12 @@ async function call(method, path, body, { signal, headers = {} } = {}) {
     }
     if (response.status === 401) await askForKey(key);
     else if (response.ok) return response;
-    else throw await problemOf(response);
+    else {
+      const problem = await problemOf(response);
+      if (problem.kind !== "not-ready" || signal?.aborted) throw problem;
+      // The service has just started and still compiles the campaign's policy.
+      await pause(1000 * Number(response.headers.get("Retry-After") ?? 1), signal);
+    }
   }
 }
 
@@ -115,7 +121,8 @@ async function problemOf(response) {
     // a proxy's page, perhaps: the status has to do
   }
   const title = told.title ?? "The service refused";
-  return new Problem(response.status, title, told.detail ?? `It answered with ${response.status}.`);
+  const detail = told.detail ?? `It answered with ${response.status}.`;
+  return new Problem(response.status, title, detail, told.type?.split(":").pop());
 }
 
 async function* textLines(response, signal) {
