@@ -38,6 +38,8 @@ class NaiveOffer:
     rating: int | None = None
     awaited: int | None = None
     """Until when a rating is awaited."""
+    shadow: bool = False
+    """Whether it was decided in shadow mode: it costs nothing, and is never in flight."""
 
     @property
     def cost(self) -> int:
@@ -111,7 +113,7 @@ class NaiveCampaign:
             mine = [o for o in self.offers if o.arm == arm]
             ratings = [o.rating for o in mine if o.state == "rated" and o.rating is not None]
             ratings += [rating for rated, rating in self.organic if rated == arm]
-            assert self.in_flight[arm] == sum(o.state in waiting for o in mine)
+            assert self.in_flight[arm] == sum(o.state in waiting and not o.shadow for o in mine)
             assert self.n[arm] == len(ratings)
             assert self.S[arm] == sum(ratings)
         assert self.reserved + self.committed <= self.budget
@@ -211,7 +213,7 @@ class NaiveCampaign:
         offer = NaiveOffer(len(self.offers) + 1, player, arm, amount, "offered", expires)
         self.offers.append(offer)
         if self.status == "shadow":
-            offer.state = "shadow"
+            offer.state, offer.shadow = "shadow", True
         else:
             self.reserved += amount
             self.in_flight[arm] += 1
@@ -233,12 +235,12 @@ class NaiveCampaign:
             if amount is not None and amount != offer.paid:
                 raise Refused(409)
             return
-        if offer.state != "offered":
-            raise Refused(409)
-        paid = offer.amount if amount is None else amount
-        if not 0 <= paid <= offer.amount:
+        self._check_unanswered(now, offer)
+        offered = 0 if offer.shadow else offer.amount
+        paid = offered if amount is None else amount
+        if not 0 <= paid <= offered:
             raise Refused(422)
-        self.reserved -= offer.amount
+        self.reserved -= offered
         self.committed += paid
         offer.state, offer.paid = "accepted", paid
         offer.awaited = now + self.rating_window * SECOND
@@ -248,9 +250,11 @@ class NaiveCampaign:
         offer = self.find(now, number)
         if offer.state == "declined":
             return
-        if offer.state != "offered":
-            raise Refused(409)
-        self._release(now, offer, "declined")
+        self._check_unanswered(now, offer)
+        if offer.shadow:
+            offer.state = "declined"
+        else:
+            self._release(now, offer, "declined")
 
     def rate(self, now: int, number: int, rating: int) -> None:
         """Rate: in flight − 1, n + 1, S + rating; late: in flight no more; revise: S alone."""
@@ -266,7 +270,7 @@ class NaiveCampaign:
             assert offer.rating is not None
             self.S[offer.arm] += rating - offer.rating
         else:
-            if offer.state == "accepted":
+            if offer.state == "accepted" and not offer.shadow:
                 self.in_flight[offer.arm] -= 1
                 self.flight.end(offer.n, now, "rated")
             self.n[offer.arm] += 1
@@ -282,7 +286,7 @@ class NaiveCampaign:
             raise Refused(409)
         assert offer.paid is not None
         self.committed -= offer.paid
-        if offer.state == "accepted":
+        if offer.state == "accepted" and not offer.shadow:
             self.in_flight[offer.arm] -= 1
             self.flight.end(offer.n, now, "withdrawn")
         if offer.state == "rated":
@@ -307,8 +311,9 @@ class NaiveCampaign:
         if offer.state == "offered" and offer.expires <= now:
             self._release(now, offer, "expired")
         elif offer.state == "accepted" and offer.awaited is not None and offer.awaited <= now:
-            self.in_flight[offer.arm] -= 1
-            self.flight.end(offer.n, now, "unrated")
+            if not offer.shadow:
+                self.in_flight[offer.arm] -= 1
+                self.flight.end(offer.n, now, "unrated")
             offer.state = "unrated"
 
     def tick(self, now: int) -> int:
@@ -355,6 +360,12 @@ class NaiveCampaign:
         self.in_flight[offer.arm] -= 1
         self.flight.end(offer.n, now, "withdrawn")
         offer.state = state
+
+    def _check_unanswered(self, now: int, offer: NaiveOffer) -> None:
+        """A shadow offer stays open as long as a live one would have."""
+        gone = offer.shadow and (offer.expires <= now or self.status == "closed")
+        if offer.state not in ("offered", "shadow") or gone:
+            raise Refused(409)
 
     def _check_open(self, changes: bool) -> None:
         if self.status == "closed" and changes:

@@ -213,7 +213,7 @@ class SideBySide:
         self._accept(self.an_offer(), self.maybe(self.random.randrange(-1, 1500)))
 
     def accept_one_that_is_open(self) -> None:
-        n = self.an_offer("offered")
+        n = self.an_offer("offered", "shadow")
         offers = self.oracle.offers
         offered = offers[n - 1].amount if 1 <= n <= len(offers) else 0
         amount = self.random.choice([None, None, offered, offered // 2, offered + 1])
@@ -237,7 +237,7 @@ class SideBySide:
         self.both(command, lambda: self.oracle.rate(self.now, n, rating))
 
     def decline(self) -> None:
-        n = self.an_offer("offered") if self.random.random() < 0.7 else self.an_offer()
+        n = self.an_offer("offered", "shadow") if self.random.random() < 0.7 else self.an_offer()
         self.both(Decline(self._offer_id(n)), lambda: self.oracle.decline(self.now, n))
 
     def reverse(self) -> None:

@@ -35,10 +35,74 @@ def test_shadow_decides_and_records_but_pays_nothing(service: Service) -> None:
     assert any(offer["would_pay"] > 0 for offer in offers)
     assert service.money(campaign) == (100_000, 0, 0)
     assert all(in_flight == 0 for _, _, in_flight in service.arms(campaign).values())
-    for command in (Accept, Decline, Reverse):
-        assert service.refusal(command(offers[0]["id"])).status == 409
-    assert service.refusal(Rate(offers[0]["id"], 5)).status == 409
+    assert service.refusal(Reverse(offers[0]["id"])).status == 409
+    assert "Accept it first." in service.refusal(Rate(offers[0]["id"], 5)).detail
     assert service.reads.campaign(campaign).decisions == 20
+    assert service.faults(campaign) == [None]
+
+
+def test_shadow_offers_are_answered_and_rated_at_no_cost(service: Service) -> None:
+    campaign = service.create(status="shadow", unrated_shows=1)
+    service.rate_organic(campaign, a=[5], b=[4])
+    offers = [service.offer(campaign, player) for player in range(6)]
+    dear = next(offer for offer in offers if offer["would_pay"] > 0)
+    others = [offer["id"] for offer in offers if offer is not dear]
+    assert service.refusal(Accept(dear["id"], dear["would_pay"])).detail == (
+        f"amount must be from 0 to the 0 offered; got {dear['would_pay']}."
+    )
+    accepted = service.do(Accept(dear["id"]))
+    assert (accepted["state"], accepted["paid"]) == ("accepted", 0)
+    assert (accepted["amount"], accepted["would_pay"]) == (0, dear["would_pay"])
+    assert service.do(Accept(dear["id"])) == accepted  # a repeat
+    before = service.arms(campaign)[dear["arm"]]
+    rated = service.do(Rate(dear["id"], 2))
+    assert (rated["state"], rated["rating"], rated["would_pay"]) == ("rated", 2, dear["would_pay"])
+    after = service.arms(campaign)[dear["arm"]]
+    assert (after[0], after[2]) == (before[0] + 1, 0)  # it counts; nothing is in flight
+    assert service.do(Rate(dear["id"], 3))["rating"] == 3
+    assert service.do(Decline(others[0]))["state"] == "declined"
+    assert service.refusal(Accept(others[0])).status == 409
+    service.do(Accept(others[1]))
+    assert service.do(Reverse(others[1]))["state"] == "reversed"
+    service.do(Accept(others[2]))
+    service.later(31 * 24 * 3600)
+    assert service.do(Expire(campaign)) == {"expired": 1}  # the rating is awaited no more
+    assert service.reads.offer(others[2]).offer.state == "unrated"
+    assert service.money(campaign) == (100_000, 0, 0)
+    [event] = [e for e in service.reads.events(campaign) if b'"kind":"rated"' in bytes(e.body)]
+    assert json.loads(bytes(event.body))["payment"] == 0.0  # as whoever learns from it should know
+    assert service.faults(campaign) == [None]
+
+
+def test_a_shadow_offer_is_open_as_long_as_a_live_one(service: Service) -> None:
+    campaign = service.create(status="shadow")
+    first, second = service.offer(campaign, 1)["id"], service.offer(campaign, 2)["id"]
+    service.later(899)
+    service.do(Accept(first))
+    service.later(1)
+    for command in (Accept, Decline):
+        assert service.refusal(command(second)).detail.endswith("it has expired.")
+    third = service.offer(campaign, 3)["id"]
+    service.do(ChangeCampaign(campaign=campaign, status="closed"))
+    assert service.refusal(Accept(third)).detail.endswith("voided when the campaign closed.")
+    assert service.do(Rate(first, 4))["rating"] == 4  # what was taken may still be rated
+    assert service.faults(campaign) == [None]
+
+
+def test_a_coin_that_was_thrown_in_shadow_mode_tells_nothing(service: Service) -> None:
+    """Only its tails would be believed: heads were not paid."""
+    probe = entice.Probe(share=1.0, amount=0.5)
+    campaign = service.create(status="shadow", policy=entice.Greedy(), probe=probe)
+    offers = [service.offer(campaign, player) for player in range(20)]
+    assert {offer["probe"] for offer in offers} == {"heads", "tails"}
+    for offer in offers:
+        service.do(Accept(offer["id"]))
+        service.do(Rate(offer["id"], 4))
+    assert service.reads.drift(campaign).probes == 0
+    service.do(ChangeCampaign(campaign=campaign, status="live"))
+    for player in range(20, 30):  # the control: of live offers, they tell
+        service.rated(campaign, player, 4)
+    assert service.reads.drift(campaign).probes == 10
     assert service.faults(campaign) == [None]
 
 

@@ -72,9 +72,8 @@ def audit(store: Store, campaign: str) -> Audit:
             case "offered":
                 decisions += 1
                 limited += event["reason"] == "limited"
-                if not event.get("shadow"):
-                    amounts[event["n"]] = event["amount"]
-                    reserved += event["amount"]
+                amounts[event["n"]] = 0 if event.get("shadow") else event["amount"]
+                reserved += amounts[event["n"]]
             case "accepted":
                 reserved -= amounts.pop(event["n"])
                 paid[event["n"]] = event["paid"]

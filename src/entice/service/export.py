@@ -150,8 +150,9 @@ def _row(campaign: Campaign, event: log.Event, offers: Iterator[Offer]) -> tuple
 
 def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: Offer) -> tuple[Any, ...]:
     payment = campaign.stars_paid(offer)
-    # A coin of which less was paid than it said tells nothing.
-    coin = log.COINS[offered.probe if payment == offered.payment else None]
+    # A coin of which less was paid than it said, or nothing as in shadow mode, tells nothing.
+    tells = payment == offered.payment and not offer.shadow
+    coin = log.COINS[offered.probe if tells else None]
     return (
         offered.seq, offered.at, "offer", f"{offered.campaign}.{offered.n}", offered.player,
         offered.version, STATES[offer.state], offered.arm, offered.greedy_arm, offered.reason,

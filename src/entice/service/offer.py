@@ -43,10 +43,23 @@ class Offer(msgspec.Struct, array_like=True, gc=False):
     paid: int | None
     events: list[int]
     """The numbers of its events, in order."""
+    answered_in_shadow: bool = False
+    """Whether it was decided in shadow mode, and accepted or declined since."""
+
+    @property
+    def shadow(self) -> bool:
+        """Whether it was decided in shadow mode: it pays nothing."""
+        return self.state == SHADOW or self.answered_in_shadow
 
     def row(self) -> bytes:
-        """Write it for the database."""
-        return _encode(self)
+        """Write it for the database.
+
+        The last field is left out where it is False, as in all rows from before it was there:
+        a replay has to find them byte for byte.
+        """
+        if self.answered_in_shadow:
+            return _encode(self)
+        return _encode(msgspec.structs.astuple(self)[:-1])
 
 
 _encode = msgspec.msgpack.Encoder().encode

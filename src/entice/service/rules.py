@@ -99,7 +99,8 @@ class Rules:
             raise ValueError(f"rules of version {rules} are newer than this version of Entice")
         name, seq, at = self._next(at)
         self._enter(log.Upgraded(name, seq, at, rules))
-        self.campaign.upgrade(at, rules, self.offers.under_way())
+        under_way = [offer for offer in self.offers.under_way() if not offer.shadow]
+        self.campaign.upgrade(at, rules, under_way)
 
     def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
         """Change settings; a budget never falls below what is spent and reserved."""
@@ -272,24 +273,34 @@ class Rules:
                 f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
                 state=STATES[offer.state],
             )
-        if offer.state != OFFERED or offer.due <= at:
+        if offer.state == SHADOW:
+            self._check_shadow(at, offer, "accepted")
+        elif offer.state != OFFERED or offer.due <= at:
             raise self._too_late(offer, "accepted")
+        offered = 0 if offer.shadow else offer.amount
         if paid is None:
-            paid = offer.amount
-        if not 0 <= paid <= offer.amount:
-            raise invalid(f"amount must be from 0 to the {offer.amount} offered; got {paid}.")
+            paid = offered
+        if not 0 <= paid <= offered:
+            raise invalid(f"amount must be from 0 to the {offered} offered; got {paid}.")
         name, seq, at = self._next(at)
         due = at + self.campaign.spec.rating_window * SECOND
         self._enter(log.Accepted(name, seq, at, offer.n, paid, due))
         books = self.campaign.books
-        books.reserved -= offer.amount
+        books.reserved -= offered
         books.committed += paid
         offer.paid = offer.cost = paid
+        offer.answered_in_shadow = offer.shadow
         self._move(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: Offer) -> None:
         """Release what was reserved: the player does not want it."""
         if offer.state == DECLINED:
+            return
+        if offer.state == SHADOW:
+            self._check_shadow(at, offer, "declined")
+            self._enter(log.Declined(*self._next(at), offer.n))
+            offer.answered_in_shadow = True
+            self._move(offer, DECLINED)
             return
         if offer.state != OFFERED:
             raise self._too_late(offer, "declined")
@@ -317,7 +328,7 @@ class Rules:
                 state=STATES[offer.state],
             )
         if offer.state not in (ACCEPTED, UNRATED, RATED):
-            first = " Accept it first." if offer.state == OFFERED else ""
+            first = " Accept it first." if offer.state in (OFFERED, SHADOW) else ""
             raise self._too_late(offer, "rated", first)
         self._check_rating(rating)
         if len(offer.events) >= MOST_CHANGES:
@@ -331,8 +342,8 @@ class Rules:
             books.totals[arm] += rating - before
         else:
             paid, probe = campaign.stars_paid(offer), offer.probe
-            if offer.paid != offer.amount:
-                probe = None
+            if offer.paid != offer.amount or offer.shadow:
+                probe = None  # the coin has decided nothing
             amount = offer.probe_amount if probe is not None else None
             self._enter(log.Rated(*self._next(at), offer.n, name, rating, paid, probe, amount))
             books.pulls[arm] += 1
@@ -384,6 +395,13 @@ class Rules:
         if not low <= rating <= high:
             raise invalid(f"rating must be a whole number from {low} to {high}; got {rating}.")
 
+    def _check_shadow(self, at: int, offer: Offer, wanted: str) -> None:
+        """Refuse to answer a shadow offer when a live one would have expired or been voided."""
+        ended = "has expired" if offer.expires <= at else "was voided when the campaign closed"
+        if offer.expires <= at or self.campaign.books.status == "closed":
+            name = f"{self.campaign.books.campaign}.{offer.n}"
+            raise impossible(f"Offer {name} can't be {wanted}: it {ended}.", state="shadow")
+
     def _too_late(self, offer: Offer, wanted: str, todo: str = "") -> Exception:
         state = STATES[offer.state]
         name = f"{self.campaign.books.campaign}.{offer.n}"
@@ -398,6 +416,8 @@ class Rules:
 
     def _end_pull(self, offer: Offer, outcome: int) -> None:
         """Take an offer out of those in flight, at the time of the last event."""
+        if offer.shadow:  # it never was among them
+            return
         self.campaign.end_pull(offer.n, self.campaign.books.at, offer.arm, outcome)
 
     def _move(self, offer: Offer, state: int, due: int = NEVER) -> None:

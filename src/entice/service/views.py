@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from entice.service.campaign import Books, Campaign
-from entice.service.offer import SHADOW, STATES, Offer
+from entice.service.offer import STATES, Offer
 
 encode = msgspec.json.Encoder().encode
 
@@ -134,7 +134,7 @@ class EventView(msgspec.Struct, frozen=True):
 def offer_view(campaign: Campaign, offer: Offer) -> OfferView:
     """Tell of an offer."""
     books = campaign.books
-    shadow = offer.state == SHADOW
+    shadow = offer.shadow
     return OfferView(
         f"{books.campaign}.{offer.n}", books.campaign, offer.n, STATES[offer.state],
         books.arms[offer.arm], books.arms[offer.greedy],

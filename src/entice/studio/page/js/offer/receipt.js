@@ -53,7 +53,7 @@ export function receipt(offer, sums) {
   );
   if (offer.would_pay !== null)
     rows.push(row("", "In shadow mode", money(0, currency), "decided and recorded, not paid"));
-  if (offer.paid !== null && offer.paid !== sums.amount)
+  else if (offer.paid !== null && offer.paid !== sums.amount)
     rows.push(row("", "Paid in the end", money(offer.paid, currency), "less was accepted"));
   return [
     h(

@@ -98,7 +98,8 @@ function free(offer, currency) {
 /** What may come next, if anything. */
 function awaited(offer, history) {
   const due = history.findLast(({ kind }) => kind === "accepted")?.due;
-  if (offer.state === "offered") return pending("May be accepted", offer.expires_at);
+  if (offer.state === "offered" || offer.state === "shadow")
+    return pending("May be accepted", offer.expires_at);
   if (offer.state === "accepted" && due) return pending("May be rated", new Date(due / 1000));
   return null;
 }
