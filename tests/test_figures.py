@@ -24,7 +24,7 @@ from entice.atlas.worlds import WORLDS
 from entice.engine.kernel import METRICS
 from entice.paper import figures as paper_figures
 from entice.paper.reproduce import COUNTED, Reproduction, reproduce
-from entice.plots import BANDS, ZERO, house_style
+from entice.plots import BANDS, STOPPED, ZERO, house_style
 from entice.theory.growth import paper_study
 
 ROOT = Path(__file__).parents[1]
@@ -217,6 +217,19 @@ def test_zero_on_a_logarithmic_axis_is_said() -> None:
     assert all(line.endswith("y = 0 is not above zero, on a logarithmic axis") for line in outside)
     assert ZERO in figure.get_supxlabel().replace("\n", " ")
     assert ZERO not in bounded().plot("compensation", bounds=True).get_supxlabel()
+
+
+def test_runs_that_were_stopped_are_named() -> None:
+    result = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=[entice.UCB(), entice.EpsilonGreedy(c=5)],
+        drifts=[entice.NoDrift(), entice.LinearDrift(10.0)], horizon=500, replications=20,
+        seed=7, progress=False,
+    )  # fmt: skip
+    figure = result.plot("regret")
+    assert drawn_outside(figure) == []
+    told = " ".join(figure.get_supxlabel().split())
+    assert told == f"{STOPPED} EpsilonGreedy(c=5) with LinearDrift(10)."
+    assert readme().plot("regret").get_supxlabel() == ""
 
 
 def test_zero_in_a_picture_of_growth_is_said() -> None:

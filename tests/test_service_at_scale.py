@@ -93,6 +93,7 @@ def asked(tmp_path: Path) -> set[str]:
         reads.offer(offers[0])
         reads.events(campaign, 10, 10)
         reads.arms(campaign)
+        reads.spending(campaign)
         desk.stop()
     return said
 

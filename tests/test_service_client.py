@@ -426,6 +426,9 @@ def test_batches_organic_ratings_and_drift(shop: Client) -> None:
         shop.enter_ratings(tea.id, [("assam", 4)], once="once")
     assert (told.value.status, told.value.kind) == (422, "idempotency-key-reused")
     assert shop.drift(tea.id).slope is None
+    spent = shop.spending(tea.id, "offer", points=10)
+    assert (spent.offers[0], spent.offers[-1]) == (0, 2)
+    assert spent.reserved[-1] == shop.campaign(tea.id).reserved
     for number in range(60):
         offer = shop.offer(tea.id, f"player {number}", eligible=["sencha"])
         shop.accept(offer.id)

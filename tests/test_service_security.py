@@ -211,6 +211,7 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/stream": "read",
     "GET /v1/campaigns/{campaign}/export": "read",
     "GET /v1/campaigns/{campaign}/drift": "read",
+    "GET /v1/campaigns/{campaign}/spending": "read",
     "GET /v1/studio": "read decide feedback",
     "POST /v1/simulations": "read",
     "POST /v1/traces": "read",

@@ -140,6 +140,19 @@ class Drift(msgspec.Struct, frozen=True):
     note: str
 
 
+class Spending(msgspec.Struct, frozen=True):
+    """How a campaign's spending grew: columns of equal length, the oldest point first."""
+
+    through: int  # the number of the last event that is in it
+    events: int  # the number of the campaign's last event
+    at: list[datetime]
+    offers: list[int]
+    committed: list[int]
+    reserved: list[int]
+    budget: list[int]
+    paced: list[int | None]
+
+
 class _Page(msgspec.Struct):
     events: list[Event]
     next: int | None
@@ -284,6 +297,19 @@ class Client(AbstractContextManager["Client"]):
     def drift(self, campaign: str) -> Drift:
         """Estimate the drift of a campaign that has a probe."""
         return self._ask("GET", _at(campaign, "/drift"), Drift)
+
+    def spending(
+        self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200
+    ) -> Spending:
+        """Return how the spending grew, by date or by number of offers, in at most so many points.
+
+        The service reads a long log in parts. This asks until the whole history has been read.
+        """
+        path = _at(campaign, f"/spending?by={quote(by)}&points={points}")
+        found = self._ask("GET", path, Spending)
+        while found.through < found.events:
+            found = self._ask("GET", path, Spending)
+        return found
 
     def events(self, campaign: str, after: int = 0, page: int = 500) -> Iterator[Event]:
         """Go through the log from behind an event to the end; keep the last `seq` to go on."""

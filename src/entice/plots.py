@@ -35,6 +35,7 @@ TITLES = {
 
 BANDS = "Line: median of the runs at each round.  Bands: half and nine tenths of the runs."
 """What `draw_curve` draws, in words. No single run need follow the line of medians."""
+STOPPED = "Not drawn from where payments grew without bound and runs were stopped:"
 ZERO = "What reaches the lower edge goes down to zero, which a logarithmic axis cannot show."
 
 _STYLE: Any = {
@@ -90,16 +91,27 @@ def plot_curves(result: Result, metric: str, *, bounds: bool = False) -> Figure:
             ax.set_visible(False)
         for row in axes:
             row[0].set_ylabel(TITLES[metric])
+        notes = _stopped(result, metric)
         if bounds:
-            is_log = _add_bounds(list(axes.flat), result, metric)
-            _add_notes(figure, result, metric, is_log)
+            notes += _add_bounds(list(axes.flat), result, metric)
+        _add_notes(figure, notes)
         legend_above(figure, list(axes.flat), columns)
     return figure
 
 
-def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> bool:
-    """Draw the bounds on logarithmic axes; leave the axes alone if there are none."""
-    from entice.theory.figures import draw_bounds
+def _stopped(result: Result, metric: str) -> list[str]:
+    """Name the cells whose runs were stopped: from there on they have no quantiles to draw."""
+    found = [
+        f"{policy.label} with {drift.label}"
+        for p, d, policy, drift in result.study.cells()
+        if result.curves.filter(policy_index=p, drift_index=d, metric=metric)["q95"].is_nan().any()
+    ]
+    return [f"{STOPPED} {', '.join(found)}."] if found else []
+
+
+def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
+    """Draw the bounds on logarithmic axes, or leave the axes alone; say what is not shown."""
+    from entice.theory.figures import draw_bounds, silent
     from entice.theory.setting import Setting
 
     drawn = False
@@ -107,8 +119,10 @@ def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> bool:
     for p, d, policy, drift in result.study.cells():
         setting = Setting(result.study, policy, drift)
         drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)], first)
+    found = silent(result.study, metric)
+    notes = ["Not drawn, since they say nothing here:", *found] if found else []
     if not drawn:
-        return False
+        return notes
     for ax in axes:  # bounds lie far from the runs, and grow like log t: logarithmic axes
         ax.set_yscale("log")
         ax.set_xscale("log")
@@ -117,21 +131,14 @@ def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> bool:
                 FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
             )
             axis.set_minor_formatter(NullFormatter())
-    return True
+    reaches_zero = (result.curves.filter(metric=metric)["q05"] <= 0).any()
+    return [ZERO, *notes] if reaches_zero else notes
 
 
-def _add_notes(figure: Figure, result: Result, metric: str, is_log: bool) -> None:
-    """Say below the panels what they do not show."""
-    from entice.theory.figures import silent
-
+def _add_notes(figure: Figure, notes: list[str]) -> None:
+    """Write below the panels what they do not show."""
     width = int(15 * figure.get_figwidth())
-    lines = []
-    if is_log and not (result.curves.filter(metric=metric)["q05"] > 0).all():
-        lines.append(textwrap.fill(ZERO, width))
-    found = silent(result.study, metric)
-    if found:
-        lines.append("Not drawn, since they say nothing here:")
-        lines += [textwrap.fill(line, width, subsequent_indent="   ") for line in found]
+    lines = [textwrap.fill(note, width, subsequent_indent="   ") for note in notes]
     if lines:
         count = sum(1 + line.count("\n") for line in lines)
         figure.set_figheight(figure.get_figheight() + 0.17 * count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from playwright.sync_api import Page
 
 _OUTSIDE = """() => {
@@ -43,10 +45,18 @@ _OUTSIDE = """() => {
 }"""
 
 
-def charts_outside(page: Page) -> list[str]:
-    """List all values of the charts in sight that lie outside their axes."""
-    found: list[str] = page.evaluate(_OUTSIDE)
-    return found
+SETTLING = 20.0
+"""Seconds within which a chart that is being drawn must have its axes."""
+
+
+def charts_outside(page: Page, settling: float = SETTLING) -> list[str]:
+    """List all values of the charts in sight that lie outside their axes, and stay there."""
+    end = time.monotonic() + settling
+    while True:
+        found: list[str] = page.evaluate(_OUTSIDE)
+        if not found or time.monotonic() > end:
+            return found
+        page.wait_for_timeout(100)
 
 
 def charts_in_sight(page: Page) -> int:

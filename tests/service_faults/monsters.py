@@ -250,7 +250,7 @@ def life(campaign: Any) -> Iterator[Monster]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
-    for read in ("", "/arms", "/drift", "/events", "/export"):
+    for read in ("", "/arms", "/drift", "/spending", "/events", "/export"):
         yield Monster("life", "GET", at + read, {})
 
 

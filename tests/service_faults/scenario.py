@@ -285,6 +285,7 @@ def questions(store: Store, decisions: Mapping[str, int]) -> dict[str, Callable[
         asked[f"campaign {name}"] = partial(reads.campaign, name)
         asked[f"arms {name}"] = partial(reads.arms, name)
         asked[f"drift {name}"] = partial(reads.drift, name)
+        asked[f"spending {name}"] = partial(reads.spending, name)
         asked[f"head {name}"] = partial(reads.head, name)
         asked[f"events {name}"] = partial(reads.events, name, 0, 1_000_000)
         for n in range(1, last + 1):

@@ -13,6 +13,7 @@ from entice.service.commands import offer_number
 from entice.service.drift import Drifts, DriftView
 from entice.service.errors import Corrupt, not_found
 from entice.service.offer import Offer
+from entice.service.spending import By, Spendings, SpendingView
 from entice.service.store import Session, Store
 from entice.service.views import (
     ArmView,
@@ -43,6 +44,7 @@ class Reads:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._drifts = Drifts()
+        self._spendings = Spendings()
 
     def campaigns(self) -> list[CampaignView]:
         """All campaigns, the oldest first."""
@@ -89,6 +91,12 @@ class Reads:
         """What the campaign's probe tells of the drift."""
         with self.store.read() as session:
             return self._drifts.view(session, find(session, name))
+
+    def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
+        """How the campaign's spending grew."""
+        with self.store.read() as session:
+            number, books = number_of(session, name), find_books(session, name)
+            return self._spendings.view(session, number, books, by, points)
 
 
 def number_of(session: Session, name: str) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from entice.policies import UCB
 from entice.service.api import examples
+from entice.service.api.events import whole
 from entice.service.api.operation import (
     Answered,
     Body,
     Call,
     Operation,
+    Query,
     Reply,
     carry_out,
     not_too_deep,
@@ -22,7 +24,8 @@ from entice.service.auth import READERS, unbound
 from entice.service.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.house import House
 from entice.service.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
-from entice.service.threads import look_up
+from entice.service.spending import MOST_POINTS, By, SpendingView
+from entice.service.threads import look_up, look_up_slowly
 from entice.service.views import ArmView, CampaignView
 
 Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
@@ -167,6 +170,23 @@ async def read_arms(house: House, call: Call) -> Reply:
     return Reply(msgspec.json.encode(await look_up(house.reads.arms, call.path["campaign"])))
 
 
+async def read_spending(house: House, call: Call) -> Reply:
+    """Read how the spending grew.
+
+    What was committed, reserved and allowed over the campaign's whole history, by date or by number
+    of offers, in so many points at most. Each point is exact. A long log is read in parts, one for
+    each request: while `through` is less than `events`, ask again for the rest.
+    """
+    given = call.path["campaign"], call.query["by"], call.query["points"]
+    return Reply(msgspec.json.encode(await look_up_slowly(house.reads.spending, *given)))
+
+
+def _by(given: str) -> str:
+    if given not in get_args(By):
+        raise ValueError(" or ".join(get_args(By)))
+    return given
+
+
 OPERATIONS = (
     Operation(
         "POST",
@@ -225,5 +245,28 @@ OPERATIONS = (
         read_arms,
         Answered({200: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
         roles=READERS,
+    ),
+    Operation(
+        "GET",
+        "/v1/campaigns/{campaign}/spending",
+        read_spending,
+        Answered({200: "The history."}, SpendingView, {"three points": examples.SPENDING}),
+        roles=READERS,
+        query=(
+            Query(
+                "by",
+                "What the points are spread over: time, or offers.",
+                {"type": "string", "enum": list(get_args(By)), "default": "date"},
+                _by,
+                "date",
+            ),
+            Query(
+                "points",
+                "How many points at most.",
+                {"type": "integer", "minimum": 2, "maximum": MOST_POINTS, "default": 200},
+                lambda text: whole(text, 2, MOST_POINTS),
+                200,
+            ),
+        ),
     ),
 )

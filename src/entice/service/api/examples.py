@@ -52,6 +52,24 @@ ARM: dict[str, Any] = {
     "greedy": False,
 }
 
+SPENDING: dict[str, Any] = {
+    "campaign": CAMPAIGN_ID,
+    "by": "offer",
+    "currency": "EUR",
+    "through": 655,
+    "events": 655,
+    "at": [
+        "2026-11-16T07:00:00.000000Z",
+        "2026-11-17T11:02:00.500000Z",
+        "2026-11-18T16:20:11.123456Z",
+    ],
+    "offers": [0, 160, 312],
+    "committed": [0, 980, 1_240],
+    "reserved": [0, 120, 50],
+    "budget": [50_000, 50_000, 50_000],
+    "paced": [None, None, None],
+}
+
 
 def offer(state: str) -> dict[str, Any]:
     """Return an offer in some state."""

@@ -107,6 +107,8 @@ function made(given) {
   return typeof given === "function" ? given() : given;
 }
 
+let drawings = 0;
+
 function styled(layout) {
   const ink = token("--ink-soft");
   const axis = {
@@ -133,6 +135,8 @@ function styled(layout) {
       font: { family: token("--font"), size: 13, color: token("--ink") },
     },
     separators: ".,",
+    // Else Plotly takes arrays that it knows for unchanged, and forgets the limits that it found.
+    datarevision: (drawings += 1),
   };
   const merged = { ...style, ...layout };
   for (const name of ["xaxis", "yaxis"]) merged[name] = over(axis, layout[name] ?? {});

@@ -11,11 +11,12 @@ import { gauge } from "./gauge.js";
 import { ladder, ladderKey } from "./ladder.js";
 import { statusBadge } from "./list.js";
 import { Log } from "./log.js";
-import { drawPace } from "./pace.js";
+import { spendingChart } from "./spending.js";
 import { policyName } from "./words.js";
 
 const BOOKS_EVERY = 600; // milliseconds between two looks at the books, while events come
 const DRIFT_EVERY = 3000;
+const SPENDING_EVERY = 3000;
 
 export async function showOne(root, id, signal) {
   replace(root, loading("Opening the books …"));
@@ -29,21 +30,25 @@ export async function showOne(root, id, signal) {
   const renewDrift = spaced(DRIFT_EVERY, signal, async () =>
     page.drift(await get(`${path}/drift`, { signal })),
   );
-  const page = await build(root, id, log, renew);
+  const spending = spendingChart(path, signal);
+  const renewSpending = spaced(SPENDING_EVERY, signal, spending.renew);
+  const page = await build(root, id, log, renew, spending);
   page.books(view, arms);
   page.drift(drift);
+  renewSpending();
   connection.addEventListener("back", renew, { signal });
 
   for await (const event of follow(id, log.last, { signal })) {
     log.add(event);
     page.events();
     renew();
+    renewSpending();
     if (event.body.kind === "rated" || event.body.kind === "organic") renewDrift();
   }
 }
 
 /** Put the page together. Returns what brings its parts up to date. */
-async function build(root, id, log, renew) {
+async function build(root, id, log, renew, spending) {
   const fuel = gauge();
   const rungs = ladder();
   const needle = dial();
@@ -52,8 +57,6 @@ async function build(root, id, log, renew) {
   const title = h("h1");
   const status = h("span", { class: "status-place", role: "status" });
   const about = h("p", { class: "lead" });
-  const curve = h("div", { class: "chart pace-chart" });
-  const curveKey = h("p", { class: "note" });
   const key = h("div");
   let spec = null;
   let known = [];
@@ -72,7 +75,7 @@ async function build(root, id, log, renew) {
     h(
       "div",
       { class: "campaign-grid" },
-      card("fuel-card", "Fuel", "What the budget has been used for.", fuel.node, curve, curveKey),
+      card("fuel-card", "Fuel", "What the budget has been used for.", fuel.node, spending.node),
       card("dial-card", "Drift", "By how much a payment lifts a rating.", needle.node),
       card("ladder-card", "Items", "The best on display comes first.", rungs.node, key),
       card(
@@ -94,13 +97,11 @@ async function build(root, id, log, renew) {
         replace(status, statusBadge(view.status));
       }
       tell(about, summary(view));
-      tell(curveKey, keyOf(view));
       fuel.update(view);
       buttons.update(view);
       known = arms;
       this.ladder();
-      curve.hidden = view.decisions === 0 && !spec.pace_over; // an empty chart says nothing
-      if (!curve.hidden) drawPace(curve, view, log);
+      spending.update(view);
       this.events();
     },
     drift(now) {
@@ -142,13 +143,6 @@ function summary({ spec, currency, budget, decisions, ratings, share_who_rate: s
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
   const rates = share === null ? "" : ` About ${percent(share)} of offers get a rating.`;
   return `${policy}. ${money(budget, currency)} budget, ${price}. ${counts}.${rates}`;
-}
-
-function keyOf(view) {
-  if (view.decisions === 0 && !view.spec.pace_over)
-    return view.status === "closed" ? "" : "The curve of the spending begins with the first offer.";
-  const key = "Line: committed. Ring: with what is reserved.";
-  return view.spec.pace_over ? `${key} Dashed: the most that the pace allows.` : key;
 }
 
 function tell(node, text) {

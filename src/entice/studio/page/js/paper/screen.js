@@ -3,11 +3,12 @@
 import { connection, lines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
 import { number, tied } from "../format.js";
+import { choice } from "../segments.js";
 import { SERIES } from "../series.js";
 import { failed, loading } from "../state.js";
 import { drawExplained, drawLockIn, drawOverTime } from "./charts.js";
 import { coverage, table } from "./tables.js";
-import { choice, figure, METRICS } from "./words.js";
+import { figure, METRICS } from "./words.js";
 
 const COUNTED = ["regret", "compensation", "compensated_pulls"];
 let kept = null; // the service keeps it too; this spares the way

@@ -1,0 +1,124 @@
+"""What a campaign's spending curve costs after a million offers: `python bench/spending.py`.
+
+Writes a log as a service would have (offers, sales, ratings, some reversals), then asks for the
+curve as the studio does: again and again, until the whole history is read, then once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from rich.console import Console
+
+from entice.service import events as log
+from entice.service.campaign import Campaign
+from entice.service.spec import CampaignSpec
+from entice.service.spending import Spendings
+from entice.service.store import EVENTS, Store, open_store
+
+SECOND = 1_000_000
+SPEC = CampaignSpec(
+    name="bench", arms=[f"arm {i}".replace(" ", "-") for i in range(8)], budget=10**12,
+    price_of_a_star=200, seed=7,
+)  # fmt: skip
+
+
+def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
+    """A log in which six of ten offers are taken, four of ten rated, and some sales undone."""
+    books, name = campaign.books, campaign.books.campaign
+    yield log.Created(name, 1, 0, SPEC.to_plain(), "bench")
+    seq = 1
+    for n in range(1, offers + 1):
+        at, amount = n * 3 * SECOND, (n * 7919) % 400
+        seq += 1
+        yield log.Offered(
+            name, seq, at, n, 1, f"{n:032x}", "arm-1", "arm-2", amount / 200, amount, "explore",
+            0.125, (4.1, 4.2, 3.9, 4.0, 4.4, 3.1, 3.3, 4.6), at + 900 * SECOND, 400,
+        )  # fmt: skip
+        books.decisions = n
+        seq += 1
+        if n % 10 < 6:
+            yield log.Accepted(name, seq, at + 1, n, amount, at + 10**12)
+            books.committed += amount
+        else:
+            yield log.Declined(name, seq, at + 1, n)
+        if n % 10 < 4:
+            seq += 1
+            yield log.Rated(name, seq, at + 2, n, "arm-1", 4, amount / 200)
+        if n % 50 == 1:
+            seq += 1
+            yield log.Reversed(name, seq, at + 3, n, amount)
+            books.committed -= amount
+    books.seq = seq
+
+
+def write(store: Store, campaign: Campaign, offers: int) -> int:
+    """Fill a database, and return the campaign's number in it."""
+    head, rows = log.GENESIS, []
+    with store.write() as session:
+        [[number]] = session.rows(
+            "INSERT INTO campaigns (id, seq, head, budget, reserved, committed, state, digest) "
+            "VALUES (?, 0, ?, 0, 0, 0, ?, ?) RETURNING number",
+            (campaign.books.campaign, b"", b"", b""),
+        )
+        for event in history(campaign, offers):
+            body = log.encode(event)
+            head = log.chained(head, body)
+            rows.append((number, event.seq, body, head))
+            if len(rows) == 20_000:
+                session.insert(EVENTS, rows)
+                rows = []
+        session.insert(EVENTS, rows)
+    return int(number)
+
+
+def measure(store: Store, offers: int, console: Console) -> None:
+    """Ask until the whole history is there, then for each way of spreading it."""
+    campaign = Campaign.begin("c_bench", SPEC, 0)
+    number = write(store, campaign, offers)
+    spendings, times, cpu = Spendings(), [], time.process_time()
+    books = campaign.books
+
+    def ask(by: Any) -> int:
+        start = time.perf_counter()
+        with store.read() as session:
+            view = spendings.view(session, number, books, by, 200)
+        times.append(time.perf_counter() - start)
+        return view.through
+
+    while ask("date") < books.seq:
+        pass
+    spent = time.process_time() - cpu
+    worst = max(times)
+    console.print(
+        f"{offers:,} offers, {books.seq:,} events: read in {len(times)} requests, "
+        f"{sum(times):.1f} s in all ({spent / books.seq * 1e6:.2f} µs of CPU an event), "
+        f"the longest {1000 * worst:.0f} ms"
+    )
+    for by in ("date", "offer"):
+        times.clear()
+        for _ in range(20):
+            ask(by)
+        console.print(f"  then, by {by}: {1000 * sorted(times)[10]:.2f} ms")
+
+
+def main() -> None:
+    """Measure on SQLite in a temporary folder, or on a database of your own."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--offers", type=int, default=1_000_000, help="how many offers")
+    parser.add_argument("--database", help="an empty database, such as postgresql://…")
+    given = parser.parse_args()
+    console = Console(highlight=False, soft_wrap=True)
+    with tempfile.TemporaryDirectory() as folder:
+        url = given.database or f"sqlite:///{folder}/entice.db"
+        with closing(open_store(url)) as store:
+            measure(store, given.offers, console)
+
+
+if __name__ == "__main__":
+    main()
