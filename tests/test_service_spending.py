@@ -31,6 +31,7 @@ from entice.service.commands import (
 )
 from entice.service.errors import Corrupt
 from entice.service.spending import By, Point, Series, SpendingView
+from entice.service.views import moment
 
 __all__ = ["on_sqlite", "postgres"]
 
@@ -109,7 +110,7 @@ def live_a_little(service: Service, campaign: str, seed: int, steps: int) -> Non
             offered.append(service.offer(campaign, step, displayed=shown))
         elif deed == "take" and offered:
             offer = offered.pop(chance.randrange(len(offered)))
-            if offer["state"] == "offered" and _is_open(service, offer["id"]):
+            if _is_open(service, offer["id"]):
                 amount = chance.choice([None, offer["amount"] // 2])
                 service.do(Accept(offer["id"], amount))
                 taken.append(offer["id"])
@@ -135,21 +136,27 @@ def live_a_little(service: Service, campaign: str, seed: int, steps: int) -> Non
             service.do(Expire(campaign))
 
 
-def _is_open(service: Service, offer: str) -> bool:
-    service.do(Expire(offer.partition(".")[0]))
-    return service.reads.offer(offer).offer.state == "offered"
+def _is_open(service: Service, name: str) -> bool:
+    """Tell whether an offer can be answered; those made in shadow mode can, too."""
+    service.do(Expire(name.partition(".")[0]))
+    offer = service.reads.offer(name).offer
+    return offer.state in ("offered", "shadow") and offer.expires_at > moment(service.clock.at)
 
 
 @pytest.mark.parametrize("by", ["date", "offer"])
 def test_each_point_is_a_state_of_the_log(service: Service, by: By) -> None:
     campaign = service.create(offer_expires_after=900)
     live_a_little(service, campaign, seed=7, steps=300)
+    service.do(ChangeCampaign(campaign=campaign, status="live"))
+    service.offer(campaign, 10**6)
     service.do(ChangeCampaign(campaign=campaign, status="closed"))  # voids what is open
     truth = states(service, campaign)
-    kinds = {msgspec.json.decode(e.body)["kind"] for e in service.reads.events(campaign, 0, 10**6)}
-    assert kinds >= {
+    events = [msgspec.json.decode(e.body) for e in service.reads.events(campaign, 0, 10**6)]
+    assert {event["kind"] for event in events} >= {
         "offered", "accepted", "declined", "expired", "voided", "rated", "reversed", "changed",
     }  # fmt: skip
+    shadow = {e["n"] for e in events if e.get("shadow")}
+    assert shadow & {e["n"] for e in events if e["kind"] == "accepted"}
     assert any(state.paced is not None for state in truth)
     assert min(b.committed - a.committed for a, b in pairwise(truth)) < 0
     for most in (2, 3, 10, 50, 1000):
