@@ -33,7 +33,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from entice.client import Client, Offer, ServiceError
+from entice.client import Campaign, Client, Offer, ServiceError
+from entice.money import Currency
 
 QUALITY = {
     "assam": 3.4,
@@ -135,7 +136,7 @@ def view(shop: Shop, customers: int) -> Group:
         ("free", campaign.free, "blue"),
     ):
         bar = ProgressBar(max(campaign.budget, 1), amount, width=40, complete_style=colour)
-        bars.add_row(name, bar, f"{amount / 100:,.2f} {campaign.currency}")
+        bars.add_row(name, bar, money(campaign, amount))
     teas = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("tea", "true mean", "average", "ratings", "in flight", "sold"):
         teas.add_column(heading, justify="left" if heading == "tea" else "right")
@@ -150,6 +151,11 @@ def view(shop: Shop, customers: int) -> Group:
     told.add_row("regret so far", f"{shop.regret:,.0f} stars, against {best_tea()} for everyone")
     told.add_row("drift, from the probe", drift_of(shop))
     return Group(bars, Text(), teas, Text(), told)
+
+
+def money(campaign: Campaign, amount: int) -> str:
+    """Write an amount of the campaign's currency, which comes in its smallest unit."""
+    return Currency(campaign.currency, campaign.currency_digits).format(amount)
 
 
 def best_tea() -> str:
@@ -169,12 +175,12 @@ def summary(shop: Shop) -> str:
     """Say in words how it went."""
     campaign = shop.client.campaign(shop.campaign)
     favourite = max(shop.client.arms(shop.campaign), key=lambda arm: arm.shown)
-    served, best, coin = max(1, sum(shop.sold.values())), best_tea(), campaign.currency
-    spent, budget = campaign.committed / 100, campaign.budget / 100
+    served, best = max(1, sum(shop.sold.values())), best_tea()
+    spent, budget = money(campaign, campaign.committed), money(campaign, campaign.budget)
     return (
         f"{served:,} customers came, and {shop.paid:,} of them were paid for what they tried: "
-        f"{spent:,.2f} {coin} in all, of a budget of {budget:,.2f} {coin} that can't be overspent, "
-        f"however many come at once.\n"
+        f"{spent} in all, of a budget of {budget} that can't be overspent, however many come at "
+        f"once.\n"
         f"Customers now see {favourite.id} on top, with {favourite.shown:.2f} stars; the best tea "
         f"in truth is {best}. {shop.sold[best] / served:.0%} of all customers drank that. What the "
         f"others missed adds up to {shop.regret:,.0f} stars, {shop.regret / served:.2f} for each "

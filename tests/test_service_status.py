@@ -48,7 +48,7 @@ def test_shadow_offers_are_answered_and_rated_at_no_cost(service: Service) -> No
     dear = next(offer for offer in offers if offer["would_pay"] > 0)
     others = [offer["id"] for offer in offers if offer is not dear]
     assert service.refusal(Accept(dear["id"], dear["would_pay"])).detail == (
-        f"amount must be from 0 to the 0 offered; got {dear['would_pay']}."
+        f"amount must be from 0 to 0: €0.00 was offered; got {dear['would_pay']}."
     )
     accepted = service.do(Accept(dear["id"]))
     assert (accepted["state"], accepted["paid"]) == ("accepted", 0)

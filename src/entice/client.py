@@ -14,7 +14,8 @@ same answer. What can't be mended that way is a `ServiceError`, with what the se
         shop.accept(offer.id)                        # or shop.decline(offer.id)
         shop.rate(offer.id, 4)                       # minutes or weeks later, or never
 
-Money is in whole minor units (cents); ratings and payments are in stars.
+Money is in whole minor units (cents, where the currency has two decimals: `currency_digits`);
+ratings and payments are in stars.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Campaign(msgspec.Struct, frozen=True):
     name: str
     status: Literal["live", "paused", "shadow", "closed"]
     currency: str
+    currency_digits: int  # decimals of the currency: amounts are in its smallest unit
     budget: int
     reserved: int  # promised in offers that are still open
     committed: int  # paid for accepted offers; with `reserved` never more than the budget
@@ -109,6 +111,7 @@ class Offer(msgspec.Struct, frozen=True):
     greedy_arm: str  # what the player would take without an offer
     amount: int
     currency: str
+    currency_digits: int
     payment: float  # the amount in stars, before rounding
     would_pay: int | None  # in shadow mode
     reason: str

@@ -1,4 +1,8 @@
-"""Money: amounts of a currency, and what stars cost.
+"""Money: currencies, their amounts as people read them, and what stars cost.
+
+An amount is a whole number of minor units, such as cents. How many decimals a currency has is
+CLDR's word, which the package Babel brings; a currency of somebody's own, such as POINTS, comes
+with a stated number. Babel is imported by the functions that need it: it takes 25 ms.
 
 `amount_of`, `dearest_for` and `stars_for` are plain arithmetic on numbers, so that compiled code
 can use them too: `numba.njit(amount_of)`. Logs are replayed with them, so their results must not
@@ -7,12 +11,168 @@ change.
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
+import unicodedata
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
 
-WHOLE = frozenset({"JPY", "KRW", "VND", "CLP", "ISK", "XAF", "XOF", "PYG", "UGX"})
-"""Currencies without a smaller unit; all others count as having hundredths."""
+import msgspec
+
+from entice.checks import a_number
+from entice.errors import InputError
+
+NO_CURRENCY = "XXX"
+"""ISO 4217's code where there is no currency: amounts are then plain numbers."""
+MOST_DIGITS = 8
+UNSTATED_DIGITS = 2
+"""Decimals of an unknown currency in campaigns that were recorded without `currency_digits`."""
+_OWN_NAME = re.compile("[A-Z]{3,12}")
 _ROUNDING = 1e-9
 """What is above a whole amount by no more than this, or a few last digits, is so by rounding."""
+
+
+class Currency(msgspec.Struct, frozen=True):
+    """A currency: its code, and the number of decimals of its amounts."""
+
+    code: str
+    digits: int
+
+    @property
+    def sign(self) -> str:
+        """What stands before an amount; empty where the code stands after it instead."""
+        return known_currencies().get(self.code, ("", 0))[0]
+
+    def to_minor(self, amount: float) -> int:
+        """Return an amount of major units in minor units, rounded up.
+
+        >>> from entice.money import Currency
+        >>> Currency("EUR", 2).to_minor(0.29), Currency("JPY", 0).to_minor(1000.5)
+        (29, 1001)
+        """
+        exact = Decimal(repr(float(amount))).scaleb(self.digits)
+        return math.ceil(exact - Decimal(_ROUNDING))
+
+    def to_major(self, units: int) -> float:
+        """Return an amount of minor units in major units."""
+        return float(units / 10**self.digits)
+
+    def format(self, units: int) -> str:
+        """Write an amount of minor units for people, with all its decimals.
+
+        >>> from entice.money import Currency
+        >>> Currency("EUR", 2).format(123_456), Currency("JPY", 0).format(1_200)
+        ('€1,234.56', '¥1,200')
+        >>> Currency("KWD", 3).format(250_000), Currency("POINTS", 0).format(40)
+        ('250.000 KWD', '40 POINTS')
+        """
+        whole, part = divmod(abs(units), 10**self.digits)
+        figure = f"{whole:,}.{part:0{self.digits}}" if self.digits else f"{whole:,}"
+        return self._signed(figure, negative=units < 0)
+
+    def format_major(self, amount: float) -> str:
+        """Write an amount of major units for people; without decimals from 100 on, or if whole.
+
+        >>> from entice.money import Currency
+        >>> euro, dinar = Currency("EUR", 2), Currency("KWD", 3)
+        >>> euro.format_major(4200), euro.format_major(0.5), dinar.format_major(0.5)
+        ('€4,200', '€0.50', '0.500 KWD')
+        """
+        digits = 0 if amount == round(amount) or abs(amount) >= 100 else self.digits
+        return self._signed(f"{abs(amount):,.{digits}f}", negative=amount < 0)
+
+    def _signed(self, figure: str, negative: bool) -> str:
+        minus = "−" if negative else ""
+        if self.code == NO_CURRENCY:
+            return f"{minus}{figure}"
+        if self.sign:
+            return f"{minus}{self.sign}{figure}"
+        return f"{minus}{figure} {self.code}"
+
+
+def read_currency(where: str, written: object, digits: object = None) -> Currency:
+    """Read a currency as people write it: a code of ISO 4217, a sign, nothing, or a name of theirs.
+
+    A name that is in no list needs `digits`, so that a misspelt code is not taken for one. `where`
+    names the spec in error messages.
+
+    >>> from entice.money import read_currency
+    >>> read_currency("Plan", "€"), read_currency("Plan", "kwd")
+    (Currency(code='EUR', digits=2), Currency(code='KWD', digits=3))
+    >>> read_currency("Plan", "points", digits=0), read_currency("Plan", "")
+    (Currency(code='POINTS', digits=0), Currency(code='XXX', digits=2))
+    >>> read_currency("Plan", "EURO")
+    Traceback (most recent call last):
+        ...
+    entice.errors.InputError: Plan: currency must be an ISO 4217 code such as EUR, or a name of \
+your own with currency_digits; got 'EURO'. Did you mean EUR? If it is your own, set \
+currency_digits to the number of its decimals: 0 if it has no smaller unit.
+    """
+    code = _code(written)
+    stated = None if digits is None else _stated_digits(where, digits)
+    known = known_currencies().get(code)
+    if known is not None:
+        _, usual = known
+        if stated not in (None, usual) and code != NO_CURRENCY:
+            rule = f"must be {usual} for {code}, as in CLDR"
+            raise InputError(f"{where}: currency_digits", rule, given=digits, todo="Leave it out.")
+        return Currency(code, usual if stated is None else stated)
+    if _OWN_NAME.fullmatch(code) and stated is not None:
+        return Currency(code, stated)
+    rule = "must be an ISO 4217 code such as EUR, or a name of your own with currency_digits"
+    if stated is not None:
+        rule = "must be an ISO 4217 code such as EUR, or a name of 3 to 12 letters from A to Z"
+    raise InputError(f"{where}: currency", rule, given=written, todo=_advice(code, stated))
+
+
+def recorded_currency(code: str, digits: int | None) -> Currency:
+    """Return the currency of a campaign that is recorded, whatever CLDR has to say by now.
+
+    Campaigns that were recorded without digits have those of CLDR; two, if CLDR does not know
+    their currency.
+    """
+    if digits is not None:
+        return Currency(code, digits)
+    return Currency(code, known_currencies().get(code, ("", UNSTATED_DIGITS))[1])
+
+
+@lru_cache(1)
+def known_currencies() -> dict[str, tuple[str, int]]:
+    """Return the sign and the number of decimals of each currency that CLDR knows, by its code.
+
+    The sign is empty for currencies that CLDR writes in letters in English, such as CHF.
+    """
+    from babel import Locale
+    from babel.numbers import get_currency_precision, list_currencies
+
+    signs = Locale("en").currency_symbols
+    return {
+        code: (_only_signs(signs.get(code, "")), get_currency_precision(code))
+        for code in sorted(list_currencies())
+    }
+
+
+def explain_minor_units(currency: Currency, given: float) -> tuple[str, str | None]:
+    """Say why an amount can't have decimals, and how to write it.
+
+    >>> from entice.money import Currency, explain_minor_units
+    >>> explain_minor_units(Currency("JPY", 0), 1000.5)
+    ('must be a whole number: JPY has no smaller unit', 'Write 1000 or 1001.')
+    >>> explain_minor_units(Currency("KWD", 3), 250.5)
+    ('must be a whole number of minor units, of 0.001 KWD each', 'For 250.500 KWD write 250500.')
+    """
+    sensible = 0 <= given < 10**12
+    if currency.digits == 0:
+        rule = f"must be a whole number: {currency.code} has no smaller unit"
+        choices = dict.fromkeys((math.floor(given), math.ceil(given))) if sensible else ()
+        return rule, f"Write {' or '.join(map(str, choices))}." if sensible else None
+    rule = f"must be a whole number of minor units, of {currency.format(1)} each"
+    if not sensible:
+        return rule, None
+    units = currency.to_minor(given)
+    return rule, f"For {currency.format(units)} write {units}."
 
 
 def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
@@ -35,18 +195,6 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     return whole + margin if whole > 0 else 0
 
 
-def in_words(amount: int, currency: str) -> str:
-    """Write an amount of minor units for people.
-
-    >>> from entice.money import in_words
-    >>> in_words(123_456, "EUR"), in_words(1_200, "JPY")
-    ('1,234.56 EUR', '1,200 JPY')
-    """
-    if currency in WHOLE:
-        return f"{amount:,} {currency}"
-    return f"{amount // 100:,}.{amount % 100:02} {currency}"
-
-
 def dearest_for(amount: int, price_of_a_star: int, margin: int) -> float:
     """The largest payment in stars that costs no more than an amount, rounding included.
 
@@ -65,3 +213,40 @@ def dearest_for(amount: int, price_of_a_star: int, margin: int) -> float:
 def stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
     """What an amount is worth in stars."""
     return max(0, amount - margin) / price_of_a_star
+
+
+def _code(written: object) -> str:
+    """Return the code of a currency as people write it; what is no currency in capital letters."""
+    if not isinstance(written, str):
+        return ""
+    text = written.strip()
+    if not text:
+        return NO_CURRENCY
+    signs = {sign: code for code, (sign, _) in known_currencies().items() if sign}
+    return signs.get(text, text.upper())
+
+
+def _stated_digits(where: str, given: Any) -> int:
+    name, rule = f"{where}: currency_digits", f"must be a whole number from 0 to {MOST_DIGITS}"
+    value = a_number(name, given)
+    if value != int(value) or not 0 <= value <= MOST_DIGITS:
+        raise InputError(name, rule, given=given)
+    return int(value)
+
+
+def _advice(code: str, stated: int | None) -> str | None:
+    alike = [known for known in known_currencies() if known[0] == code[:1]]
+    near = difflib.get_close_matches(code, alike, n=1, cutoff=0.7)
+    guess = [f"Did you mean {near[0]}?"] if near else []
+    if stated is None and _OWN_NAME.fullmatch(code):
+        guess.append(
+            "If it is your own, set currency_digits to the number of its decimals: 0 if it has no "
+            "smaller unit."
+        )
+    return " ".join(guess) or None
+
+
+def _only_signs(symbol: str) -> str:
+    """Return a symbol that has a sign in it, as € and A$ do; nothing for a word, such as FCFA."""
+    has_sign = any(unicodedata.category(character) == "Sc" for character in symbol)
+    return symbol if has_sign and symbol != "¤" else ""

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
-from entice.planner.words import money, names, rounded_up, runs_within
+from entice.planner.words import money, names, promised, runs_within
 from entice.plots import COLOURS, MUTED, house_style
 
 _INK = "#1f2937"
@@ -53,7 +53,7 @@ def _draw_costs(ax: Axes, forecast: Forecast) -> None:
         if seen:
             ax.plot([promise, promise], [row - 0.34, row + 0.34], color=_INK, linewidth=1.8)
         ax.annotate(
-            money(plan, rounded_up(promise)) if seen else f"→ {money(plan, rounded_up(promise))}",
+            promised(plan, promise) if seen else f"→ {promised(plan, promise)}",
             (min(promise, edge), row), xytext=(5, 0), textcoords="offset points", va="center",
             fontsize=9, color=_INK, fontweight="bold" if row == 0 else "normal",
         )  # fmt: skip
@@ -142,5 +142,6 @@ def _days(ax: Axes, forecast: Forecast) -> None:
 
 
 def _amounts(axis: Axis, forecast: Forecast) -> None:
-    axis.set_major_locator(MaxNLocator(4))
+    # Of a currency without a smaller unit there are no halves to mark.
+    axis.set_major_locator(MaxNLocator(4, integer=forecast.plan.currency_digits == 0))
     axis.set_major_formatter(FuncFormatter(lambda value, _: money(forecast.plan, value)))

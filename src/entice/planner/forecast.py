@@ -49,6 +49,7 @@ def plan(
     spread: Spread | None = None,
     star_counts: StarCounts | None = None,
     currency: str = "",
+    currency_digits: int | None = None,
     share_who_rate: float = 1.0,
     acceptance: Acceptance = _ALL_ACCEPT,
     policies: Sequence[Policy] = _USUAL,
@@ -66,7 +67,9 @@ def plan(
 
     Parameters
     ----------
-    visitors_a_day, days, price_of_a_star, drift, arms, spread, star_counts, currency
+    visitors_a_day, days, price_of_a_star, drift, arms, spread, star_counts
+        See `Plan`.
+    currency, currency_digits
         See `Plan`.
     share_who_rate, acceptance, policies, budget, confidence, unrated_shows, close_enough
         See `Plan`.
@@ -92,6 +95,7 @@ def plan(
         days=days,
         price_of_a_star=price_of_a_star,
         currency=currency,
+        currency_digits=currency_digits,
         share_who_rate=share_who_rate,
         acceptance=acceptance,
         drift=drift,  # type: ignore[arg-type]  # one number stands for a pair

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
 from typing import Any
 
 import msgspec
 
 from entice.errors import InputError
-from entice.money import WHOLE
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
 from entice.planner.words import names, rounded_up
 from entice.service.spec import CampaignSpec
-
-_SIGNS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}
-_NO_CURRENCY = "XXX"
-"""ISO 4217's own word for it."""
 
 
 def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
@@ -31,7 +24,7 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
     for p, name in enumerate(names(plan)):
         budget = plan.budget
         if budget is None:
-            budget = rounded_up(forecast.promise(p, "needed"))
+            budget = rounded_up(forecast.promise(p, "needed"), plan.money.digits)
         table = _campaign(plan, p, name, budget)
         try:
             CampaignSpec.from_plain(table)
@@ -43,35 +36,16 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
 
 def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
     assert plan.arms is not None
-    currency = currency_of(plan.currency)
-    digits = len(str(plan.arms))
+    money, places = plan.money, len(str(plan.arms))
     shown = plan.unrated_shows if plan.unrated_shows is not None else plan.drawing().centre
     return {
         "name": f"{plan.arms:,} items, {name}",
-        "arms": [f"item-{i:0{digits}}" for i in range(1, plan.arms + 1)],
+        "arms": [f"item-{i:0{places}}" for i in range(1, plan.arms + 1)],
         "policy": msgspec.to_builtins(plan.policies[policy]),
         "policy_sees": plan.policy_sees,
         "unrated_shows": round(shown, 4),
-        "budget": _minor(budget, currency),
-        "currency": currency,
-        "price_of_a_star": _minor(plan.price_of_a_star, currency),
+        "budget": money.to_minor(budget),
+        "currency": money.code,
+        "currency_digits": money.digits,
+        "price_of_a_star": money.to_minor(plan.price_of_a_star),
     }
-
-
-def currency_of(written: str) -> str:
-    """Name a currency in capital letters, as campaigns do.
-
-    >>> from entice.planner.launch import currency_of
-    >>> currency_of("€"), currency_of("chf"), currency_of("")
-    ('EUR', 'CHF', 'XXX')
-    """
-    if written in _SIGNS:
-        return _SIGNS[written]
-    name = written.upper()
-    return name if re.fullmatch("[A-Z]{3,12}", name) else _NO_CURRENCY
-
-
-def _minor(amount: float, currency: str) -> int:
-    """Write an amount in the smallest unit of its currency, rounded up."""
-    units = amount * (1 if currency in WHOLE else 100)
-    return math.ceil(units * (1 - 1e-12))

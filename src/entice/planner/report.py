@@ -15,7 +15,7 @@ from entice.planner.assumptions import assumptions
 from entice.planner.forecast import Forecast
 from entice.planner.sentence import of_policy, sentences
 from entice.planner.table import columns
-from entice.planner.words import money, names, rounded_up, runs_within
+from entice.planner.words import money, names, promised, runs_within
 from entice.plots import house_style
 
 
@@ -30,8 +30,8 @@ def report_page(forecast: Forecast, figure: Figure) -> str:
         f"{plan.days:,} days",
         "recommended": names(plan)[first],
         "within": runs_within(plan.confidence),
-        "enough": money(plan, rounded_up(forecast.wanted_budget)),
-        "cost": money(plan, rounded_up(forecast.promise(first, "cost"))),
+        "enough": promised(plan, forecast.wanted_budget),
+        "cost": promised(plan, forecast.promise(first, "cost")),
         "stuck": f"{100 * forecast.of(first, 'stuck').mean():.1f} %",
         "star": money(plan, plan.price_of_a_star),
         "runs": f"{plan.replications:,}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from entice.planner.forecast import Forecast
-from entice.planner.words import money, names, rounded_up, runs_about, runs_within
+from entice.planner.words import money, names, promised, runs_about, runs_within
 
 _CLEAR = 0.95
 """A recommendation that comes first in fewer resamples of the runs is a close call."""
@@ -34,7 +34,7 @@ def of_policy(forecast: Forecast, policy: int) -> str:
     plan, name = forecast.plan, names(forecast.plan)[policy]
     if not forecast.of(policy, "needed").any():
         return f"{name}: nothing is spent; {_knows(forecast, policy)}."
-    enough = money(plan, rounded_up(forecast.promise(policy, "needed")))
+    enough = promised(plan, forecast.promise(policy, "needed"))
     stays = f"{name}: {runs_within(plan.confidence)} stay under {enough} in payments"
     if plan.budget is None:
         return f"{stays}; {_knows(forecast, policy)}."
@@ -65,7 +65,7 @@ def reason(forecast: Forecast) -> list[str]:
     order, called = forecast.order, names(forecast.plan)
     if len(order) < 2:
         return []
-    costs = {p: money(forecast.plan, rounded_up(forecast.promise(p, "cost"))) for p in order}
+    costs = {p: promised(forecast.plan, forecast.promise(p, "cost")) for p in order}
     first, *others = order
     rest = ", ".join(f"{called[p]} {costs[p]}" for p in others)
     within = " within the budget" if forecast.plan.budget is not None else ""

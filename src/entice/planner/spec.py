@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import tomllib
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import tomli_w
 from entice.checks import a_number, a_seed, is_list, set_number, set_whole
 from entice.errors import InputError
 from entice.functions import importable, reference
+from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import Drawing, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.tables import build, entry_of, table_of, text_of, without_none
@@ -39,8 +41,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Visitors who each take one item.
     price_of_a_star
         A payment of x stars costs x times this; a star that a visitor loses is valued alike.
-    currency
-        A sign such as "€", written before amounts, or a word such as "EUR", written after.
+    currency, currency_digits
+        A code of ISO 4217 such as "EUR", or a sign such as "€"; or a name of your own, such as
+        "points", with the number of its decimals, 0 to 8. Empty: amounts are plain numbers, with
+        two decimals.
     share_who_rate
         The share of visitors who rate what they took; the others' ratings are lost.
     acceptance
@@ -82,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     days: int
     price_of_a_star: float
     currency: str = ""
+    currency_digits: int | None = None
     share_who_rate: float = 1.0
     acceptance: Acceptance = AlwaysAccept()
     drift: Sequence[float]
@@ -159,6 +164,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return msgspec.structs.replace(self, seed=secrets.randbits(32))
 
     @property
+    def money(self) -> Currency:
+        """The currency, to convert and to write amounts with."""
+        assert self.currency_digits is not None
+        return Currency(self.currency or NO_CURRENCY, self.currency_digits)
+
+    @property
     def visitors(self) -> int:
         """How many visitors come in all."""
         return self.visitors_a_day * self.days
@@ -213,12 +224,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: arms", rule, given=self.arms)
 
     def _set_currency(self) -> None:
-        if not isinstance(self.currency, str) or not self.currency.isprintable():
-            raise InputError("Plan: currency", "must be text of one line", given=self.currency)
-        msgspec.structs.force_setattr(self, "currency", self.currency.strip())
-        if len(self.currency) > 12:
-            rule = "must be short, at most 12 characters"
-            raise InputError("Plan: currency", rule, given=self.currency)
+        money = read_currency("Plan", self.currency, self.currency_digits)
+        code = money.code if self.currency.strip() else ""
+        msgspec.structs.force_setattr(self, "currency", code)
+        msgspec.structs.force_setattr(self, "currency_digits", money.digits)
+        price = money.to_major(money.to_minor(self.price_of_a_star))
+        if not math.isclose(price, self.price_of_a_star, rel_tol=1e-9):
+            rule = f"must be a multiple of {money.format(1)}, the smallest amount there is"
+            raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star)
 
     def _set_drift(self) -> None:
         given: Any = self.drift

@@ -18,39 +18,33 @@ from entice.policies import (
 
 
 def money(plan: Plan, amount: float) -> str:
-    """Write an amount: a sign stands before it, a word after it.
-
-    >>> from entice.planner.belief import Spread
-    >>> from entice.planner.spec import Plan
-    >>> from entice.planner.words import money
-    >>> plan = Plan(arms=2, spread=Spread(4, 0.5), visitors_a_day=1, days=1, price_of_a_star=2,
-    ...             drift=0, currency="€")
-    >>> money(plan, 4200), money(plan, 0.5)
-    ('€4,200', '€0.50')
-    """
-    figure = f"{amount:,.0f}" if amount == round(amount) or amount >= 100 else f"{amount:,.2f}"
-    currency = plan.currency
-    if not currency:
-        return figure
-    if any(character.isalnum() for character in currency):
-        return f"{figure} {currency}"
-    return f"{currency}{figure}"
+    """Write an amount of the plan's currency."""
+    return plan.money.format_major(amount)
 
 
-def rounded_up(amount: float) -> float:
+def promised(plan: Plan, amount: float) -> str:
+    """Write an amount that is promised: rounded up to two digits."""
+    return money(plan, rounded_up(amount, plan.money.digits))
+
+
+def rounded_up(amount: float, digits: int = 2) -> float:
     """Round to two digits, upwards: a promise that was true stays true.
+
+    Nothing is rounded to less than the smallest amount, of which `digits` is the number of
+    decimals.
 
     >>> from entice.planner.words import rounded_up
     >>> rounded_up(4137.2), rounded_up(12.0), rounded_up(0.0)
     (4200.0, 12.0, 0.0)
+    >>> rounded_up(1.2345), rounded_up(1.2345, digits=0)
+    (1.3, 2.0)
     """
     if amount <= 0:
         return 0.0
-    # From 10 up in whole units; below in cents, the smallest there is.
-    unit = 10.0 ** max(math.floor(math.log10(amount)) - 1, -2)
+    unit = 10.0 ** max(math.floor(math.log10(amount)) - 1, -digits)
     steps = amount / unit
     whole = round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
-    return round(whole * unit, 2)
+    return round(whole * unit, digits)
 
 
 def runs_within(share: float) -> str:

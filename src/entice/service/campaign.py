@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from entice.engine.specialize import specialize
-from entice.money import amount_of, dearest_for, stars_for
+from entice.money import Currency, amount_of, dearest_for, recorded_currency, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
 from entice.principal import campaign_step, in_flight
@@ -91,6 +91,11 @@ class Books(msgspec.Struct, array_like=True):
     def free(self) -> int:
         """What is neither spent nor reserved."""
         return self.budget - self.reserved - self.committed
+
+    @property
+    def money(self) -> Currency:
+        """The currency and its decimals."""
+        return recorded_currency(self.spec["currency"], self.spec.get("currency_digits"))
 
     @property
     def paced(self) -> int | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -35,6 +35,11 @@ SecretFile = Annotated[
         "made at first use."
     ),
 ]
+
+_ID_WIDTH = 18
+"""Of a campaign's id, such as c_9f2c1ab34d5e6f70."""
+_NUMBERS = ("offers", "ratings", "committed", "reserved", "budget")
+"""Columns of `entice campaign list` that are aligned to the right."""
 
 keys = typer.Typer(help="API keys: who may call the service, and for what.", no_args_is_help=True)
 campaign = typer.Typer(help="Campaigns, without a running service.", no_args_is_help=True)
@@ -98,17 +103,17 @@ def create_key(
 @keys.command("list")
 def list_keys(db: Db = DEFAULT_DB) -> None:
     """List all keys, revoked ones too. The keys themselves are not known."""
-    from rich.table import Table
-
     from entice.service.keys import Keys
 
     with _store(db, existing=True) as store:
         found = Keys(store).list()
-    table = Table("id", "name", "role", "campaign", "created", "revoked")
+    rows = []
     for key in found:
-        times = (_minute(key.created), "" if key.revoked is None else _minute(key.revoked))
-        table.add_row(key.id, escape(key.name), key.role, key.campaign or "all", *times)
-    Console(highlight=False).print(table)
+        times = ("" if at is None else _minute(at) for at in (key.created, key.revoked))
+        folded = (at.replace(" ", "\n", 1) for at in times)
+        roles = key.role.replace(",", "\n")
+        rows.append([key.name, key.id, roles, key.campaign or "all", *folded])
+    _print_listing(("name", "id", "role", "campaign", "created", "revoked"), rows)
 
 
 @keys.command("revoke")
@@ -160,9 +165,10 @@ def create_campaign(
         finally:
             desk.stop()
     told = msgspec.json.decode(answer.body)
+    money = asked.money.format
     print(
-        f"{told['name']}: {len(asked.arms)} arms, budget {told['budget']:,}, a star is worth "
-        f"{asked.price_of_a_star:,}, both in hundredths of {told['currency']} if that has cents",
+        f"{told['name']}: {len(asked.arms)} arms, budget {money(asked.budget)}, a star is worth "
+        f"{money(asked.price_of_a_star)}",
         file=sys.stderr,
     )
     print(told["id"])
@@ -171,17 +177,18 @@ def create_campaign(
 @campaign.command("list")
 def list_campaigns(db: Db = DEFAULT_DB) -> None:
     """List all campaigns."""
-    from rich.table import Table
-
+    from entice.money import Currency
     from entice.service.reads import Reads
 
     with _store(db, existing=True) as store:
         found = Reads(store).campaigns()
-    table = Table("id", "name", "status", "offers", "ratings", "budget", "committed", "reserved")
+    rows = []
     for view in found:
-        counts = (view.decisions, view.ratings, view.budget, view.committed, view.reserved)
-        table.add_row(view.id, escape(view.name), view.status, *(f"{n:,}" for n in counts))
-    Console(highlight=False).print(table)
+        money = Currency(view.currency, view.currency_digits).format
+        counts = [f"{n:,}" for n in (view.decisions, view.ratings)]
+        amounts = [money(units) for units in (view.committed, view.reserved, view.budget)]
+        rows.append([f"{view.id}\n{view.name}", view.status, *counts, *amounts])
+    _print_listing(("id and name", "status", *_NUMBERS), rows)
 
 
 def verify(
@@ -278,6 +285,31 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     app.add_typer(keys, name="keys")
     app.add_typer(campaign, name="campaign")
+
+
+def _print_listing(heads: Sequence[str], rows: list[list[str]]) -> None:
+    """Print a table, numbers to the right. In a narrow window the first column is folded.
+
+    Rich cuts what does not fit, ids and amounts included. Here lines are longer than the window
+    where folding does not suffice.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    columns = zip(heads, *rows, strict=True)
+    widths = [max(cell_len(line) for text in c for line in text.split("\n")) for c in columns]
+    others = sum(widths[1:]) + 2 * len(widths) - 1
+    widths[0] = min(widths[0], max(_ID_WIDTH, console.width - others))
+    for head, width in zip(heads, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if head in _NUMBERS else "left"
+        table.add_column(head, justify=justify, width=width, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.width = max(console.width, others + widths[0])
+    console.print(table)
 
 
 def _check_folder(out: Path) -> None:

@@ -133,12 +133,14 @@ class Rules:
         books = self.campaign.books
         if "budget" in changes:
             budget, least = changes["budget"], books.reserved + books.committed
+            money = books.money.format
             if not 0 <= budget <= MOST_MONEY:
                 raise invalid(f"budget must be from 0 to {MOST_MONEY}; got {budget}.")
             if budget < least:
                 raise impossible(
-                    f"budget must be at least {least}, of which {books.committed} is spent and "
-                    f"{books.reserved} reserved for open offers; got {budget}.",
+                    f"budget must be at least {least}: {money(books.committed)} is spent and "
+                    f"{money(books.reserved)} reserved for open offers; got {budget}, which is "
+                    f"{money(budget)}.",
                     least=least,
                 )
         try:
@@ -281,7 +283,8 @@ class Rules:
         if paid is None:
             paid = offered
         if not 0 <= paid <= offered:
-            raise invalid(f"amount must be from 0 to the {offered} offered; got {paid}.")
+            told = self.campaign.books.money.format(offered)
+            raise invalid(f"amount must be from 0 to {offered}: {told} was offered; got {paid}.")
         name, seq, at = self._next(at)
         due = at + self.campaign.spec.rating_window * SECOND
         self._enter(log.Accepted(name, seq, at, offer.n, paid, due))

@@ -13,7 +13,14 @@ import msgspec
 
 from entice.checks import a_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
-from entice.money import amount_of
+from entice.money import (
+    MOST_DIGITS,
+    Currency,
+    amount_of,
+    explain_minor_units,
+    read_currency,
+    recorded_currency,
+)
 from entice.policies import (
     UCB,
     AlternatingThompson,
@@ -56,7 +63,7 @@ _YEAR = 366 * 24 * 3600
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A campaign: what is offered, how it is explored, and what that may cost.
 
-    Money is in whole minor units: cents, where the currency is the euro.
+    Money is in whole minor units: cents, where the currency is the euro; yen, which have none.
 
     Parameters
     ----------
@@ -76,8 +83,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         What players expect of an arm without ratings, in stars; the middle of the grid by default.
     budget
         What may be spent in all, offers that are still open included.
-    currency
-        Its name, such as EUR.
+    currency, currency_digits
+        Its code of ISO 4217, such as EUR; or a name of your own, such as POINTS, with the number
+        of its decimals, 0 to 8: 0 if it has no smaller unit.
     price_of_a_star
         What a player is paid for forgoing one star, one step of the grid.
     margin
@@ -116,6 +124,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     unrated_shows: float | None = None
     budget: int
     currency: str = "EUR"
+    currency_digits: int | None = None
     price_of_a_star: int
     margin: int = 0
     cap_per_offer: int | None = None
@@ -177,15 +186,16 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
 
     def _check_money(self) -> None:
-        for field in ("budget", "price_of_a_star", "margin", "cap_per_offer", "cap_per_player"):
-            if isinstance(given := getattr(self, field), float):
-                rule = "must be a whole number of minor units, such as cents"
-                todo = f"For {given:.2f} {self.currency} write {given * 100:.0f}."
-                raise InputError(f"CampaignSpec: {field}", rule, given=given, todo=todo)
-        set_whole(self, "budget", at_least=0, at_most=MOST_MONEY)
         if not isinstance(self.currency, str) or not re.fullmatch(r"[A-Z]{3,12}", self.currency):
             rule = "must be a name of 3 to 12 capital letters, such as EUR"
             raise InputError("CampaignSpec: currency", rule, given=self.currency)
+        if self.currency_digits is not None:
+            set_whole(self, "currency_digits", at_least=0, at_most=MOST_DIGITS)
+        for field in ("budget", "price_of_a_star", "margin", "cap_per_offer", "cap_per_player"):
+            if isinstance(given := getattr(self, field), float):
+                rule, todo = explain_minor_units(self.money, given)
+                raise InputError(f"CampaignSpec: {field}", rule, given=given, todo=todo)
+        set_whole(self, "budget", at_least=0, at_most=MOST_MONEY)
         set_whole(self, "price_of_a_star", at_least=1, at_most=10**12)
         set_whole(self, "margin", at_least=0, at_most=10**12)
         for field in ("cap_per_offer", "cap_per_player"):
@@ -205,11 +215,16 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             return self.unrated_shows
         return (self.lowest_rating + self.highest_rating) / 2
 
+    @property
+    def money(self) -> Currency:
+        """The currency and its decimals, also of campaigns recorded without them."""
+        return recorded_currency(self.currency, self.currency_digits)
+
     @classmethod
     def from_toml(cls, text: str) -> CampaignSpec:
         """Read a campaign from TOML; what is unknown or misspelt is an error."""
         try:
-            return cls.from_plain(tomllib.loads(text))
+            return cls.from_plain(tomllib.loads(text)).with_digits()
         except tomllib.TOMLDecodeError as error:
             raise InputError("the campaign", f"must be TOML ({error})") from error
 
@@ -245,6 +260,15 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             if policy[name] == default:
                 del policy[name]
         return plain
+
+    def with_digits(self) -> CampaignSpec:
+        """Return the campaign with the decimals of its currency, which new ones are recorded with.
+
+        CLDR changes now and then; what is recorded keeps its meaning. An unknown currency without
+        decimals is an error here and not before: campaigns that were recorded so must be read.
+        """
+        money = read_currency("CampaignSpec", self.currency, self.currency_digits)
+        return msgspec.structs.replace(self, currency_digits=money.digits)
 
     def with_seed(self) -> CampaignSpec:
         """Return the campaign with a seed: its own, or a fresh one."""

@@ -42,6 +42,7 @@ class SpendingView(msgspec.Struct, frozen=True):
     campaign: str
     by: By
     currency: str
+    currency_digits: int
     through: int
     """The number of the last event that is in it."""
     events: int
@@ -233,8 +234,9 @@ class Spendings:
             if known.seq == books.seq:
                 known.check(books)
             points, through = known.points(by, most), known.seq
+        money = books.money
         return SpendingView(
-            books.campaign, by, books.spec["currency"], through, max(books.seq, through),
+            books.campaign, by, money.code, money.digits, through, max(books.seq, through),
             [moment(point.at) for point in points],
             [point.offers for point in points],
             [point.committed for point in points],

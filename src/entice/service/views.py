@@ -40,6 +40,7 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     amount: int
     """What the player is offered for the arm, in minor units."""
     currency: str
+    currency_digits: int
     payment: float
     """The same in stars, before rounding."""
     would_pay: int | None
@@ -60,6 +61,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     name: str
     status: str
     currency: str
+    currency_digits: int
+    """How many decimals the currency has: amounts are whole numbers of its smallest unit."""
     budget: int
     reserved: int
     """For offers that are open."""
@@ -133,12 +136,12 @@ class EventView(msgspec.Struct, frozen=True):
 
 def offer_view(campaign: Campaign, offer: Offer) -> OfferView:
     """Tell of an offer."""
-    books = campaign.books
+    books, money = campaign.books, campaign.spec.money
     shadow = offer.shadow
     return OfferView(
         f"{books.campaign}.{offer.n}", books.campaign, offer.n, STATES[offer.state],
         books.arms[offer.arm], books.arms[offer.greedy],
-        0 if shadow else offer.amount, campaign.spec.currency, offer.payment,
+        0 if shadow else offer.amount, money.code, money.digits, offer.payment,
         offer.amount if shadow else None, offer.reason, offer.propensity, offer.probe,
         offer.paid, offer.rating, moment(offer.offered_at), moment(offer.expires),
     )  # fmt: skip
@@ -146,8 +149,9 @@ def offer_view(campaign: Campaign, offer: Offer) -> OfferView:
 
 def campaign_view(books: Books) -> CampaignView:
     """Tell of a campaign."""
+    money = books.money
     return CampaignView(
-        books.campaign, books.spec["name"], books.status, books.spec["currency"],
+        books.campaign, books.spec["name"], books.status, money.code, money.digits,
         books.budget, books.reserved, books.committed, books.free, books.paced,
         books.decisions, sum(books.pulls), sum(books.in_flight), books.expectation.share,
         books.seq, books.version,

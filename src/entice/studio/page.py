@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from functools import lru_cache
 from hashlib import sha256
@@ -10,9 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from entice.money import NO_CURRENCY, known_currencies
+
 HOME = "index.html"
 PLOTLY = "plotly.min.js"
-"""Comes with the package plotly; all other files are our own."""
+"""Comes with the package plotly."""
+CURRENCIES = "js/currencies.js"
+"""Made from the table of currencies, so that page and service have the same. All other files are
+our own."""
 
 CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -45,6 +51,8 @@ def find(path: str) -> File | None:
     """Find a file of the page, such as `js/main.js`. Nothing else can be found."""
     if len(path) > _LONGEST or _plain(path) is None:  # no way out of the folder is plain
         return None
+    if path == CURRENCIES:
+        return _currencies()
     place = _plotly() if path == PLOTLY else _FOLDER / path
     if place.suffix not in _MEDIA_TYPES or not place.is_file():
         return None
@@ -63,10 +71,25 @@ def _plotly() -> Path:
 @lru_cache(256)
 def _read(place: Path, changed: int) -> File:
     """Read a file; again only if it has changed since."""
-    body = place.read_bytes()
+    return _file(place.read_bytes(), place.suffix)
+
+
+@lru_cache(1)
+def _currencies() -> File:
+    """Write the table of currencies as a module."""
+    known = {code: {"sign": s, "digits": d} for code, (s, d) in known_currencies().items()}
+    lines = (
+        "// The currencies that the service knows: by CLDR, as it comes with Babel.",
+        f"export const CURRENCIES = {json.dumps(known)};",
+        f"export const NO_CURRENCY = {json.dumps(NO_CURRENCY)};",
+    )
+    return _file("\n".join(lines).encode(), ".js")
+
+
+def _file(body: bytes, suffix: str) -> File:
     return File(
         body,
         gzip.compress(body, 6, mtime=0),
-        _MEDIA_TYPES[place.suffix],
+        _MEDIA_TYPES[suffix],
         b'"%b"' % sha256(body).hexdigest()[:32].encode(),
     )

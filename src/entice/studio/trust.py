@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
-from entice.money import in_words
 from entice.service.campaign import Books
 from entice.service.errors import Corrupt
 from entice.service.metrics import CampaignGauges, read_campaign_gauges
@@ -78,7 +77,7 @@ def _campaign(session: Session, gauges: CampaignGauges, replay: ReplayView | Non
     except Corrupt as error:
         damaged = Invariant("The campaign's row is what was written", False, str(error))
         return CampaignTrust(gauges.id, gauges.id, [damaged], replay)
-    money = partial(in_words, currency=books.spec["currency"])
+    money = books.money.format
     invariants = [
         Invariant(
             "Spent and reserved stay within the budget",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from entice.money import MOST_DIGITS
 from entice.policies import UCB
 from entice.service.api import examples
 from entice.service.api.events import whole
@@ -29,6 +30,7 @@ from entice.service.threads import look_up, look_up_slowly
 from entice.service.views import ArmView, CampaignView
 
 Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
+Digits = Annotated[int, Meta(ge=0, le=MOST_DIGITS)]
 ArmId = Annotated[
     str,
     Meta(
@@ -53,7 +55,8 @@ class ProbeTable(msgspec.Struct, forbid_unknown_fields=True):
 class CampaignRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A campaign: what is offered, how it is explored, and what that may cost.
 
-    Only name, arms, budget and price_of_a_star must be given. Money is in whole minor units.
+    Only name, arms, budget and price_of_a_star must be given. Money is in whole minor units. A
+    currency that is not in ISO 4217 needs `currency_digits`, the number of its decimals.
     """
 
     name: Name
@@ -65,6 +68,7 @@ class CampaignRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     unrated_shows: float | None = None
     budget: Money
     currency: Annotated[str, Meta(pattern="^[A-Z]{3,12}$")] = "EUR"
+    currency_digits: Digits | None = None
     price_of_a_star: Annotated[int, Meta(ge=1, le=10**12)]
     margin: Annotated[int, Meta(ge=0, le=10**12)] = 0
     cap_per_offer: Money | None = None
@@ -108,7 +112,7 @@ async def create(house: House, call: Call) -> Reply:
     """
     unbound(call.caller)
     not_too_deep(call.body)
-    spec = CampaignSpec.from_plain(call.body)
+    spec = CampaignSpec.from_plain(call.body).with_digits()
     return await carry_out(house, call, CreateCampaign(spec, call.key))
 
 

@@ -21,6 +21,7 @@ CAMPAIGN: dict[str, Any] = {
     "name": "Teas of the month",
     "status": "live",
     "currency": "EUR",
+    "currency_digits": 2,
     "budget": 50_000,
     "reserved": 50,
     "committed": 1_240,
@@ -34,7 +35,7 @@ CAMPAIGN: dict[str, Any] = {
     "version": 1,
     "created_at": "2026-11-16T07:00:00.000000Z",
     "changed_at": "2026-11-18T16:20:11.123456Z",
-    "spec": {**SPEC, "seed": 7, "status": "live"},
+    "spec": {**SPEC, "currency_digits": 2, "seed": 7, "status": "live"},
 }
 
 ARM: dict[str, Any] = {
@@ -56,6 +57,7 @@ SPENDING: dict[str, Any] = {
     "campaign": CAMPAIGN_ID,
     "by": "offer",
     "currency": "EUR",
+    "currency_digits": 2,
     "through": 655,
     "events": 655,
     "at": [
@@ -83,6 +85,7 @@ def offer(state: str) -> dict[str, Any]:
         "greedy_arm": "sencha",
         "amount": 50,
         "currency": "EUR",
+        "currency_digits": 2,
         "payment": 0.25,
         "would_pay": None,
         "reason": "explore",

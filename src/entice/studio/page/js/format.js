@@ -6,18 +6,6 @@ const formats = Array.from(
   (_, digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }),
 );
 
-/** Money in minor units, such as cents: money(1234, "EUR") is "€12.34". */
-export function money(minor, currency) {
-  if (minor === null || minor === undefined) return "–";
-  try {
-    const format = new Intl.NumberFormat("en", { style: "currency", currency });
-    const digits = format.resolvedOptions().maximumFractionDigits;
-    return minus(format.format(minor / 10 ** digits));
-  } catch {
-    return `${number(minor / 100)}\u00a0${currency}`; // a currency of somebody's own, such as points
-  }
-}
-
 /** A number with as many digits as say something: 12,346; 123; 12.3; 1.23; 0.0012. */
 export function number(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
@@ -62,9 +50,9 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)}\u00a0days`;
 }
 
-/** Words in which numbers are: "2.3 %", "650 ★", "0.3 × 20,000" each stay in one line. */
+/** Words in which numbers are: "2.3 %", "650 ★", "0.3 × 20,000", "250 KWD" each stay in one line. */
 export function tied(text) {
-  return text.replace(/(?<=\d) (?=[%★×])|(?<=[×±]) (?=\d)/g, "\u00a0");
+  return text.replace(/(?<=\d) (?=[%★×]|[A-Z]{3,12}\b)|(?<=[×±]) (?=\d)/g, "\u00a0");
 }
 
 function minus(text) {

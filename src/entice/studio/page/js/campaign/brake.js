@@ -3,7 +3,7 @@
 import { send } from "../api.js";
 import { ask } from "../dialog.js";
 import { h, replace } from "../dom.js";
-import { money } from "../format.js";
+import { money } from "../money.js";
 import { unlessAllowed } from "../rights.js";
 
 /**
@@ -70,7 +70,7 @@ function resume(view) {
       h(
         "p",
         null,
-        `Offers are paid for again, from the ${money(view.free, view.currency)} that are free.`,
+        `Offers are paid for again, from the ${money(view.free, view)} that are free.`,
       ),
     ],
   };
@@ -101,7 +101,7 @@ function liability(view, fate) {
       "div",
       null,
       h("dt", null, name),
-      h("dd", null, money(amount, view.currency), h("span", { class: "note" }, words)),
+      h("dd", null, money(amount, view), h("span", { class: "note" }, words)),
     );
   return h(
     "dl",

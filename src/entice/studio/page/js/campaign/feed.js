@@ -1,7 +1,8 @@
 // The feed: who was offered what just now, why, and what came of it.
 
 import { h, replace } from "../dom.js";
-import { money, number, tied } from "../format.js";
+import { number, tied } from "../format.js";
+import { money } from "../money.js";
 import { reasonName, stateName, stateTone } from "./words.js";
 
 const SHOWN = 30;
@@ -26,16 +27,16 @@ export function feed(campaign) {
   let last = null;
   const hold = h("button", { type: "button", class: "small", "aria-pressed": "false" }, "Hold");
   hold.addEventListener("click", () => {
-    const [log, spec] = last;
+    const [log, view] = last;
     held = held === null ? latest(log) : null;
     since = log.made;
     hold.setAttribute("aria-pressed", String(held !== null));
-    update(log, spec);
+    update(log, view);
   });
 
-  function update(log, spec) {
-    last = [log, spec];
-    none.lastElementChild.hidden = spec.status === "closed";
+  function update(log, view) {
+    last = [log, view];
+    none.lastElementChild.hidden = view.status === "closed";
     const waiting = log.made - since;
     hold.textContent = !held ? "Hold" : waiting ? `Go on (${number(waiting)} new)` : "Go on";
     const offers = held ?? latest(log);
@@ -48,7 +49,7 @@ export function feed(campaign) {
       items.delete(n);
     }
     offers.forEach((offer, i) => {
-      if (!items.has(offer.n)) items.set(offer.n, makeItem(campaign, offer, spec));
+      if (!items.has(offer.n)) items.set(offer.n, makeItem(campaign, offer, view));
       const { node, tell } = items.get(offer.n);
       tell(offer);
       if (list.children[i] !== node) list.insertBefore(node, list.children[i] ?? null);
@@ -64,7 +65,7 @@ export function feed(campaign) {
   return { node: region, hold, update };
 }
 
-function makeItem(campaign, offer, spec) {
+function makeItem(campaign, offer, view) {
   const { offered } = offer;
   const state = h("span", { class: "badge" });
   const time = new Date(offer.at);
@@ -78,7 +79,7 @@ function makeItem(campaign, offer, spec) {
       h(
         "span",
         { class: "feed-amount" },
-        offered.amount ? money(offered.amount, spec.currency) : "unpaid",
+        offered.amount ? money(offered.amount, view) : "unpaid",
       ),
       h("span", { class: "feed-reason" }, reasonName(offered.reason)),
       state,

@@ -1,7 +1,8 @@
 // The fuel gauge: what is spent, what is promised, what is left, and how far the pace allows.
 
 import { h } from "../dom.js";
-import { money, percent } from "../format.js";
+import { percent } from "../format.js";
+import { money } from "../money.js";
 
 /** Make a gauge. Returns its node and what brings it up to date. */
 export function gauge() {
@@ -23,20 +24,20 @@ export function gauge() {
   const note = h("p", { class: "note" });
 
   function update(view) {
-    const { budget, currency, committed, reserved, free } = view;
+    const { budget, committed, reserved, free } = view;
     const share = (amount) => (budget > 0 ? amount / budget : 0);
     parts[0].style.setProperty("--share", share(committed));
     parts[1].style.setProperty("--share", share(reserved));
     for (const [name, node] of Object.entries(amounts))
-      node.textContent = money(view[name], currency);
+      node.textContent = money(view[name], view);
     mark.hidden = view.paced === null;
     mark.style.setProperty("--at", share(view.paced ?? 0));
     mark.classList.toggle("fuel-pace-left", share(view.paced ?? 0) > 0.9);
     note.textContent = told(view);
     bar.setAttribute(
       "aria-label",
-      `Of ${money(budget, currency)}, ${money(committed, currency)} is committed, ` +
-        `${money(reserved, currency)} reserved and ${money(free, currency)} free. ` +
+      `Of ${money(budget, view)}, ${money(committed, view)} is committed, ` +
+        `${money(reserved, view)} reserved and ${money(free, view)} free. ` +
         `${note.textContent}`,
     );
   }
@@ -62,11 +63,12 @@ function told(view) {
     : paced(view);
 }
 
-function paced({ paced: allowed, budget, committed, reserved, currency }) {
+function paced(view) {
+  const { paced: allowed, budget, committed, reserved } = view;
   const told =
-    `The pace allows ${money(allowed, currency)} by now ` +
+    `The pace allows ${money(allowed, view)} by now ` +
     `(${percent(budget ? allowed / budget : 0)} of the budget)`;
   const unused = allowed - committed - reserved;
   if (unused <= 0) return `${told}, all of which is used: dearer items wait.`;
-  return `${told}; ${money(unused, currency)} of that is unused.`;
+  return `${told}; ${money(unused, view)} of that is unused.`;
 }

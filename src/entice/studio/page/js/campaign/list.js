@@ -2,7 +2,8 @@
 
 import { get } from "../api.js";
 import { h, replace } from "../dom.js";
-import { ago, money, number, percent } from "../format.js";
+import { ago, number, percent } from "../format.js";
+import { money } from "../money.js";
 import { empty, loading } from "../state.js";
 import { policyName } from "./words.js";
 
@@ -99,18 +100,17 @@ function makeCard({ id, spec }) {
   );
 
   function update(view) {
-    const { currency } = view;
     const share = (amount) => (view.budget > 0 ? amount / view.budget : 0);
     parts[0].style.setProperty("--share", share(view.committed));
     parts[1].style.setProperty("--share", share(view.reserved));
     const told = ["committed", "reserved", "free"].map(
-      (name) => `${money(view[name], currency)} ${name}`,
+      (name) => `${money(view[name], view)} ${name}`,
     );
     bar.setAttribute("aria-label", told.join(", "));
     link.textContent = view.name;
     if (status.textContent !== view.status) replace(status, statusBadge(view.status));
-    free.textContent = money(view.free, currency);
-    budget.textContent = `free of ${money(view.budget, currency)}`;
+    free.textContent = money(view.free, view);
+    budget.textContent = `free of ${money(view.budget, view)}`;
     used.textContent = `${percent(share(view.committed + view.reserved))} used`;
     const values = [number(view.decisions), number(view.ratings), number(view.in_flight)];
     [...values, ago(view.changed_at)].forEach((text, i) => {

@@ -2,7 +2,8 @@
 
 import { connection, follow, get } from "../api.js";
 import { h, replace } from "../dom.js";
-import { counted, money, percent } from "../format.js";
+import { counted, percent } from "../format.js";
+import { money } from "../money.js";
 import { loading } from "../state.js";
 import { brake } from "./brake.js";
 import { dial } from "./dial.js";
@@ -58,7 +59,7 @@ async function build(root, id, log, renew, spending) {
   const status = h("span", { class: "status-place", role: "status" });
   const about = h("p", { class: "lead" });
   const key = h("div");
-  let spec = null;
+  let now = null; // the campaign as it was last read
   let known = [];
   let corrected = new Map(); // averages with the drift taken out, by arm
   let painting = false;
@@ -90,7 +91,7 @@ async function build(root, id, log, renew, spending) {
 
   return {
     books(view, arms) {
-      spec = view.spec;
+      now = view;
       tell(title, view.name);
       if (status.dataset.is !== view.status) {
         status.dataset.is = view.status;
@@ -110,7 +111,7 @@ async function build(root, id, log, renew, spending) {
       this.ladder();
     },
     ladder() {
-      rungs.update(known, corrected, spec);
+      rungs.update(known, corrected, now.spec);
       const told = [...corrected.values()].some((average) => average !== null);
       if (key.dataset.told === String(told)) return;
       key.dataset.told = String(told);
@@ -122,7 +123,7 @@ async function build(root, id, log, renew, spending) {
       painting = true;
       requestAnimationFrame(() => {
         painting = false;
-        offers.update(log, spec);
+        offers.update(log, now);
       });
     },
   };
@@ -137,12 +138,13 @@ function card(name, title, words, ...children) {
   );
 }
 
-function summary({ spec, currency, budget, decisions, ratings, share_who_rate: share }) {
+function summary(view) {
+  const { spec, budget, decisions, ratings, share_who_rate: share } = view;
   const policy = `${policyName(spec.policy)} over ${counted(spec.arms.length, "item")}`;
-  const price = `${money(spec.price_of_a_star, currency)} for a star`;
+  const price = `${money(spec.price_of_a_star, view)} for a star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
   const rates = share === null ? "" : ` About ${percent(share)} of offers get a rating.`;
-  return `${policy}. ${money(budget, currency)} budget, ${price}. ${counts}.${rates}`;
+  return `${policy}. ${money(budget, view)} budget, ${price}. ${counts}.${rates}`;
 }
 
 function tell(node, text) {

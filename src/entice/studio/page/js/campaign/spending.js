@@ -3,7 +3,8 @@
 import { get } from "../api.js";
 import { draw, faded, token } from "../chart.js";
 import { h } from "../dom.js";
-import { money, number, percent } from "../format.js";
+import { number, percent } from "../format.js";
+import { money, moneyAxis } from "../money.js";
 import { choice } from "../segments.js";
 
 const POINTS = 200; // asked of the service
@@ -114,10 +115,9 @@ function ahead(from, to, allowed) {
 }
 
 function drawSpending(node, view, history, lines) {
-  const { currency } = view;
   const isDate = history.by === "date";
   const where = isDate ? "%{x|%-d %b %Y, %H:%M}" : "offer %{x:,.0f}";
-  const told = (y) => y.map((amount) => money(amount && Math.floor(amount), currency));
+  const told = (y) => y.map((amount) => money(amount && Math.floor(amount), view));
   const line = ({ x, y }, style, words) => ({
     x,
     y,
@@ -168,17 +168,17 @@ function drawSpending(node, view, history, lines) {
   };
   const layout = () => ({
     xaxis: { ...(isDate ? dateAxis(lines) : offerAxis(lines)), showgrid: false },
-    yaxis: moneyAxis(lines.top, currency),
+    yaxis: moneyAxis(lines.top, view, 10 ** view.currency_digits),
     margin: { l: 52, r: 8, t: 6, b: 40 },
   });
   const limit =
     view.paced === null
       ? "No pace is set."
-      : `The pace allows ${money(view.paced, currency)} by now.`;
+      : `The pace allows ${money(view.paced, view)} by now.`;
   return draw(node, traces, layout, {
     label: isDate ? "Committed money by date" : "Committed money by number of offers",
     text:
-      `After ${number(view.decisions)} offers ${money(view.committed, currency)} is committed. ` +
+      `After ${number(view.decisions)} offers ${money(view.committed, view)} is committed. ` +
       `${limit}`,
   });
 }
@@ -192,22 +192,6 @@ function dateAxis({ x, now }) {
   const end = Math.max(first + SHORTEST, last + 0.04 * (last - first));
   const range = [first, end].map((at) => new Date(at).toISOString().slice(0, -1));
   return { type: "date", title: "Date", range, nticks: 6 };
-}
-
-/** An axis of money: ticks at round amounts, never at parts of the smallest coin. */
-function moneyAxis(top, currency) {
-  const step = roundStep(top / 4);
-  const tickvals = Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => i * step);
-  const texts = tickvals.map((amount) => money(amount, currency));
-  const isWhole = texts.every((text) => /\.0+(?=\D*$)/.test(text));
-  const ticktext = isWhole ? texts.map((text) => text.replace(/\.0+(?=\D*$)/, "")) : texts;
-  return { range: [0, 1.06 * top], tickvals, ticktext };
-}
-
-/** The smallest of 1, 2, 5, 10, 20, 50, … that is no smaller than what is given. */
-function roundStep(least) {
-  const power = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, least))));
-  return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least);
 }
 
 function keyOf(lines, { through, events }) {

@@ -1,12 +1,11 @@
 // The exact arithmetic of an offer's price, to be checked by hand.
 
 import { h } from "../dom.js";
-import { money } from "../format.js";
+import { exactMoney, money } from "../money.js";
 import { limitName } from "../campaign/words.js";
 
 /** Write down how an amount came about, line by line. */
 export function receipt(offer, sums) {
-  const { currency } = offer;
   const stars = sums.payment_in_stars;
   const rows = [];
   if (offer.arm !== offer.greedy_arm) {
@@ -28,33 +27,33 @@ export function receipt(offer, sums) {
     rows.push(row("", `${offer.arm} is the visitor's own choice`, inStars(0), "no gap to make up"));
   if (sums.amount > 0) {
     const exact = stars * sums.price_of_a_star;
-    rows.push(row("×", "Price of a star", money(sums.price_of_a_star, currency)));
-    rows.push(row("=", "Exactly", fine(exact, currency)));
+    rows.push(row("×", "Price of a star", money(sums.price_of_a_star, offer)));
+    rows.push(row("=", "Exactly", exactMoney(exact, offer)));
     rows.push(
       row(
         "↑",
         "Rounded up",
-        money(sums.amount - sums.margin, currency),
+        money(sums.amount - sums.margin, offer),
         "never a fraction too little",
         "sum",
       ),
     );
     if (sums.margin)
-      rows.push(row("+", "Margin", money(sums.margin, currency), "added to every payment"));
+      rows.push(row("+", "Margin", money(sums.margin, offer), "added to every payment"));
   }
   rows.push(
     row(
       "=",
       offer.would_pay === null ? "Offered" : "Would be offered",
-      money(sums.amount, currency),
+      money(sums.amount, offer),
       null,
       "total",
     ),
   );
   if (offer.would_pay !== null)
-    rows.push(row("", "In shadow mode", money(0, currency), "decided and recorded, not paid"));
+    rows.push(row("", "In shadow mode", money(0, offer), "decided and recorded, not paid"));
   else if (offer.paid !== null && offer.paid !== sums.amount)
-    rows.push(row("", "Paid in the end", money(offer.paid, currency), "less was accepted"));
+    rows.push(row("", "Paid in the end", money(offer.paid, offer), "less was accepted"));
   return [
     h(
       "table",
@@ -62,7 +61,7 @@ export function receipt(offer, sums) {
       h("caption", { class: "visually-hidden" }, "From stars to money"),
       h("tbody", null, rows),
     ),
-    h("p", { class: "note" }, limitTold(sums, currency)),
+    h("p", { class: "note" }, limitTold(sums, offer)),
   ];
 }
 
@@ -76,8 +75,8 @@ function row(sign, name, value, note = null, kind = "") {
   );
 }
 
-function limitTold({ limit, limited_by: by }, currency) {
-  const most = `It could have cost ${money(limit, currency)} at most`;
+function limitTold({ limit, limited_by: by }, offer) {
+  const most = `It could have cost ${money(limit, offer)} at most`;
   return by ? `${most}, by ${limitName(by)}; some items were dearer.` : `${most}.`;
 }
 
@@ -86,26 +85,8 @@ function inStars(x) {
   return `${trimmed(x)}\u00a0★`;
 }
 
-function fine(minor, currency) {
-  const [unit, per] = unitOf(currency);
-  return `${unit}${trimmed(minor / per)}`;
-}
-
 function trimmed(x) {
   return x
     .toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 8 })
     .replace("-", "−");
-}
-
-function unitOf(currency) {
-  try {
-    const format = new Intl.NumberFormat("en", { style: "currency", currency });
-    const sign = format.formatToParts(0).find(({ type }) => type === "currency").value;
-    return [
-      /\w/.test(sign) ? `${sign} ` : sign,
-      10 ** format.resolvedOptions().maximumFractionDigits,
-    ];
-  } catch {
-    return [`${currency} `, 100]; // a currency of somebody's own, in hundredths
-  }
 }

@@ -3,7 +3,8 @@
 import { follow, get } from "../api.js";
 import { policyName, reasonName, stateName, stateTone } from "../campaign/words.js";
 import { h, replace } from "../dom.js";
-import { money, number, percent, tied } from "../format.js";
+import { number, percent, tied } from "../format.js";
+import { money } from "../money.js";
 import { empty, loading } from "../state.js";
 import { term } from "../tip.js";
 import { chain, links } from "./chain.js";
@@ -72,7 +73,7 @@ function page({ offer, why, arithmetic, history }, before, campaign) {
       h(
         "p",
         { class: "offer-amount" },
-        h("strong", null, offer.amount ? money(offer.amount, offer.currency) : "unpaid"),
+        h("strong", null, offer.amount ? money(offer.amount, offer) : "unpaid"),
         h("span", { class: "note" }, reasonName(offer.reason)),
       ),
     ),

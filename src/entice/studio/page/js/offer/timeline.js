@@ -1,16 +1,16 @@
 // What has happened to an offer, and what that did to money and averages.
 
 import { h } from "../dom.js";
-import { duration, money } from "../format.js";
+import { duration } from "../format.js";
+import { money } from "../money.js";
 
 const WHEN = { dateStyle: "medium", timeStyle: "medium" };
 
 /** List the events of an offer, the first one first, and what is awaited. */
 export function timeline(offer, history) {
-  const { currency } = offer;
   const [first] = history;
   const items = history.map((event, i) => {
-    const { title, effect } = told(event, offer, currency);
+    const { title, effect } = told(event, offer);
     const since = i && (new Date(event.at) - new Date(history[i - 1].at)) / 1000;
     return item(event.kind, title, effect, event.at, i ? `${duration(since)} later` : null);
   });
@@ -42,8 +42,8 @@ function item(kind, title, effect, at, later) {
   );
 }
 
-function told(event, offer, currency) {
-  const amount = money(event.amount ?? offer.amount, currency);
+function told(event, offer) {
+  const amount = money(event.amount ?? offer.amount, offer);
   switch (event.kind) {
     case "offered":
       if (event.shadow)
@@ -58,7 +58,7 @@ function told(event, offer, currency) {
       return {
         title: "Accepted",
         effect: event.paid
-          ? `${money(event.paid, currency)} is committed. The rating is awaited.`
+          ? `${money(event.paid, offer)} is committed. The rating is awaited.`
           : "The rating is awaited.",
       };
     case "rated":
@@ -72,26 +72,26 @@ function told(event, offer, currency) {
         effect: `It was ${event.before}\u00a0★. The average of ${event.arm} follows.`,
       };
     case "declined":
-      return { title: "Declined", effect: free(offer, currency) };
+      return { title: "Declined", effect: free(offer) };
     case "expired":
-      return { title: "Expired", effect: `Nobody took it in time. ${free(offer, currency)}` };
+      return { title: "Expired", effect: `Nobody took it in time. ${free(offer)}` };
     case "voided":
-      return { title: "Voided", effect: `The campaign was closed. ${free(offer, currency)}` };
+      return { title: "Voided", effect: `The campaign was closed. ${free(offer)}` };
     case "unrated":
       return { title: "No rating came", effect: "It is awaited no more." };
     case "reversed":
       return {
         title: "Reversed",
-        effect: `${money(event.paid, currency)} is free again, and its rating counts no more.`,
+        effect: `${money(event.paid, offer)} is free again, and its rating counts no more.`,
       };
     default:
       return { title: event.kind, effect: "" };
   }
 }
 
-function free(offer, currency) {
+function free(offer) {
   return offer.amount
-    ? `${money(offer.amount, currency)} is free again.`
+    ? `${money(offer.amount, offer)} is free again.`
     : "No money was reserved.";
 }
 

@@ -1,5 +1,7 @@
 // What a budget means for a policy, from the runs without one: at once, for any budget.
 
+import { niceStep } from "../money.js";
+
 /**
  * How long a budget lasts.
  * @param {object} policy of a forecast
@@ -27,11 +29,7 @@ export function budgetRange(forecast) {
     ...forecast.policies.map(({ needed }) => needed.q95),
     forecast.plan.budget ?? 0,
   );
-  const step = niceStep((1.3 * most || 100) / 120);
-  return { step, most: step * Math.ceil((1.3 * most || 100) / step) };
-}
-
-function niceStep(x) {
-  const unit = 10 ** Math.floor(Math.log10(x));
-  return unit * [1, 2, 5, 10].find((factor) => factor * unit >= x);
+  const end = 1.3 * most || 100;
+  const step = Math.max(niceStep(end / 120), 10 ** -forecast.plan.currency_digits);
+  return { step, most: step * Math.ceil(end / step) };
 }

@@ -2,10 +2,11 @@
 
 import { h } from "../dom.js";
 import { number, percent, tied } from "../format.js";
+import { amount, rounded } from "../money.js";
 import { term } from "../tip.js";
 import { underBudget } from "./budget.js";
 import { POLICIES, seriesOf } from "./example.js";
-import { amount, day, roundedUp, runsWithin } from "./words.js";
+import { day, roundedUp, runsWithin } from "./words.js";
 
 /**
  * Make the cards, the recommended one first.
@@ -33,7 +34,7 @@ export function cards(forecast, create) {
 function makeCard(forecast, policy, create) {
   const { plan } = forecast;
   const { label, recommended } = policy;
-  const star = amount(plan.price_of_a_star, plan.currency);
+  const star = amount(plan.price_of_a_star, plan);
   const spend = fact("spend", "Payments");
   const lost = fact(
     "lost",
@@ -83,7 +84,8 @@ function makeCard(forecast, policy, create) {
   function update(budget) {
     const exact = budget === (plan.budget ?? null);
     const found = underBudget(policy, budget);
-    const money = (x) => amount(x, plan.currency);
+    const typical = (x) => amount(round(x, plan), plan);
+    const promised = (x) => amount(roundedUp(x, plan.currency_digits), plan);
     const within = runsWithin(plan.confidence);
     const paid = exact ? policy.spend.q50 : found.spend;
     const most = exact ? policy.spend.at_confidence : found.promise;
@@ -91,16 +93,16 @@ function makeCard(forecast, policy, create) {
     node.classList.toggle("policy-stale", !exact);
     if (launch) launch.disabled = !exact; // a campaign has the budget that was asked about
     spend.tell(
-      money(round(paid)),
-      free ? "Nobody is paid." : `${within} stay under ${money(roundedUp(most))}`,
+      typical(paid),
+      free ? "Nobody is paid." : `${within} stay under ${promised(most)}`,
     );
     lost.tell(
       tied(`${number(Math.round(policy.stars_lost.q50))} ★`),
       tied(`${within} stay under ${number(roundedUp(policy.stars_lost.at_confidence))} ★`),
     );
     cost.tell(
-      money(round(policy.cost.q50)),
-      `${within} stay under ${money(roundedUp(policy.cost.at_confidence))}`,
+      typical(policy.cost.q50),
+      `${within} stay under ${promised(policy.cost.at_confidence)}`,
     );
     drawBar(bar, forecast, policy);
     const gone = exact ? policy.budget_day : found.day;
@@ -156,7 +158,7 @@ function drawBar(bar, forecast, policy) {
   lost.style.setProperty("--share", (policy.cost.mean - policy.spend.mean) / edge);
   mark.hidden = policy.cost.at_confidence > edge;
   mark.style.setProperty("--at", policy.cost.at_confidence / edge);
-  const money = (x) => amount(round(x), plan.currency);
+  const money = (x) => amount(round(x, plan), plan);
   const payments = `${money(policy.spend.mean)} in payments`;
   const stars = `${money(policy.cost.mean - policy.spend.mean)} in lost stars`;
   const most = `${runsWithin(plan.confidence)} cost less than ${money(policy.cost.at_confidence)}`;
@@ -177,6 +179,6 @@ function barKey(plan) {
   );
 }
 
-function round(x) {
-  return x >= 10 ? Math.round(x) : Number(x.toFixed(2));
+function round(x, plan) {
+  return x >= 10 ? Math.round(x) : rounded(x, plan);
 }

@@ -3,8 +3,9 @@
 import { colour, draw, faded, token } from "../chart.js";
 import { h } from "../dom.js";
 import { percent } from "../format.js";
+import { amount, moneyAxis, moneyTemplate } from "../money.js";
 import { seriesOf } from "./example.js";
-import { amount, runsWithin } from "./words.js";
+import { runsWithin } from "./words.js";
 
 /** Those whose payments are worth a line. */
 function paying({ policies }) {
@@ -36,20 +37,20 @@ export function drawPayments(node, forecast, budget) {
           line: { color: hex, width: 2.25 },
           fill: "tonexty",
           fillcolor: faded(hex, 0.14),
-          hovertemplate: `${label}<br>by day %{x}: ${plan.currency}%{y:,.0f}<extra></extra>`,
+          hovertemplate: `${label}<br>by day %{x}: ${moneyTemplate("y", plan)}<extra></extra>`,
         },
       ];
     });
   const layout = () => ({
     xaxis: { title: "Day", range: [0, plan.days], showgrid: false, nticks: 7 },
-    yaxis: { range: [0, 1.06 * top], nticks: 5, tickformat: ",~r", ...signed(plan.currency) },
+    yaxis: moneyAxis(top, plan),
     shapes: budget === null ? [] : [line(budget, plan.days)],
     annotations: budget === null ? [] : [budgetLabel(plan, budget, top)],
   });
   const text = paid.map(
-    ({ label, needed }) => `${label}: ${amount(needed.q50, plan.currency)} in a typical run`,
+    ({ label, needed }) => `${label}: ${amount(needed.q50, plan)} in a typical run`,
   );
-  const limit = budget === null ? "" : ` The budget is ${amount(budget, plan.currency)}.`;
+  const limit = budget === null ? "" : ` The budget is ${amount(budget, plan)}.`;
   return draw(node, traces, layout, {
     label: "Payments by day, without a limit",
     text: `${text.join("; ")}.${limit}`,
@@ -110,13 +111,9 @@ function budgetLabel(plan, budget, top) {
     xanchor: "right",
     y: budget,
     yanchor: budget > 0.9 * top ? "top" : "bottom",
-    text: `budget ${amount(budget, plan.currency)}`,
+    text: `budget ${amount(budget, plan)}`,
     showarrow: false,
     font: { size: 12, color: token("--ink") },
     bgcolor: faded(token("--surface"), 0.8),
   };
-}
-
-function signed(currency) {
-  return /[\p{L}\p{N}]/u.test(currency) ? { ticksuffix: ` ${currency}` } : { tickprefix: currency };
 }

@@ -1,5 +1,6 @@
 // What the screen begins with: examples/marketplace.toml, and what may be compared.
 
+import { readCurrency, rounded } from "../money.js";
 import { SERIES } from "../series.js";
 
 export const EXAMPLE = {
@@ -11,6 +12,7 @@ export const EXAMPLE = {
   share_who_rate: 0.3,
   price_of_a_star: 2,
   currency: "€",
+  currency_digits: 0, // asked for, and sent, only where the currency is of one's own
   drift_low: 0,
   drift_high: 1.5,
   takers: "some",
@@ -56,8 +58,15 @@ export function seriesOf(plan, policy) {
   return SERIES[plan.policies[policy.policy_index].kind];
 }
 
+/** The currency that the form says, with its decimals; null if it can't be one. */
+export function currencyOf({ currency: written, currency_digits: stated }) {
+  const found = readCurrency(written);
+  return found && { ...found, currency_digits: found.currency_digits ?? stated };
+}
+
 /** The plan that the service is asked for, from what the form says. */
 export function planOf(values) {
+  const currency = currencyOf(values);
   const acceptance =
     values.takers === "all"
       ? { kind: "always" }
@@ -69,13 +78,13 @@ export function planOf(values) {
     days: values.days,
     share_who_rate: values.share_who_rate,
     price_of_a_star: values.price_of_a_star,
-    currency: values.currency,
+    ...currency,
     drift: [values.drift_low, values.drift_high],
     acceptance,
     confidence: values.confidence,
     policies: values.policies.map((kind) => POLICIES[kind].table),
     replications: values.replications,
     seed: values.seed,
-    ...(values.budget === null ? {} : { budget: values.budget }),
+    ...(values.budget === null ? {} : { budget: rounded(values.budget, currency) }),
   };
 }

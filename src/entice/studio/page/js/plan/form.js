@@ -1,8 +1,9 @@
 // The inputs of a plan, in a marketplace's words.
 
 import { h, replace, unique } from "../dom.js";
-import { POLICIES } from "./example.js";
-import { CONFIDENCES, amount, runsWithin } from "./words.js";
+import { amount, readCurrency, rounded } from "../money.js";
+import { POLICIES, currencyOf } from "./example.js";
+import { CONFIDENCES, runsWithin } from "./words.js";
 
 const GROUPS = [
   {
@@ -40,8 +41,16 @@ const GROUPS = [
     title: "Your money",
     note: "A visitor is paid for the stars that they forgo.",
     fields: [
-      { name: "price_of_a_star", label: "Price of a star", min: 0.01, max: 1_000_000, step: "any" },
-      { name: "currency", label: "Currency", text: true, maxlength: 12 },
+      { name: "price_of_a_star", label: "Price of a star", min: 0.01, max: 1e9, step: 0.01 },
+      {
+        name: "currency",
+        label: "Currency",
+        text: true,
+        maxlength: 12,
+        allows: (written) => readCurrency(written) !== null,
+        rule: "A code such as EUR, a sign such as €, or a name of 3 to 12 letters.",
+      },
+      { name: "currency_digits", label: "Its decimals", min: 0, max: 8, step: 1 },
     ],
   },
   {
@@ -81,6 +90,7 @@ export function form(values, changed) {
   );
   takers.value = values.takers;
   const some = h("div", { class: "fields" }, TAKERS.map(one));
+  const ownCurrency = h("p", { class: "note", role: "status" });
   const ninth = h("p", { class: "note" });
   const confidence = h(
     "select",
@@ -104,6 +114,7 @@ export function form(values, changed) {
         h("legend", null, title),
         note && h("p", { class: "note" }, note),
         h("div", { class: "fields" }, fields.map(one)),
+        fields.some(({ name }) => name === "currency") && ownCurrency,
       ),
     ),
     h(
@@ -156,24 +167,42 @@ export function form(values, changed) {
     return null;
   }
 
+  /** Ask for decimals where nobody else knows them, and hold prices to the smallest unit. */
+  function tellCurrency(found) {
+    const written = readCurrency(found.currency);
+    const own = written !== null && written.currency_digits === null;
+    inputs.get("currency_digits").show(own);
+    ownCurrency.textContent = own
+      ? `${written.currency} is not in ISO 4217: it is taken for a currency of your own.`
+      : "";
+    const currency = currencyOf(found);
+    if (!Number.isInteger(currency?.currency_digits)) return;
+    const smallest = rounded(10 ** -currency.currency_digits, currency);
+    inputs.get("price_of_a_star").limit({ min: smallest, step: smallest });
+  }
+
   function tell() {
     const all = takers.value === "all";
     some.hidden = all;
-    const { midpoint, differ, price_of_a_star: price, currency } = read();
+    const found = read();
+    tellCurrency(found);
+    const { midpoint, differ, price_of_a_star: price } = found;
     const most = midpoint + differ * Math.log(9);
+    const currency = currencyOf(found);
+    const right = Number.isFinite(most * price) && Number.isInteger(currency?.currency_digits);
     ninth.textContent = all
       ? "Everyone who is offered the gap takes it."
-      : `Nine in ten take one worth ${most.toFixed(2)}\u00a0★ ` +
-        `(${amount(Number((most * price).toFixed(2)), currency)}).`;
+      : `Nine in ten take one worth ${most.toFixed(2)}\u00a0★` +
+        `${right ? ` (${amount(rounded(most * price, currency), currency)})` : ""}.`;
   }
 
   function submit() {
+    tell();
     const wrong = [...inputs.values()].filter((input) => !input.check());
     const found = read();
     const problem = wrong.length ? "Some fields are not right yet." : check(found);
     warning.hidden = problem === null;
     replace(warning, problem ?? "");
-    tell();
     if (problem === null) changed(found);
     return wrong;
   }
@@ -204,18 +233,7 @@ function makeField(field, value, inputs) {
     "aria-describedby": `${id}-problem`,
   });
   input.value = field.text ? value : String(Number((value * scale).toFixed(6)));
-  inputs.set(field.name, {
-    value: () => (field.text ? input.value.trim() : input.valueAsNumber / scale),
-    focus: () => input.focus(),
-    check() {
-      const right = input.checkValidity();
-      input.setAttribute("aria-invalid", String(!right));
-      said.hidden = right;
-      said.textContent = right ? "" : rule(field);
-      return right;
-    },
-  });
-  return h(
+  const node = h(
     "div",
     { class: "field" },
     h("label", { for: id }, label),
@@ -227,11 +245,35 @@ function makeField(field, value, inputs) {
     ),
     said,
   );
+  let limits = field;
+  inputs.set(field.name, {
+    value: () => (field.text ? input.value.trim() : input.valueAsNumber / scale),
+    focus: () => input.focus(),
+    show: (shown) => node.toggleAttribute("hidden", !shown),
+    limit(now) {
+      limits = { ...field, ...now };
+      Object.assign(input, now);
+    },
+    check() {
+      const right = node.hidden || (input.checkValidity() && (field.allows?.(input.value) ?? true));
+      input.setAttribute("aria-invalid", String(!right));
+      said.hidden = right;
+      said.textContent = right ? "" : rule(limits);
+      return right;
+    },
+  });
+  return node;
 }
 
-function rule({ min, max, step }) {
-  const range = `from ${min.toLocaleString("en")} to ${max.toLocaleString("en")}`;
-  return step === 1 ? `A whole number ${range}.` : `A number ${range}.`;
+function rule({ min, max, step, rule: words }) {
+  if (words) return words;
+  const range = `from ${figure(min)} to ${figure(max)}`;
+  if (step === 1) return `A whole number ${range}.`;
+  return step === "any" ? `A number ${range}.` : `A multiple of ${figure(step)} ${range}.`;
+}
+
+function figure(x) {
+  return x.toLocaleString("en", { maximumFractionDigits: 8 });
 }
 
 function option(value, words) {

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { budgetRange, underBudget } from "./budget.js";
 import { percent } from "../format.js";
-import { amount } from "./words.js";
+import { amount, rounded } from "../money.js";
 
 const REST = 350; // milliseconds without a move that count as letting go, also with the keyboard
 
@@ -18,14 +18,15 @@ export function handle(moved, letGo) {
   const open = h("input", { type: "checkbox", id: "no-budget", name: "no-budget" });
   const told = h("p", { class: "budget-told" });
   let forecast = null;
+  let currency = null; // of the amounts that the handle stands for
   let timer = 0;
 
-  const budget = () => (open.checked ? null : input.valueAsNumber);
+  const budget = () => (open.checked ? null : rounded(input.valueAsNumber, forecast.plan));
 
   function tell() {
     const now = budget();
     const { plan } = forecast;
-    const text = now === null ? "no limit" : amount(now, plan.currency);
+    const text = now === null ? "no limit" : amount(now, plan);
     value.textContent = text;
     input.disabled = open.checked;
     input.setAttribute("aria-valuetext", text);
@@ -60,12 +61,14 @@ export function handle(moved, letGo) {
     update(now) {
       forecast = now;
       const { step, most } = budgetRange(forecast);
-      if (document.activeElement !== input) Object.assign(input, { min: step, max: most, step });
+      const min = Math.min(step, forecast.plan.budget ?? step);
+      if (document.activeElement !== input) Object.assign(input, { min, max: most, step });
       open.checked = forecast.plan.budget === undefined;
       if (!open.checked) {
         if (forecast.plan.budget % step) input.step = "any"; // one that was typed elsewhere
         input.value = String(forecast.plan.budget);
-      } else if (!input.value) input.value = String(most / 2);
+      } else if (forecast.plan.currency !== currency) input.value = String(most / 2);
+      currency = forecast.plan.currency;
       tell();
     },
   };

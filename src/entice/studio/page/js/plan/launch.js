@@ -3,7 +3,8 @@
 import { send } from "../api.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { money, number } from "../format.js";
+import { number } from "../format.js";
+import { money } from "../money.js";
 
 const PROBE = { share: 0.1, amount: 0.5 };
 const ID = /^[A-Za-z0-9._~-]{1,64}$/;
@@ -20,7 +21,7 @@ export async function launch(body) {
   });
   items.value = body.arms.join("\n");
   const probe = h("input", { type: "checkbox", name: "probe" });
-  const coin = money(PROBE.amount * body.price_of_a_star, body.currency);
+  const coin = money(Math.ceil(PROBE.amount * body.price_of_a_star), body);
   const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
   const created = await ask({
     title: "Create this campaign",
@@ -47,8 +48,8 @@ export async function launch(body) {
       h(
         "dl",
         { class: "facts launch-facts" },
-        fact("Budget", money(body.budget, body.currency)),
-        fact("Price of a star", money(body.price_of_a_star, body.currency)),
+        fact("Budget", money(body.budget, body)),
+        fact("Price of a star", money(body.price_of_a_star, body)),
       ),
     ],
     work: () => {

@@ -7,7 +7,7 @@ import { unlessAllowed } from "../rights.js";
 import { failed, loading } from "../state.js";
 import { cards } from "./cards.js";
 import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
-import { EXAMPLE, planOf } from "./example.js";
+import { EXAMPLE, currencyOf, planOf } from "./example.js";
 import { form } from "./form.js";
 import { handle } from "./handle.js";
 import { launch } from "./launch.js";
@@ -52,7 +52,7 @@ export async function show(root, { signal }) {
     h(
       "div",
       { class: "plan-grid" },
-      form(kept.values, (values) => ask({ ...values, budget: kept.values.budget })),
+      form(kept.values, (values) => ask({ ...values, budget: budgetFor(values) })),
       answer.node,
     ),
   );
@@ -114,6 +114,12 @@ export async function show(root, { signal }) {
   signal.addEventListener("abort", answer.stop);
   if (kept.forecast !== null) answer.update(kept.forecast);
   await ask(kept.values);
+}
+
+/** The budget as it was; in another currency it is to be settled anew. */
+function budgetFor(values) {
+  const [before, now] = [kept.values, values].map((form) => currencyOf(form).currency);
+  return before === now ? kept.values.budget : null;
 }
 
 /** The answer: the sentence, the handle, the pictures, the cards. */

@@ -1,4 +1,4 @@
-// Numbers of a plan as a manager reads them: money in whole units, promises rounded up.
+// Numbers of a plan as a manager reads them: promises are rounded up.
 
 export const CONFIDENCES = {
   0.5: "half of all runs",
@@ -13,22 +13,11 @@ export function runsWithin(confidence) {
   return CONFIDENCES[confidence] ?? `${100 * confidence}\u00a0% of all runs`;
 }
 
-/** An amount in the plan's currency: a sign stands before it, a word after it. */
-export function amount(x, currency) {
-  const digits = Number.isInteger(x) || x >= 100 ? 0 : 2;
-  const figure = x.toLocaleString("en", {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
-  if (!currency) return figure;
-  return /[\p{L}\p{N}]/u.test(currency) ? `${figure}\u00a0${currency}` : `${currency}${figure}`;
-}
-
-/** Two digits, upwards: a promise that was true stays true. */
-export function roundedUp(x) {
+/** Two digits, upwards, and no finer than `decimals`: a promise that was true stays true. */
+export function roundedUp(x, decimals = 2) {
   if (x <= 0) return 0;
-  const unit = 10 ** Math.max(Math.floor(Math.log10(x)) - 1, -2);
-  return Number((Math.ceil(x / unit - 1e-9) * unit).toFixed(2));
+  const unit = 10 ** Math.max(Math.floor(Math.log10(x)) - 1, -decimals);
+  return Number((Math.ceil(x / unit - 1e-9) * unit).toFixed(decimals));
 }
 
 /** A day, or what is said where there is none. */

@@ -2,7 +2,7 @@
 
 import { connection, get, lines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { ago, number } from "../format.js";
+import { ago, number, tied } from "../format.js";
 import { empty, failed, loading } from "../state.js";
 
 const REFRESH = 5000; // milliseconds
@@ -147,7 +147,7 @@ function invariant({ name, holds, detail }) {
         h("span", { class: "visually-hidden" }, holds ? ": holds." : ": broken."),
         !holds && h("strong", null, " Broken"),
       ),
-      h("p", { class: "note" }, detail),
+      h("p", { class: "note" }, tied(detail)),
     ),
   );
 }
