@@ -199,10 +199,12 @@ class SideBySide:
                 assert amount == choices.prices[arm]
             if oracle.status != "paused" and isinstance(self.policy, entice.UCB):
                 assert arm in choices.ucb
-                if not choices.wanted & set(choices.prices):
-                    assert reason == "limited"
+                if len(choices.wanted) == 1:  # else rounding decides what it wanted
+                    assert (reason == "limited") == (arm not in choices.wanted)
             if isinstance(self.policy, entice.Greedy):
                 assert (arm, amount) == (choices.own, 0)
+                assert reason != "limited"
+            assert (sums["limited_by"] is not None) == (reason == "limited")
         made = oracle.offer(self.now, str(player), arm, amount)
         assert made.n == answer["decision"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from service_desk import Service, hashed, service
 
 import entice
+from entice.service.campaign import Campaign, Limit
 from entice.service.commands import (
     Accept,
     AddArms,
@@ -23,6 +25,8 @@ from entice.service.commands import (
     RetireArm,
     Reverse,
 )
+from entice.service.reads import find
+from entice.service.rules import Rules
 from entice.service.spec import CampaignSpec
 from entice.service.views import ArmView
 
@@ -153,6 +157,55 @@ def test_when_nothing_can_be_afforded_the_own_choice_is_free_and_says_why(
         assert (offer["arm"], offer["greedy_arm"], offer["paid"]) == ("a", "a", 0)
         assert offer["reason"] == "limited"
         assert service.reads.offer(offer["id"]).arithmetic["limited_by"] == limit
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_a_limit_is_named_only_where_it_has_changed_the_decision(
+    service: Service, monkeypatch: pytest.MonkeyPatch, rules: int
+) -> None:
+    """Greedy wants its own choice, whatever others cost; version 1 named the limit all the same."""
+    monkeypatch.setattr(Campaign, "begin", partial(Campaign.begin, rules=rules))
+    monkeypatch.setattr(Rules, "upgrade", lambda *given: None)
+    campaign = service.create(policy=entice.Greedy(), cap_per_offer=0)
+    service.rate_organic(campaign, a=[5], b=[4])
+    offer = service.offer(campaign, 1)
+    limited_by = service.reads.offer(offer["id"]).arithmetic["limited_by"]
+    told = {1: ("limited", "cap_per_offer"), 2: ("own_choice", None)}
+    assert (offer["reason"], limited_by) == told[rules]
+    monkeypatch.undo()
+    assert service.faults(campaign) == [None]
+
+
+POLICIES = [
+    entice.UCB(),
+    entice.EpsilonGreedy(c=5),
+    entice.RoundRobinEpsilonGreedy(c=5),
+    entice.ThompsonSampling(),
+    entice.DriftCorrectedThompson(),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_without_a_limit_the_same_decision_would_be_another_if_and_only_if_it_was_limited(
+    service: Service, policy: Any
+) -> None:
+    """Each decision is made twice from the same state and random numbers, once without limits."""
+    probe = entice.Probe(share=0.3, amount=0.75)
+    name = service.create(policy=policy, cap_per_offer=120, probe=probe, unrated_shows=2)
+    service.rate_organic(name, a=[5, 4], b=[4, 4], c=[3, 5])
+    seen = set()
+    for player in range(120):
+        with service.store.read() as session:
+            campaign = find(session, name)
+        free = campaign.decide(service.clock.at, Limit(10**9, "budget"), None, None)
+        offer = service.rated(name, player, 1 + 7 * player % 5)
+        changed = (offer["arm"], offer["payment"]) != (campaign.books.arms[free.arm], free.payment)
+        limited_by = service.reads.offer(offer["id"]).arithmetic["limited_by"]
+        assert (limited_by is not None) == changed
+        assert (offer["reason"] == "limited") == (changed and offer["reason"] != "probe")
+        seen.add(changed)
+    assert seen == {True, False}
+    assert service.faults(name) == [None]
 
 
 def test_a_players_offers_together_stay_below_their_cap(service: Service) -> None:

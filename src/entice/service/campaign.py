@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from entice.engine.specialize import specialize
 from entice.money import Currency, amount_of, dearest_for, recorded_currency, stars_for
@@ -27,6 +28,8 @@ from entice.service.spec import CampaignSpec, Status
 
 RULES = EXPECTED_RATINGS
 """The version of the rules that new campaigns run under; older ones are upgraded to it."""
+LIMITED_IF_CHANGED = 2
+"""The version from which on a decision is called limited only if a limit has changed it."""
 
 RULE_OF_THREE = 3.0
 """Where 3 ratings are expected, none at all comes in 5 of 100 cases."""
@@ -130,6 +133,8 @@ class Decision(NamedTuple):
     propensity: float
     estimated: bool
     limited: bool
+    """Whether it would be another arm or payment if money were no limit, by the same random
+    numbers; in version 1 of the rules, whether some arm cost more than the limit."""
     probe: str | None
     probe_amount: float | None
 
@@ -267,17 +272,20 @@ class Campaign:
             seen = seen.copy()
             for name, stars in displayed.items():
                 seen[self.arms[name]] = self._seen(stars)
-        before = self.memory.copy() if self._propensity is not None else self.memory
+        before = self.memory.copy()
         paused = books.status == "paused"
         most = 0.0 if paused else dearest_for(limit.amount, spec.price_of_a_star, spec.margin)
-        arm, own, payment, limited, first, coin, coin_amount = (
-            self._own_choice if paused else self._decide
-        )(
-            spec.seed, t, at, books.rules, self._ledger, self._flight, self._under_way,
-            self.memory, rules.params, most / self._steps, self._share, self._amounts,
-            may_be_had, seen, self._shown, self._permitted, self._means, self._counts,
-            self._counted, self._awaited, self._stream,
-        )  # fmt: skip
+
+        def decided(most: float, memory: npt.NDArray[np.float64], *room: Any) -> tuple[Any, ...]:
+            found: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
+                spec.seed, t, at, books.rules, self._ledger, self._flight, self._under_way,
+                memory, rules.params, most / self._steps, self._share, self._amounts,
+                may_be_had, seen, *room, self._counted, self._awaited, self._stream,
+            )  # fmt: skip
+            return found
+
+        room = (self._shown, self._permitted, self._means, self._counts)
+        arm, own, payment, limited, first, coin, coin_amount = decided(most, self.memory, *room)
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         reason = "explore" if arm != own else "probe" if stars > 0 else "own_choice"
         if paused:
@@ -293,12 +301,23 @@ class Campaign:
                 probe = "heads" if coin == HEADS else "tails"
                 if probe == "heads":
                     stars, reason = coin_amount, "probe"
-            elif limited:
+            elif limited and books.rules < LIMITED_IF_CHANGED:
+                reason = "limited"
+        if books.rules >= LIMITED_IF_CHANGED:
+            free = arm, own, payment
+            # Else every arm was permitted, at its price: nothing can have changed.
+            if limited or rules.price is not as_asked:
+                free = decided(math.inf, before.copy(), *map(np.empty_like, room))[:3]
+            wanted = free[2] * self._steps
+            if free[0] == free[1] and wanted == 0 and coin == HEADS:
+                wanted = coin_amount
+            limited = not paused and (arm, stars) != (free[0], wanted)
+            if limited and reason != "probe":
                 reason = "limited"
         amount = amount_of(stars, spec.price_of_a_star, spec.margin)
         assert amount <= limit.amount, "what is permitted can be paid: see `dearest_for`"
         return Decision(
-            arm, own, stars, amount, reason, likely, estimated, limited > 0,
+            arm, own, stars, amount, reason, likely, estimated, bool(limited),
             probe, coin_amount if probe else None,
         )  # fmt: skip
 

@@ -40,10 +40,10 @@ def _reason(offer: Offered) -> str:
     if offer.reason == "limited":
         limit = _LIMITS.get(offer.limited_by or "", "a limit")
         if arm == own:
-            return f"Some arms were too dear for {limit}: {arm}, which looks best, costs nothing."
+            return f"Limited by {limit}: {arm}, which looks best, costs nothing."
         return (
-            f"Some arms were too dear for {limit}. Of the others the policy chose {arm}, which "
-            f"looks worse than {own} by {gap}: that gap is paid."
+            f"Limited by {limit}, the policy chose {arm}, which looks worse than {own} by {gap}: "
+            "that gap is paid."
         )
     if arm != own:
         return f"To learn more of {arm}, which looks worse than {own} by {gap}: that gap is paid."

@@ -77,7 +77,7 @@ function row(sign, name, value, note = null, kind = "") {
 
 function limitTold({ limit, limited_by: by }, offer) {
   const most = `It could have cost ${money(limit, offer)} at most`;
-  return by ? `${most}, by ${limitName(by)}; some items were dearer.` : `${most}.`;
+  return by ? `${most}, by ${limitName(by)}, which limited the choice.` : `${most}.`;
 }
 
 /** As many digits as it takes to check the sum. */
