@@ -91,8 +91,9 @@ def print_table(title: str, final: pl.DataFrame) -> None:
     for (drift, policy), runs in final.group_by("drift", "policy", maintain_order=True):
         regret, paid = runs["regret"].to_numpy(), runs["compensation"].to_numpy()
         error = regret.std(ddof=1) / np.sqrt(len(regret))
+        shown = f"{error:.0f}" if error >= 1 else f"{error:.1f}"
         print(
-            f"| {drift} | {policy} | {regret.mean():,.0f} ± {error:.0f} | {np.median(regret):,.0f} "
+            f"| {drift} | {policy} | {regret.mean():,.0f} ± {shown} | {np.median(regret):,.0f} "
             f"| {np.quantile(regret, 0.95):,.0f} | {paid.mean():,.0f} "
             f"| {runs['locked_in'].to_numpy().mean():.1%} |"
         )

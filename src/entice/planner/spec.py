@@ -65,7 +65,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policy_sees
         ``"stars"``: ratings as they are; one rating then differs from the next by about 1, which is
         what the policies of the paper are made for. ``"zero_to_one"``: 1 to 5 stars mapped
-        to 0 to 1; UCB and Thompson sampling then explore several times as much.
+        to 0 to 1; UCB and Thompson sampling then explore several times as much, unless they are
+        given the noise of such ratings, some 0.3.
     replications
         How many runs, each in a world of its own.
     seed
@@ -257,6 +258,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise InputError(name, f"must be one of {kinds}", given=member)
             if member in members[:i]:
                 raise InputError(f"Plan: policies[{i}]", "is there twice", given=member)
+            if member.unit_ratings and self.policy_sees == "stars":
+                rule = f"is {member.label}, which needs ratings between 0 and 1"
+                todo = 'Set policy_sees to "zero_to_one".'
+                given = self.policy_sees
+                raise InputError(f"Plan: policies[{i}]", rule, given=given, todo=todo)
         msgspec.structs.force_setattr(self, "policies", members)
 
     def _set_wishes(self) -> None:

@@ -78,7 +78,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     policy_sees
         As in a plan. ``"stars"``: ratings as they are; one rating then differs from the next
         by about 1, which is what the policies of the paper are made for. ``"zero_to_one"``:
-        the grid mapped to 0 to 1; UCB and Thompson sampling then explore several times as much.
+        the grid mapped to 0 to 1; UCB and Thompson sampling then explore several times as much,
+        unless they are given the noise of such ratings, some 0.3.
     unrated_shows
         What players expect of an arm without ratings, in stars; the middle of the grid by default.
     budget
