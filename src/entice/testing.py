@@ -12,12 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.checks import a_number, a_seed, a_whole_number
+from entice.engine.interpret import find_fault, interpreted, is_users
 from entice.engine.user_code import compile_user_function, ensure_own_draws_only
 from entice.errors import EnticeError, InputError
 from entice.policies import Policy
 from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import PLAYER, POLICY, new_stream
 from entice.world.drift import ArmDrift, Bend, Drift
+
+_INDEX_HINT = " (are memory, memory_per_arm and params long enough, and arms what was meant?)"
 
 
 class CheckFailed(EnticeError, AssertionError):
@@ -84,16 +87,18 @@ def _values(
     label: str, bend: Bend, payments: Any, t: int, arm: int, arms: int, where: str
 ) -> npt.NDArray[np.float64]:
     """What a drift does to one player's rating, for each payment he might have got."""
-    told = f"{label} {where}"
     if bend.is_function_of_payment:
-        function = _checked(bend.function)
-        found = [_call(told, function, float(x), t, arm, bend.params) for x in payments]
+        function = _Checked(bend.function)
+        found = [
+            function.call(f"{label} at payment {x:g} {where}", float(x), t, arm, bend.params)
+            for x in payments
+        ]
     else:
         found = []
         for x in payments:  # the same player each time: the same draws, and no past
             memory, stream = np.zeros(bend.memory_per_arm * arms), new_stream(t, arm, PLAYER)
             parts = bend.function, 0.5, float(x), t, arm, bend.params, memory, stream
-            found.append(_call(told, bend.respond, *parts))
+            found.append(_call(f"{label} at payment {x:g} {where}", bend.respond, *parts))
     if not all(isinstance(value, (int, float)) for value in found):
         raise CheckFailed(f"{label} must return a number, not {found[-1]!r} {where}")
     values = np.array(found)
@@ -107,7 +112,10 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     """Play a policy against random ratings and check that it keeps to the rules.
 
     It must choose an existing arm in each round, leave counts and averages alone, stay within
-    its memory, and draw from its own stream only (the same draws make the same choices).
+    its memory, and draw from its own stream only (the same draws make the same choices). A user's
+    own functions are also run by Python itself, so that 1/0 and log(0) are found, with their
+    line: compiled code goes on with inf or nan. The first rounds have arms without ratings, as
+    with ``cold_start="prior"`` or where ratings are late.
 
     >>> import entice
     >>> from entice.testing import check_policy
@@ -129,7 +137,7 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
 
 def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
     rules = policy.rules(arms)
-    select, update = _checked(rules.select), _checked(rules.update)
+    select, update = _Checked(rules.select), _Checked(rules.update)
     stream, world = new_stream(seed, 0, POLICY), np.random.default_rng(seed)
     memory = np.zeros(rules.memory)
     pulls, sums, means = np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms)
@@ -137,7 +145,7 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
     for t in range(1, rounds + 1):
         before = pulls.copy(), means.copy()
         told = f"{policy.label}: select in round {t}"
-        arm = _call(told, select, t, pulls, means, memory, rules.params, stream)
+        arm = select.call(told, t, pulls, means, memory, rules.params, stream)
         if isinstance(arm, bool) or not isinstance(arm, int):
             raise CheckFailed(f"{told} must return a whole number, not {arm!r}")
         if arm == PLAYERS_CHOICE:
@@ -154,7 +162,7 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
         sums[arm] += feedback
         means[arm] = sums[arm] / pulls[arm]
         told = f"{policy.label}: update in round {t}"
-        _call(told, update, memory, rules.params, arm, payment, feedback)
+        update.call(told, memory, rules.params, arm, payment, feedback)
         chosen.append(int(arm))
     return chosen
 
@@ -166,10 +174,33 @@ def _call(told: str, function: Any, *arguments: Any) -> Any:
         lines = [line.strip() for line in str(error).splitlines()]
         lines = [line for line in lines if line and not line.startswith("Failed in nopython")]
         reason = " / ".join(lines[:4])
-        hint = ""
-        if isinstance(error, IndexError):
-            hint = " (are memory, memory_per_arm and params long enough, and arms what was meant?)"
+        hint = _INDEX_HINT if isinstance(error, IndexError) else ""
         raise CheckFailed(f"{told} raised {type(error).__name__}: {reason}{hint}") from error
+
+
+class _Checked:
+    """A function compiled with its array bounds checked, and, if a user's, as Python runs it."""
+
+    def __init__(self, function: Any) -> None:
+        self._compiled = compile_user_function(function, makes_arrays=True)
+        self._plain = interpreted(function) if is_users(function) else None
+
+    def call(self, told: str, *arguments: Any) -> Any:
+        """Call the compiled function; find errors by line, and those that it does not raise."""
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        try:
+            found = _call(told, self._compiled, *arguments)
+        except CheckFailed as failure:
+            fault = self._plain and find_fault(self._plain, *copies)
+            if isinstance(failure.__cause__, IndexError) and fault:
+                raise CheckFailed(f"{told} failed in {fault}{_INDEX_HINT}") from failure.__cause__
+            raise
+        if self._plain and (fault := find_fault(self._plain, *copies)):
+            raise CheckFailed(
+                f"{told} failed in {fault}. Compiled code does not stop there: it goes on with "
+                "inf or nan. Handle this case before it is computed."
+            ) from fault.error
+        return found
 
 
 def _at_least_one(name: str, given: Any) -> int:
@@ -177,8 +208,3 @@ def _at_least_one(name: str, given: Any) -> int:
     if value < 1:
         raise InputError(name, "must be at least 1", given=given)
     return value
-
-
-def _checked(function: Any) -> Any:
-    """Compile a function with its array bounds checked."""
-    return compile_user_function(function, makes_arrays=True)

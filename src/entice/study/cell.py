@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from entice.engine import kernel
 from entice.engine.apart import apart
+from entice.engine.interpret import Fault
 from entice.engine.specialize import ready
 from entice.errors import InputError, StudyError
 from entice.functions import ensure_found
@@ -17,6 +19,7 @@ from entice.policies import Policy
 from entice.principal.display import raw
 from entice.principal.ledger import new_ledger
 from entice.specs import Study
+from entice.study.replay import find_fault_in_run
 from entice.world.arms import Arms
 from entice.world.drift import Drift
 
@@ -24,6 +27,13 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 _NO_TRACE = np.empty((0, kernel.TRACED))
+
+
+class _Raised(Exception):
+    """A user's function raised an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 class Stopped(Exception):
@@ -77,7 +87,7 @@ class Cell:
         # A trace has every round in it.
         self._fast = None if traced else study.fast_path(policy)
         entry: Any = kernel.replicate
-        parts: Any = (
+        self._functions: Any = (
             *self._rules.functions,
             self._bend.function,
             self._bend.respond,
@@ -89,6 +99,7 @@ class Cell:
             kernel.traced_display if traced else kernel.no_display,
             kernel.traced if traced else kernel.unobserved,
         )
+        parts = self._functions
         if self._fast is not None:
             entry, parts = self._fast.replicate, (self._bend.function,)
         for part in parts:
@@ -108,11 +119,13 @@ class Cell:
         """
         from entice.testing import CheckFailed, check_drift, check_policy
 
-        try:
-            check_policy(self._policy, arms=self.arms, rounds=2 * self.arms)
-            check_drift(self._drift, arms=self.arms)
-        except CheckFailed as reason:
-            raise InputError("the study", f"can't be run: {reason}") from None
+        policy = partial(check_policy, self._policy, arms=self.arms, rounds=2 * self.arms)
+        for check in (policy, partial(check_drift, self._drift, arms=self.arms)):
+            try:
+                check()
+            except CheckFailed as reason:
+                if not isinstance(reason.__cause__, (ArithmeticError, ValueError)):  # it compiles
+                    raise InputError("the study", f"can't be run: {reason}") from None
 
     def in_world(self, arms: Arms, drift: Drift) -> Cell:
         """The same policy in another world of the same kinds of arms and drift.
@@ -149,7 +162,10 @@ class Cell:
         while to_do:
             begin, end = to_do.pop()
             rows = room.rows(begin, end - begin)
-            found = self._call(self._arguments(first + begin, trace, rows.metrics, rows.pulls))
+            try:
+                found = self._call(self._arguments(first + begin, trace, rows.metrics, rows.pulls))
+            except _Raised as raised:
+                raise self._told(raised.error, first + begin, rows) from raised.error
             if found is not None:
                 row, t = found[0] - first, found[1]
                 room.metrics[row, self._rounds >= t] = np.nan
@@ -164,13 +180,7 @@ class Cell:
         try:
             code, replication, t, arm = self._compiled(*arguments)
         except Exception as error:  # whatever a user's function may raise
-            hint = ""
-            if isinstance(error, IndexError):
-                hint = ". Are memory, memory_per_arm and params long enough?"
-            raise StudyError(
-                f"Policy {self._policy.label} or drift {self._drift.label} raised "
-                f"{type(error).__name__}: {error}{hint}"
-            ) from error
+            raise _Raised(error) from error
         if code == kernel.STOPPED:
             raise Stopped
         if code == kernel.BAD_ARM:
@@ -186,6 +196,30 @@ class Cell:
             )
         return (replication, t) if code == kernel.NOT_FINITE else None
 
+    def _told(self, error: Exception, first: int, rows: Room) -> StudyError:
+        """Say what a user's function raised, and where if that can be found."""
+        fault = self._find_fault(first, rows) if isinstance(error, IndexError) else None
+        hint = ""
+        if isinstance(error, IndexError):
+            hint = ". Are memory, memory_per_arm and params long enough?"
+        who = f"Policy {self._policy.label} or drift {self._drift.label}"
+        if fault is not None and type(fault.error) is type(error):
+            return StudyError(f"{who} failed in {fault}{hint}")
+        # Compiled code goes on after 1/0, and may fail later for that reason.
+        before = f" Before that: {fault}." if fault is not None else ""
+        return StudyError(f"{who} raised {type(error).__name__}: {error}{hint}{before}")
+
+    def _find_fault(self, first: int, rows: Room) -> Fault | None:
+        """Find the replication that fails, and run it once more in plain Python."""
+        for i in range(len(rows.stopped)):
+            one = rows.rows(i, 1)
+            try:
+                self._call(self._arguments(first + i, _NO_TRACE, one.metrics, one.pulls))
+            except _Raised:
+                arguments = self._kernel_arguments(first + i, _NO_TRACE, one.metrics, one.pulls)
+                return find_fault_in_run(self._functions, arguments, self._study.horizon)
+        return None
+
     def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         study, fast = self._study, self._fast
         assert study.seed is not None
@@ -195,6 +229,10 @@ class Cell:
             beginning = study.cold_start == "each_arm_once", study.prior
             scratch = apart(fast.make_scratch(self.arms, study.horizon))
             return *world, *beginning, *which, scratch, self._stop, metrics, pulls
+        return self._kernel_arguments(first, trace, metrics, pulls)
+
+    def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
+        which = self._study.seed, first, self._rounds
         params = (
             self._rules.params,
             self._bend.params,
