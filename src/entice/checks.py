@@ -92,10 +92,12 @@ def a_seed(name: str, given: Any) -> int:
 
 
 def set_name(spec: msgspec.Struct, field: str) -> None:
-    """Check that a field is text, or none."""
+    """Check that a field is a short text, or none."""
     given = getattr(spec, field)
-    if given is not None and not isinstance(given, str):
-        raise InputError(field_name(spec, field), "must be text", given=given)
+    if given is None or (isinstance(given, str) and given.strip() and len(given) <= 100):
+        return
+    rule = "must be text of 1 to 100 characters"
+    raise InputError(field_name(spec, field), rule, given=given)
 
 
 def field_name(spec: msgspec.Struct, field: str) -> str:

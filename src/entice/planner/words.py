@@ -94,6 +94,8 @@ def names(plan: Plan) -> list[str]:
 
 
 def _name(policy: Policy) -> str:
+    if policy.name is not None:
+        return policy.name
     if isinstance(policy, Greedy):
         return "No payments"
     if policy == ThompsonSampling():

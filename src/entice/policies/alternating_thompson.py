@@ -27,7 +27,7 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
     """
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return "AlternatingThompson"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

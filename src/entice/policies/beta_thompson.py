@@ -31,7 +31,7 @@ class BetaThompson(PolicySpec, frozen=True, tag="beta_thompson"):
     unit_ratings: ClassVar[bool] = True
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return "BetaThompson"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from entice.checks import set_name, set_numbers, set_whole
+from entice.checks import set_numbers, set_whole
 from entice.functions import custom_label, set_function
 from entice.policies.policy import PolicySpec, Rules, no_update
 
@@ -26,8 +26,6 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         Numbers handed to both.
     memory, memory_per_arm
         The policy remembers `memory + memory_per_arm * K` numbers, 0.0 before the first round.
-    name
-        The name in tables and figures; by default the function's name and its parameters.
 
     >>> import entice
     >>> def least_tried(t, pulls, means, memory, params, rng):
@@ -41,20 +39,19 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
     params: Sequence[float] = ()
     memory: int = 0
     memory_per_arm: int = 0
-    name: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_function(self, "select", ("t", "pulls", "means", "memory", "params", "rng"))
         if self.update is not None:
             set_function(self, "update", ("memory", "params", "arm", "payment", "feedback"))
         set_numbers(self, "params")
-        set_name(self, "name")
         set_whole(self, "memory", at_least=0)
         set_whole(self, "memory_per_arm", at_least=0)
 
     @property
-    def label(self) -> str:  # noqa: D102
-        return self.name or custom_label(self.select, self.params)
+    def default_label(self) -> str:  # noqa: D102
+        return custom_label(self.select, self.params)
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
         size = self.memory + self.memory_per_arm * arms

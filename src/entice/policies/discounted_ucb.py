@@ -45,6 +45,7 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
     xi: float = 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < set_number(self, "gamma") <= 1:
             rule = "must be greater than 0 and at most 1"
             raise InputError("DiscountedUCB: gamma", rule, given=self.gamma)
@@ -52,7 +53,7 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
             raise InputError("DiscountedUCB: xi", "must be greater than 0", given=self.xi)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         told = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"DiscountedUCB({told})"
 

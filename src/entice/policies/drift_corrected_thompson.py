@@ -81,6 +81,7 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
     thrift: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.display not in get_args(Display):
             rule = f"must be one of {', '.join(get_args(Display))}"
             raise InputError("DriftCorrectedThompson: display", rule, given=self.display)
@@ -92,7 +93,7 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
             raise InputError("DriftCorrectedThompson: thrift", rule, given=self.thrift)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         told: list[str] = [] if self.display == "tempered" else [self.display]
         told += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         told += [] if self.thrift == 0.1 else [f"thrift={self.thrift:g}"]

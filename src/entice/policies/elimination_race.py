@@ -59,12 +59,13 @@ class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
     delta: float = 0.05
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_whole(self, "horizon", at_least=1)
         if not 0 < set_number(self, "delta") < 1:
             raise InputError("EliminationRace: delta", "must lie between 0 and 1", given=self.delta)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         told = f"horizon={self.horizon}" + (f", delta={self.delta:g}" if self.delta != 0.05 else "")
         return f"EliminationRace({told})"
 

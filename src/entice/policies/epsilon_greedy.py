@@ -24,12 +24,13 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
     c: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_number(self, "c")
         if self.c <= 0:
             raise InputError("EpsilonGreedy: c", "must be greater than 0", given=self.c)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"EpsilonGreedy(c={self.c:g})"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

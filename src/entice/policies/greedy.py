@@ -17,7 +17,7 @@ class Greedy(PolicySpec, frozen=True, tag="greedy"):
     """
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return "Greedy"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

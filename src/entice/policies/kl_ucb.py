@@ -46,11 +46,12 @@ class KLUCB(PolicySpec, frozen=True, tag="kl_ucb"):
     unit_ratings: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if set_number(self, "c") < 0:
             raise InputError("KLUCB: c", "must be at least 0", given=self.c)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"KLUCB(c={self.c:g})" if self.c else "KLUCB"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled
+from entice.labels import Named
 from entice.principal.display import raw
 from entice.principal.payment import as_asked
 
@@ -51,8 +51,8 @@ class Rules(NamedTuple):
         return self.select, self.update, self.display, self.price
 
 
-class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all policies."""
+class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all policies; `name` is their label in tables and figures, if there is one."""
 
     unit_ratings: ClassVar[bool] = False
     """Whether the policy is made for ratings between 0 and 1."""

@@ -31,12 +31,13 @@ class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_
     c: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if set_number(self, "c") <= 0:
             rule = "must be greater than 0"
             raise InputError("RoundRobinEpsilonGreedy: c", rule, given=self.c)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"RoundRobinEpsilonGreedy(c={self.c:g})"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102

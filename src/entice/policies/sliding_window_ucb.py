@@ -45,12 +45,13 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
     xi: float = 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_whole(self, "window", at_least=1, at_most=10**7)
         if set_number(self, "xi") <= 0:
             raise InputError("SlidingWindowUCB: xi", "must be greater than 0", given=self.xi)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         told = f"window={self.window}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"SlidingWindowUCB({told})"
 

@@ -38,6 +38,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.scale not in ("variance", "std"):
             raise InputError(
                 "ThompsonSampling: scale",
@@ -47,7 +48,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
         set_noise(self)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         settings = [] if self.scale == "variance" else ["scale=std"]
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "ThompsonSampling" + (f"({', '.join(settings)})" if settings else "")

@@ -41,13 +41,14 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.count_in_flight, bool):
             rule = "must be true or false"
             raise InputError("UCB: count_in_flight", rule, given=self.count_in_flight)
         set_noise(self)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         settings = ["in flight"] if self.count_in_flight else []
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "UCB" + (f"({', '.join(settings)})" if settings else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from entice.checks import a_number, a_whole_number, is_list, set_numbers
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.rng import Stream, beta, normal, uniform
+from entice.world.ratings import ratings_by_item
 from entice.world.stars import STAR_VALUES, STARS, read_star_counts
 
 Floats = npt.NDArray[np.float64]
@@ -29,12 +30,36 @@ class Sampler(NamedTuple):
     params: tuple[Floats, ...]
 
 
-class ArmsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all kinds of arms.
+class ArmsSpec(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", kw_only=True
+):
+    """Base of all kinds of arms; `names`, one for each arm, are shown where arms are listed.
 
     `true_means()` are the expected rewards, `support()` is the lowest and the highest reward that
     any arm may give, `scale()` says roughly how large rewards are.
     """
+
+    names: Sequence[str] | None = None
+
+    def _check_arms(self, field: str, count: int) -> None:
+        """Refuse a single arm, and names that are not one for each arm."""
+        if count < 2:
+            raise InputError(
+                f"{type(self).__name__}: {field}",
+                "must describe at least 2 arms",
+                given=getattr(self, field),
+                todo="With one arm there is nothing to explore.",
+            )
+        if self.names is None:
+            return
+        where, names = f"{type(self).__name__}: names", self.names
+        if not is_list(names) or not all(isinstance(n, str) and n.strip() for n in names):
+            raise InputError(where, "must be a list of texts that are not empty", given=names)
+        if len(names) != count:
+            raise InputError(where, f"must have one for each of the {count} arms", given=names)
+        if len(set(names)) < count:
+            raise InputError(where, "must all be different", given=names)
+        msgspec.structs.force_setattr(self, "names", tuple(names))
 
 
 class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
@@ -50,7 +75,7 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
 
     def __post_init__(self) -> None:
         means = set_numbers(self, "means")
-        _at_least_two(self, "means", len(means))
+        self._check_arms("means", len(means))
         if not is_list(self.std):
             std: tuple[float, ...] = (a_number("Gaussian: std", self.std),)
             msgspec.structs.force_setattr(self, "std", std[0])
@@ -97,7 +122,7 @@ class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
 
     def __post_init__(self) -> None:
         means = set_numbers(self, "means")
-        _at_least_two(self, "means", len(means))
+        self._check_arms("means", len(means))
         if min(means) < 0 or max(means) > 1:
             raise InputError("Bernoulli: means", "must lie between 0 and 1", given=means)
 
@@ -132,7 +157,7 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
 
     def __post_init__(self) -> None:
         a, b = set_numbers(self, "a"), set_numbers(self, "b")
-        _at_least_two(self, "a", len(a))
+        self._check_arms("a", len(a))
         if len(a) != len(b):
             raise InputError("Beta: b", f"must have as many entries as a, {len(a)}", given=b)
         for name, values in (("Beta: a", a), ("Beta: b", b)):
@@ -206,6 +231,46 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
             raise InputError("the star counts", rule, given=str(path))
         return cls(values=STAR_VALUES, weights=counts.select(STARS).rows())
 
+    @classmethod
+    def from_ratings(
+        cls,
+        items: Iterable[Any],
+        ratings: Iterable[float],
+        counts: Iterable[float] | None = None,
+        *,
+        scale: tuple[float, float] | None = None,
+        arms: int | None = None,
+        least_ratings: float = 1,
+    ) -> Empirical:
+        """Make arms of a long table of ratings: an entry for each rating, or each kind of them.
+
+        Columns of polars, pandas and NumPy will do, and any other iterables.
+
+        Parameters
+        ----------
+        items
+            What was rated. Items become arms, in the order in which they first occur, and keep
+            their names.
+        ratings
+            Numbers on any scale.
+        counts
+            How often each (item, rating) was given; once by default. Equal ones are added up.
+        scale
+            The lowest and the highest rating that can be given, which become 0 and 1. By default
+            ratings stay as they are.
+        arms
+            How many items to take: those with the most ratings; all by default.
+        least_ratings
+            Items with fewer are left out.
+
+        >>> import entice
+        >>> arms = entice.Empirical.from_ratings(
+        ...     ["tea", "tea", "cocoa", "cocoa"], [5, 3, 4, 1], [10, 10, 1, 3], scale=(1, 5))
+        >>> arms.names, arms.true_means()
+        (('tea', 'cocoa'), array([0.75  , 0.1875]))
+        """
+        return cls(**ratings_by_item(items, ratings, counts, scale, arms, least_ratings))
+
     def __post_init__(self) -> None:
         values = set_numbers(self, "values", at_least=1)
         given: Any = self.weights
@@ -221,7 +286,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
             if min(numbers) < 0 or sum(numbers) <= 0:
                 raise InputError(name, "must not be negative, nor all be 0", given=numbers)
             rows.append(numbers)
-        _at_least_two(self, "weights", len(rows))
+        self._check_arms("weights", len(rows))
         msgspec.structs.force_setattr(self, "weights", tuple(rows))
 
     def true_means(self) -> Floats:  # noqa: D102
@@ -262,13 +327,3 @@ def _sample_empirical(arm: int, params: tuple[Floats, Floats], rng: Stream) -> f
 
 
 Arms = Gaussian | Bernoulli | Beta | Empirical
-
-
-def _at_least_two(spec: ArmsSpec, field: str, count: int) -> None:
-    if count < 2:
-        raise InputError(
-            f"{type(spec).__name__}: {field}",
-            "must describe at least 2 arms",
-            given=getattr(spec, field),
-            todo="With one arm there is nothing to explore.",
-        )

@@ -28,13 +28,14 @@ class CarriedDrift(DriftSpec, frozen=True, tag="carried"):
     keep: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
         if not 0 <= set_number(self, "keep") < 1:
             rule = "must be at least 0 and less than 1"
             raise InputError("CarriedDrift: keep", rule, given=self.keep)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"CarriedDrift(l={self.l:g}, keep={self.keep:g})"
 
     @property

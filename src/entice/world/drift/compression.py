@@ -33,6 +33,7 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
     strength: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_number(self, "target")
         if not 0 <= set_number(self, "strength") <= 1:
             rule = "must be from 0 to 1"
@@ -76,7 +77,7 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
         return cls(target=min(1.0, max(0.0, moved)), strength=strength)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"CompressionDrift(to {self.target:.3g}, {self.strength:.3g})"
 
     @property

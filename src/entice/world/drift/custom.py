@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from entice.checks import set_name, set_number, set_numbers
+from entice.checks import set_number, set_numbers
 from entice.errors import InputError
 from entice.functions import custom_label, is_stand_in, plain_python, reference, set_function
 from entice.world.drift.drift import Bend, DriftSpec
@@ -23,8 +23,6 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         depend on the round t (a time-varying f_t) and on the arm. f(0) must be 0.
     params
         Numbers handed to the function, so that one function serves a whole family of drifts.
-    name
-        The name in tables and figures; by default the function's name and its parameters.
     lipschitz
         The constant l of Assumption 1, over all rounds and arms, if you can vouch for one: the
         bounds of `entice.theory` need it. `check_drift` looks for what contradicts it.
@@ -38,13 +36,12 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
 
     function: Any
     params: Sequence[float] = ()
-    name: str | None = None
     lipschitz: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_function(self, "function", ("payment", "t", "arm", "params"))
         set_numbers(self, "params")
-        set_name(self, "name")
         if self.lipschitz is not None and set_number(self, "lipschitz") < 0:
             raise InputError("CustomDrift: lipschitz", "must not be negative", given=self.lipschitz)
         if is_stand_in(self.function):
@@ -67,8 +64,8 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
             )
 
     @property
-    def label(self) -> str:  # noqa: D102
-        return self.name or custom_label(self.function, self.params)
+    def default_label(self) -> str:  # noqa: D102
+        return custom_label(self.function, self.params)
 
     def bend(self) -> Bend:  # noqa: D102
         return Bend(self.function, tuple(self.params))

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from entice.checks import set_number
 from entice.engine.jit import compiled
 from entice.errors import InputError
+from entice.labels import Named
 from entice.rng import Stream
 
 Floats = npt.NDArray[np.float64]
@@ -62,8 +62,8 @@ class Bend(NamedTuple):
         return self.respond is if_paid
 
 
-class DriftSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all drifts."""
+class DriftSpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all drifts; `name` is their label in tables and figures, if there is one."""
 
     @property
     def outside(self) -> str:

@@ -22,7 +22,7 @@ class NoDrift(DriftSpec, frozen=True, tag="none"):
     """
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return "NoDrift"
 
     @property
@@ -49,10 +49,11 @@ class LinearDrift(DriftSpec, frozen=True, tag="linear"):
     l: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"LinearDrift({self.l:g})"
 
     @property
@@ -79,10 +80,11 @@ class NegativeDrift(DriftSpec, frozen=True, tag="negative"):
     l: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"NegativeDrift({self.l:g})"
 
     @property
@@ -109,13 +111,14 @@ class FadingDrift(DriftSpec, frozen=True, tag="fading"):
     half_life: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
         if set_number(self, "half_life") <= 0:
             rule = "must be greater than 0, in rounds"
             raise InputError("FadingDrift: half_life", rule, given=self.half_life)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"FadingDrift(l={self.l:g}, half_life={self.half_life:g})"
 
     @property
@@ -142,12 +145,13 @@ class ArmDrift(DriftSpec, frozen=True, tag="per_arm"):
     slopes: Sequence[float]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         slopes = set_numbers(self, "slopes", at_least=2)
         if min(slopes) < 0:
             raise InputError("ArmDrift: slopes", "must not be negative", given=slopes)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"ArmDrift({min(self.slopes):g}–{max(self.slopes):g})"
 
     @property

@@ -25,13 +25,14 @@ class RandomDrift(DriftSpec, frozen=True, tag="random"):
     highest: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "lowest")
         if set_number(self, "highest") < self.lowest:
             rule = f"must not be below the lowest slope, {self.lowest:g}"
             raise InputError("RandomDrift: highest", rule, given=self.highest)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"RandomDrift({self.lowest:g}–{self.highest:g})"
 
     @property

@@ -22,11 +22,12 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
     cap: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
         not_negative(self, "cap")
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"SaturatingDrift(l={self.l:g}, cap={self.cap:g})"
 
     @property
@@ -56,10 +57,11 @@ class StepDrift(DriftSpec, frozen=True, tag="step"):
     size: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "size")
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"StepDrift({self.size:g})"
 
     @property
@@ -89,13 +91,14 @@ class PowerDrift(DriftSpec, frozen=True, tag="power"):
     exponent: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(self, "l")
         if set_number(self, "exponent") <= 0:
             rule = "must be greater than 0"
             raise InputError("PowerDrift: exponent", rule, given=self.exponent)
 
     @property
-    def label(self) -> str:  # noqa: D102
+    def default_label(self) -> str:  # noqa: D102
         return f"PowerDrift(l={self.l:g}, exponent={self.exponent:g})"
 
     @property

@@ -1,0 +1,91 @@
+"""What policies and drifts are called in tables and figures, and their parameters as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from entice.checks import is_list, set_name
+from entice.functions import reference
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of specs that tables and figures show under a label."""
+
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        set_name(self, "name")
+
+    @property
+    def default_label(self) -> str:
+        """The label of a spec without a name."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The name, or else a label made of the kind and its parameters."""
+        return self.name or self.default_label
+
+
+def unique_labels(specs: Sequence[Named]) -> tuple[str, ...]:
+    """Return the labels of specs, with what tells them apart where some are the same.
+
+    >>> import entice
+    >>> from entice.labels import unique_labels
+    >>> unique_labels([entice.LinearDrift(0.1), entice.LinearDrift(0.10000001), entice.NoDrift()])
+    ('LinearDrift(0.1) [l=0.1]', 'LinearDrift(0.1) [l=0.10000001]', 'NoDrift')
+    """
+    labels = [spec.label for spec in specs]
+    for label in {label for label in labels if labels.count(label) > 1}:
+        alike = [i for i, other in enumerate(labels) if other == label]
+        settings = [_settings(specs[i]) for i in alike]
+        names = list(dict.fromkeys(name for one in settings for name in one))
+        differing = [n for n in names if len({repr(one.get(n)) for one in settings}) > 1]
+        for i, one in zip(alike, settings, strict=True):
+            told = [f"{n}={one[n]}" for n in differing if one.get(n) is not None]
+            labels[i] += f" [{', '.join(told)}]" if told else ""
+    found: list[str] = []
+    for label in labels:  # equal specs are told apart by their position
+        before = sum(other == label for other in labels[: len(found)])
+        found.append(f"{label} #{before + 1}" if before else label)
+    return tuple(found)
+
+
+def parameter_columns(role: str, specs: Sequence[Named]) -> dict[str, pl.Series]:
+    """Return the parameters of specs as columns `role.kind`, `role.c`, …, a row for each spec.
+
+    Where a spec has no such parameter there is null. Functions are left out: labels name them.
+    """
+    settings = [_settings(spec, functions=False) for spec in specs]
+    names = dict.fromkeys(name for one in settings for name in one)
+    return {f"{role}.{name}": _column([one.get(name) for one in settings]) for name in names}
+
+
+def _settings(spec: Named, *, functions: bool = True) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": spec.__struct_config__.tag}
+    for field in spec.__struct_fields__:
+        value = getattr(spec, field)
+        if callable(value):
+            if functions:
+                found[field] = reference(value)
+        elif field != "name":
+            found[field] = list(value) if is_list(value) else value
+    return found
+
+
+def _column(values: list[Any]) -> pl.Series:
+    kinds = {type(value) for value in values if value is not None}
+    for dtype, accepted in (
+        (pl.Boolean, {bool}),
+        (pl.Int64, {int}),
+        (pl.Float64, {int, float}),
+        (pl.List(pl.Float64), {list}),
+    ):
+        if kinds and kinds <= accepted:
+            return pl.Series(values, dtype=dtype, strict=False)
+    # Text, or what has no type in common, such as a number here and a word there.
+    return pl.Series([None if v is None else str(v) for v in values], dtype=pl.String)
