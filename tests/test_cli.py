@@ -80,7 +80,8 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(place: Path) -> dict[str, tuple[bytes, int]]:
-    return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in place.iterdir()}
+    files = [p for p in place.rglob("*") if p.is_file()]
+    return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
 
 
 # --- Help -------------------------------------------------------------------------------------
@@ -169,7 +170,8 @@ def test_run_writes_the_result_and_the_study_and_nothing_else(at: Path) -> None:
     result = CliRunner().invoke(cli.app, ["run", "small.toml", "--out", "deep/out"])
     assert result.exit_code == 0
     out = at / "deep" / "out"
-    assert {p.name for p in out.iterdir()} == WRITTEN
+    assert {p.name for p in out.iterdir() if p.is_file()} == WRITTEN
+    assert [p.name[:7] for p in out.iterdir() if p.is_dir()] == ["blocks-"]
     assert pl.read_parquet(out / "final.parquet")["replication"].to_list() == [0, 1, 2]
     assert pl.read_parquet(out / "curves.parquet")["t"].unique().sort().to_list() == [10, 20]
     assert Study.from_file(out / "as_run.toml") == Study.from_file(at / "small.toml")
@@ -189,7 +191,8 @@ def test_run_prints_a_table_of_cells_and_the_seed(run_entice: Entice) -> None:
 
 def test_the_result_is_as_readable_as_the_study_beside_it(run_entice: Entice, at: Path) -> None:
     run_entice("run", "small.toml", "--out", "out")
-    modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (at / "out").iterdir()}
+    files = [p for p in (at / "out").iterdir() if p.is_file()]
+    modes = {p.name: oct(p.stat().st_mode & 0o777) for p in files}
     assert modes == dict.fromkeys(WRITTEN, modes["as_run.toml"])
 
 

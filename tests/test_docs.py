@@ -27,6 +27,7 @@ DOCUMENTS = [
     "docs/peers.md",
     "docs/theory.md",
     "docs/beyond.md",
+    "docs/results.md",
     "docs/cluster.md",
     "docs/plan.md",
     "docs/estimate.md",

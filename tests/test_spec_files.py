@@ -170,7 +170,7 @@ def test_a_function_given_by_name_is_the_function() -> None:
 NUMBERS = st.floats(-1e6, 1e6)
 POSITIVE = st.floats(1e-6, 1e6)
 PARAMS = st.lists(NUMBERS, max_size=3)
-NAMES = st.none() | st.text(max_size=8)
+NAMES = st.none() | st.text(min_size=1, max_size=100).filter(str.strip)
 
 
 @st.composite

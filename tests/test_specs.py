@@ -364,7 +364,7 @@ MISSPELT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a setting, not at all": ({"zzz": 10}, ("the study", "'zzz'", "Allowed: arms, checkpoints")),
     "of arms": (
         arms(mean=[1]),
-        ("arms", "'mean'", "you mean 'means'?", "Allowed: means, std"),
+        ("arms", "'mean'", "you mean 'means'?", "Allowed: means, names, std"),
     ),
     "of a policy": (
         policy("epsilon_greedy", c=5, eps=1),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from entice.specs import Study
     from entice.study.result import Result
     from entice.study.run import run, simulate
+    from entice.study.sweep import sweep, sweep_from_file
     from entice.study.trace import trace
     from entice.world.arms import Bernoulli, Beta, Empirical, Gaussian
     from entice.world.drift import (
@@ -86,6 +87,7 @@ _HOMES = {
     "Study": "entice.specs",
     "Result": "entice.study.result",
     **dict.fromkeys(("run", "simulate"), "entice.study.run"),
+    **dict.fromkeys(("sweep", "sweep_from_file"), "entice.study.sweep"),
     "trace": "entice.study.trace",
     **dict.fromkeys(("Bernoulli", "Beta", "Empirical", "Gaussian"), "entice.world.arms"),
     **dict.fromkeys(
@@ -184,6 +186,8 @@ __all__ = [
     "rng",
     "run",
     "simulate",
+    "sweep",
+    "sweep_from_file",
     "testing",
     "theory",
     "trace",

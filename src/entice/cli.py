@@ -112,11 +112,13 @@ def run(
 ) -> None:
     """Run a study from a file and keep its result.
 
-    Interrupted by Ctrl-C or worse, the same command goes on where it was and ends with the same
-    numbers. A finished study is read, not run again. On a cluster, workers may come and go.
+    Interrupted? Run the same command again to resume; the numbers will be the same. A finished
+    study is read, not run again. With more replications the missing ones are run. On a cluster,
+    workers may come and go.
 
-    Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time)
-    and as_run.toml (what was run, with its seed). A study looks like this:
+    Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time),
+    as_run.toml (what was run, with its seed) and a folder blocks-… (what more replications
+    would build on; it may be deleted). A study looks like this:
 
     ```toml
     horizon = 20000
@@ -126,22 +128,28 @@ def run(
     policies = [{ kind = "ucb" }, { kind = "epsilon_greedy", c = 5 }]
     drifts = [{ kind = "linear", l = 1.1 }]
     ```
+
+    A list of values runs each: l = [0, 0.5, 1.1] is three drifts, horizon = [1000, 10000] two
+    studies, each with a sub-folder of its own. Of a policy or a drift, any parameter may be a list.
     """
     from entice.functions import include as load
-    from entice.specs import Study
-    from entice.study.folder import run_in_folder
+    from entice.study.run import run as run_study
+    from entice.study.sweep import sweep_from_file
     from entice.study.table import summary_table
 
     for file in include or ():
         load(file)
-    spec = Study.from_file(study)
+    spec = sweep_from_file(study)
     with _told_if_interrupted(out):
-        result = run_in_folder(spec, out, threads=threads, cluster=cluster)
+        result = run_study(spec, out=out, threads=threads, cluster=cluster)
     console = Console(highlight=False)
-    console.print(summary_table(result))
-    engines = zip(result.study.policies, result.engines, strict=True)
-    console.print("Engines: " + escape(", ".join(f"{p.label} {engine}" for p, engine in engines)))
-    console.print(f"Seed {result.study.seed}. Result: [bold]{escape(str(out))}[/]")
+    for part in result.parts:
+        console.print(summary_table(part))
+        engines = zip(part.study.policy_labels, part.engines, strict=True)
+        told = ", ".join(f"{label} {engine}" for label, engine in engines)
+        console.print(f"Engines: {escape(told)}")
+        console.print(f"Seed {part.study.seed}.")
+    console.print(f"Result: [bold]{escape(str(out))}[/]")
 
 
 @app.command()

@@ -79,12 +79,12 @@ def plot_curves(result: Result, metric: str, *, bounds: bool = False) -> Figure:
     with house_style():
         figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 3.1 * rows), layout="constrained")
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for d, drift in enumerate(drifts):
+        for d in range(len(drifts)):
             ax = axes[d // columns][d % columns]
-            for p, policy in enumerate(result.study.policies):
+            for p, label in enumerate(result.study.policy_labels):
                 curve = result.curves.filter(policy_index=p, drift_index=d, metric=metric)
-                draw_curve(ax, curve, policy.label, COLOURS[p % len(COLOURS)])
-            ax.set_title(drift.label)
+                draw_curve(ax, curve, label, COLOURS[p % len(COLOURS)])
+            ax.set_title(result.study.drift_labels[d])
             label_rounds(ax)
             ax.tick_params(labelbottom=True)
         for ax in axes.flat[len(drifts) :]:

@@ -21,9 +21,19 @@ from entice.engine.fingerprint import NoFingerprint, fingerprint
 from entice.engine.kernel import RUNAWAY, replicate
 from entice.errors import InputError
 from entice.functions import importable, reference
+from entice.labels import unique_labels
 from entice.policies import Policy
 from entice.principal.probe import Probe
-from entice.tables import UNIONS, build, entry_of, kinds_of, table_of, text_of, without_none
+from entice.tables import (
+    UNIONS,
+    build,
+    entry_of,
+    kinds_of,
+    swept,
+    table_of,
+    text_of,
+    without_none,
+)
 from entice.world.arms import Arms
 from entice.world.drift import ArmDrift, Drift, NoDrift
 from entice.world.meddler import Meddler, Nobody
@@ -34,6 +44,8 @@ _THIS_PROCESS = secrets.token_hex()
 ColdStart = Literal["each_arm_once", "prior"]
 Engine = Literal["auto", "generic"]
 
+SWEPT = ("horizon", "seed")
+"""Settings of which a sweep may have a list, a study for each value."""
 _ONE = ("arms", "meddler")
 """Fields that hold one entry; the others of `UNIONS` hold a list."""
 
@@ -144,9 +156,31 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def from_toml(cls, text: str) -> Study:
         """Read a study from TOML; what is unknown or misspelt is an error."""
         try:
-            return cls._from_plain(tomllib.loads(text))
+            table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError("the study", f"must be TOML ({error})") from error
+        return cls.from_table(table)
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Study:
+        """Build a study from the table that TOML was read into.
+
+        A parameter of a policy or a drift may be a list of values: an entry for each.
+        """
+        for field in SWEPT:
+            if is_list(table.get(field)):
+                raise InputError(
+                    f"the study: {field}",
+                    "must be one number where a single study is asked for",
+                    given=table[field],
+                    todo="`entice run` and entice.sweep_from_file take a list, a study for each.",
+                )
+        expanded = {
+            field: [one for i, entry in enumerate(given) for one in swept(field, i, entry)]
+            for field, given in table.items()
+            if field in ("policies", "drifts") and isinstance(given, list)
+        }
+        return cls._from_plain(table | expanded)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
@@ -206,6 +240,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
         return hashlib.sha256(made_of.encode()).hexdigest()
 
+    def runs_key(self) -> str:
+        """Hash what decides the numbers of single runs: all but how many there are."""
+        return msgspec.structs.replace(self, replications=1).key()
+
     def with_seed(self) -> Study:
         """Return the study with a seed: its own, or a fresh one."""
         if self.seed is not None:
@@ -243,6 +281,16 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for p, policy in enumerate(self.policies):
             for d, drift in enumerate(self.drifts):
                 yield p, d, policy, drift
+
+    @property
+    def policy_labels(self) -> tuple[str, ...]:
+        """The labels of the policies; those that are alike say what tells them apart."""
+        return unique_labels(self.policies)
+
+    @property
+    def drift_labels(self) -> tuple[str, ...]:
+        """The labels of the drifts; those that are alike say what tells them apart."""
+        return unique_labels(self.drifts)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Study:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -18,6 +21,8 @@ UNIONS: dict[str, Any] = {
     "arms": Arms, "policies": Policy, "drifts": Drift, "meddler": Meddler, "acceptance": Acceptance,
 }  # fmt: skip
 """The kinds that a table may name, by the field that it stands in."""
+MOST_SWEPT = 1_000
+"""Entries that one table may stand for."""
 
 
 def entry_of(field: str, where: str, entry: Any) -> Any:
@@ -32,6 +37,36 @@ def entry_of(field: str, where: str, entry: Any) -> Any:
         raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
     settings = {name: value for name, value in entry.items() if name != "kind"}
     return build(kinds[kind], where, settings)
+
+
+def swept(field: str, position: int, entry: Any) -> list[Any]:
+    """Expand a table in which a parameter has a list of values: a table for each of them.
+
+    Parameters that are lists themselves take a list of lists. Several lists are combined.
+    """
+    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        return [entry]  # told where it is built
+    lists = {}
+    for parameter in msgspec.structs.fields(kinds[kind]):
+        given = entry.get(parameter.name)
+        if not isinstance(given, list) or parameter.name == "name":
+            continue
+        if not _takes_lists(parameter.type) or (given and all(isinstance(v, list) for v in given)):
+            lists[parameter.name] = given
+            if not given:
+                where = f"{field}[{position}]: {parameter.name}"
+                raise InputError(where, "must have at least one value to sweep over", given=given)
+    count = math.prod(map(len, lists.values()))
+    if count > MOST_SWEPT:
+        rule = f"must stand for at most {MOST_SWEPT:,} entries"
+        raise InputError(f"{field}[{position}]", rule, given=f"{count:,}")
+    return [entry | dict(zip(lists, one, strict=True)) for one in product(*lists.values())]
+
+
+def _takes_lists(kind: Any) -> bool:
+    return get_origin(kind) is Sequence or any(map(_takes_lists, get_args(kind)))
 
 
 def text_of(what: str, path: Path) -> str:

@@ -89,13 +89,13 @@ def picture(study: Study, rooms: list[Room], shown: int) -> dict[str, Any]:
     """Summarise the first replications of all cells."""
     rounds, engines = study.checkpoint_rounds().tolist(), study.engines()
     cells = []
-    for (p, d, policy, drift), room in zip(study.cells(), rooms, strict=True):
+    for (p, d, _, _), room in zip(study.cells(), rooms, strict=True):
         found = room.rows(0, shown)
         summary, ran = statistics(found.metrics), found.stopped == 0
         cells.append(
             {
-                "policy": policy.label,
-                "drift": drift.label,
+                "policy": study.policy_labels[p],
+                "drift": study.drift_labels[d],
                 "policy_index": p,
                 "drift_index": d,
                 "engine": engines[p],

@@ -43,8 +43,8 @@ def race(
     averages = np.divide(sums, rated, out=np.full_like(sums, np.nan), where=rated > 0)
     return {
         "kind": "race",
-        "policy": study.policies[policy_index].label,
-        "drift": study.drifts[drift_index].label,
+        "policy": study.policy_labels[policy_index],
+        "drift": study.drift_labels[drift_index],
         "replication": replication,
         "seed": study.seed,
         "t": frames.tolist(),

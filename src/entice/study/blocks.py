@@ -5,8 +5,9 @@ An interrupted run goes on with the blocks that it finds.
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -31,6 +32,9 @@ _MOST_NUMBERS = 2**21
 """That a block may hold: 16 MiB."""
 
 
+_NAME = re.compile(r"cell(\d+)-from(\d+)-replications([1-9]\d*)\.npz")
+
+
 class Block(NamedTuple):
     """Some consecutive replications of one cell."""
 
@@ -40,7 +44,11 @@ class Block(NamedTuple):
 
 
 def split(
-    work: Sequence[int], replications: int, numbers: int = 1, size: int | None = None
+    work: Sequence[int],
+    replications: int,
+    numbers: int = 1,
+    size: int | None = None,
+    kept: Iterable[Block] = (),
 ) -> list[Block]:
     """Cut a study into blocks; their size changes no number in the result.
 
@@ -54,14 +62,23 @@ def split(
         That are kept of one replication.
     size
         Replications in a block, instead of what is chosen from the work.
+    kept
+        Blocks that are finished, cut by whatever count of replications there was before; the rest
+        is cut around them.
     """
     share = sum(work) * replications // _BLOCKS
     work_per_block = min(max(share, _LEAST_WORK), _MOST_WORK)
     blocks = []
     for cell, rounds in enumerate(work):
         step = size or max(1, min(work_per_block // rounds, _MOST_NUMBERS // numbers))
-        for first in range(0, replications, step):
-            blocks.append(Block(cell, first, min(step, replications - first)))
+        begin = 0
+        for block in [*sorted(b for b in kept if b.cell == cell), Block(cell, replications, 0)]:
+            if begin <= block.first and block.first + block.replications <= replications:
+                for first in range(begin, block.first, step):
+                    blocks.append(Block(cell, first, min(step, block.first - first)))
+                if block.replications:
+                    blocks.append(block)
+                begin = block.first + block.replications
     return blocks
 
 
@@ -70,6 +87,12 @@ class BlockFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def found(self) -> Iterator[Block]:
+        """Go through the blocks that there are files of."""
+        for path in self.folder.glob("*.npz"):
+            if match := _NAME.fullmatch(path.name):
+                yield Block(*map(int, match.groups()))
 
     def load(self, block: Block, kind: type[P]) -> P | None:
         """Read a finished block, or the part of it that is asked for, if there is one."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,14 +18,14 @@ from entice.specs import Study
 from entice.study.blocks import BlockFolder
 from entice.study.crew import crew_of
 from entice.study.progress import Report, reporting
-from entice.study.result import CURVES, FINAL, Result, read_metadata
+from entice.study.result import Result
+from entice.study.result_files import CURVES, FINAL, RECORD, folders_within, read_metadata
 from entice.study.run import Run
 from entice.study.whole_file import whole_file
 
 if TYPE_CHECKING:
     from distributed import Client
 
-RECORD = "as_run.toml"
 _HEAD = "# The study whose result lies beside this file, as it was run.\n"
 
 
@@ -39,8 +40,9 @@ def run_in_folder(
     """Run a study, keep its result in a folder, and go on there after any interruption.
 
     While it runs, the folder holds `as_run.toml` (the spec, with its seed) and finished blocks;
-    in the end `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
-    same numbers as one that was never interrupted. A finished one is read, not run.
+    in the end also `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
+    same numbers as one that was never interrupted. A finished one is read, not run; with more
+    replications the missing ones are run, which the blocks are kept for.
     """
     folder = Path(folder)
     study = _with_recorded_seed(study, folder)
@@ -72,7 +74,7 @@ def run_in_folder(
                 "finished is kept there: mend that, and run the same again to go on."
             ) from error
         result.save(folder)
-    BlockFolder(blocks).remove()
+    (blocks / FINAL).unlink(missing_ok=True)  # what a large study writes there is copied by now
     return Result.load(folder)
 
 
@@ -131,31 +133,53 @@ def _with_recorded_seed(study: Study, folder: Path) -> Study:
     recorded = _recorded(folder)
     if study.seed is None and recorded is not None:
         with_its_seed = msgspec.structs.replace(study, seed=recorded.seed)
-        if with_its_seed == recorded:
+        if _has_same_runs(recorded, with_its_seed):
             return with_its_seed
     return study.with_seed()
 
 
 def _is_finished(study: Study, folder: Path) -> bool:
+    if within := folders_within(folder):
+        names = ", ".join(path.name for path in within)
+        rule = "must not hold the results of several studies where a single one is to be kept"
+        todo = "Choose another with --out, or remove them."
+        raise InputError(f"the output folder {folder}", rule, given=names, todo=todo)
     whole = 0
     for name in (FINAL, CURVES):
         if (folder / name).exists():
             about = read_metadata(folder / name)
-            if about is None or about["key"] != study.key():
+            if about is None or not _can_be_extended(about, study):
                 raise _belongs_elsewhere(study, folder)
-            whole += 1
+            whole += about["key"] == study.key()
     return whole == 2
+
+
+def _can_be_extended(about: dict[str, Any], study: Study) -> bool:
+    """Tell whether a file holds runs of this study, and not more than are asked for."""
+    if about["key"] == study.key():
+        return True
+    count: int = json.loads(about["study"])["replications"]
+    return about.get("runs") == study.runs_key() and count < study.replications
+
+
+def _has_same_runs(one: Study | None, other: Study) -> bool:
+    """Tell whether two studies differ in their number of replications at most."""
+    if one is None:
+        return False
+    return msgspec.structs.replace(one, replications=other.replications) == other
 
 
 def _blocks_to_go_on_with(study: Study, folder: Path) -> tuple[Path, list[Path]]:
     """Find the blocks of an interrupted run, and those of the same study by older code."""
-    blocks = folder / f"blocks-{study.key()[:16]}"
+    blocks = folder / f"blocks-{study.runs_key()[:16]}"
     others = [other for other in folder.glob("blocks-*") if other != blocks]
-    if others and _recorded(folder) != study:
+    if others and not _has_same_runs(_recorded(folder), study):
         raise _belongs_elsewhere(study, folder)
-    finished = len(list(blocks.glob("*.npz")))
+    finished = len(list(BlockFolder(blocks).found()))
     if finished:
         _say(f"going on with {finished} finished blocks")
+    elif (folder / FINAL).exists():
+        _say(f"{blocks.name} was removed: all replications are run, not the missing ones alone")
     return blocks, others
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from entice.checks import is_list
 from entice.engine.kernel import METRICS
 from entice.errors import StudyError
 from entice.policies import Policy
@@ -17,12 +18,14 @@ from entice.specs import ColdStart, Engine, Study
 from entice.study.blocks import Block, BlockFolder, Piece, split
 from entice.study.cell import Room, work_of
 from entice.study.crew import Crew, crew_of
-from entice.study.digest import Digest, Last, is_large, is_on_disk
+from entice.study.digest import Digest, Last, digest, is_large, is_on_disk
 from entice.study.frames import curves_frame, final_frame
 from entice.study.gathering import Everything, Summed
 from entice.study.progress import Report, reporting
-from entice.study.result import FINAL, Result, write_final
+from entice.study.result import Result
+from entice.study.result_files import FINAL, folders_for, write_final
 from entice.study.spool import Spool
+from entice.study.sweep import several, sweep
 from entice.world.arms import Arms
 from entice.world.drift import Drift, NoDrift
 from entice.world.meddler import Meddler, Nobody
@@ -38,10 +41,10 @@ def simulate(
     *,
     arms: Arms,
     policies: Sequence[Policy],
-    horizon: int,
+    horizon: int | Sequence[int],
     drifts: Sequence[Drift] = (NoDrift(),),
     replications: int = 1000,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
     checkpoints: int | Sequence[int] = 200,
     cold_start: ColdStart = "each_arm_once",
     prior: float = 0.0,
@@ -50,6 +53,7 @@ def simulate(
     meddler: Meddler = _NOBODY,
     probe: Probe | None = None,
     engine: Engine = "auto",
+    out: str | Path | None = None,
     threads: int | None = None,
     cluster: Client | str | None = None,
     progress: bool | Report | None = None,
@@ -58,12 +62,17 @@ def simulate(
 
     Parameters
     ----------
-    arms, policies, drifts, horizon, replications, checkpoints
+    arms, policies, drifts, replications, checkpoints
         See `Study`.
+    horizon
+        T, the number of rounds. Given several, such as ``horizon=[1_000, 10_000]``, each is run.
     cold_start, prior, feedback_range, players, meddler, probe, engine
         See `Study`.
     seed
-        Of all random numbers. When none is given, one is drawn, printed and recorded.
+        Random seed. Drawn, printed and recorded if omitted. Given several, each is run.
+    out
+        Folder for the result. An interrupted run that is started again there resumes, a finished
+        one is read, and one with more `replications` goes on with those that are missing.
     threads
         How many to use, by default one for each core. The numbers do not depend on it.
     cluster
@@ -82,7 +91,7 @@ def simulate(
     >>> result.final.height
     80
     """
-    study = Study(
+    studies = sweep(
         arms=arms,
         policies=policies,
         drifts=drifts,
@@ -98,17 +107,42 @@ def simulate(
         probe=probe,
         engine=engine,
     )
-    return run(study, threads=threads, cluster=cluster, progress=progress)
+    is_one = not is_list(horizon) and not is_list(seed)
+    return run(
+        studies[0] if is_one else studies,
+        out=out,
+        threads=threads,
+        cluster=cluster,
+        progress=progress,
+    )
 
 
 def run(
-    study: Study,
+    study: Study | Sequence[Study],
     *,
+    out: str | Path | None = None,
     threads: int | None = None,
     cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
-    """Run a study; `threads`, `cluster` and `progress` are as in `simulate`."""
+    """Run a study, or several: then the results are put together, as by `Result.concat`.
+
+    `out`, `threads`, `cluster` and `progress` are as in `simulate`. Several studies have a
+    sub-folder of `out` each.
+    """
+    if not isinstance(study, Study):
+        studies = several(study)
+        folders: Sequence[Path | None] = [None] * len(studies)
+        if out is not None:
+            folders = folders_for(studies, Path(out))
+        return Result.concat(
+            run(one, out=folder, threads=threads, cluster=cluster, progress=progress)
+            for one, folder in zip(studies, folders, strict=True)
+        )
+    if out is not None:
+        from entice.study.folder import run_in_folder
+
+        return run_in_folder(study, out, threads=threads, cluster=cluster, progress=progress)
     if study.seed is None:
         study = study.with_seed()
         print(
@@ -146,12 +180,13 @@ class Run:
         self._is_large, self._is_on_disk = is_large(study), is_on_disk(study)
         checkpoints = 1 if self._is_large else len(study.checkpoint_rounds())
         numbers = checkpoints * len(METRICS) + len(study.arms.true_means()) + 1
-        self.blocks = split(work, study.replications, numbers, block_size)
         self._work = crew.prepare(study)
         self._spool = Spool() if self._is_on_disk and blocks is None else None
         if self._spool is not None:
             blocks = self._spool.folder / "blocks"
         self._folder = BlockFolder(blocks) if blocks is not None else None
+        kept = self._folder.found() if self._folder is not None else ()
+        self.blocks = split(work, study.replications, numbers, block_size, list(kept))
         self._missing = [study.replications] * len(self.cells)
         self._under_way: dict[int, Everything | Summed] = {}
         self._finals: dict[int, pl.DataFrame] = {}
@@ -190,9 +225,12 @@ class Run:
     def _kept(self, block: Block) -> Piece | None:
         if self._folder is None:
             return None
-        if self._is_large:
-            return self._folder.load(block, Digest)
-        return self._folder.load(block, Room)
+        if not self._is_large:
+            return self._folder.load(block, Room)
+        kept = self._folder.load(block, Digest)
+        if kept is None and (room := self._folder.load(block, Room)) is not None:
+            return digest([(block.first, room)])  # kept before so many replications were asked for
+        return kept
 
     def _take(self, block: Block, piece: Piece) -> bool:
         """Take a finished block over; False if it is none of this study."""
@@ -233,7 +271,7 @@ class Run:
             kept = self._folder.load(block, Last)
             if not isinstance(kept, Last):
                 raise StudyError(f"A finished block is gone from {self._folder.folder}.")
-            metrics = kept.metrics if self._is_large else kept.metrics[:, -1, :]
+            metrics = kept.metrics if kept.metrics.ndim == 2 else kept.metrics[:, -1, :]
             yield final_frame(
                 self.study, block.cell, block.first, metrics, kept.pulls, kept.stopped
             )
@@ -244,23 +282,25 @@ class Run:
         if not len(rounds):
             return
         if block.cell not in self._runaways:
-            _, _, policy, drift = self.cells[block.cell]
             print(
-                f"entice: payments grow without bound in runs of {policy.label} with "
-                f"{drift.label}; such runs are stopped and marked",
+                f"entice: payments grow without bound in runs of {self._label(block.cell)}; such "
+                "runs are stopped and marked",
                 file=sys.stderr,
             )
         count, first = self._runaways.get(block.cell, (0, self.study.horizon))
         self._runaways[block.cell] = count + len(rounds), min(first, int(rounds.min()))
 
+    def _label(self, cell: int) -> str:
+        p, d, _, _ = self.cells[cell]
+        return f"{self.study.policy_labels[p]} with {self.study.drift_labels[d]}"
+
     def _tell_of_runaways(self) -> None:
         """Say in which cells payments fed on the drift that they caused."""
         for cell, (count, first) in sorted(self._runaways.items()):
-            _, _, policy, drift = self.cells[cell]
             print(
                 f"entice: payments grew without bound in {count:,} of "
-                f"{self.study.replications:,} runs of {policy.label} with {drift.label}, first "
-                f"in round {first:,}. These "
+                f"{self.study.replications:,} runs of {self._label(cell)}, first in round "
+                f"{first:,}. These "
                 "runs were stopped there: `stopped` in result.final. A feedback_range or a cap on "
                 "the drift keeps payments in bounds.",
                 file=sys.stderr,

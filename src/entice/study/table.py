@@ -27,12 +27,12 @@ def summary_table(result: Result) -> Table:
     for title in _SHOWN.values():
         table.add_column(title, justify="right", no_wrap=True)
     summary = result.summary()
-    for p, d, policy, drift in study.cells():
+    for p, d, _, _ in study.cells():
         cell = summary.filter(policy_index=p, drift_index=d)
         figures = [
             figures_of(cell.row(by_predicate=pl.col("metric") == m, named=True)) for m in _SHOWN
         ]
-        table.add_row(escape(f"{policy.label}\n  {drift.label}"), *figures)
+        table.add_row(escape(f"{study.policy_labels[p]}\n  {study.drift_labels[d]}"), *figures)
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -61,6 +62,9 @@ def trace(
         saw of it when they chose, before their own rating. An arm without ratings displays
         `prior`. In the rounds in which each arm is tried once nothing is displayed: null.
 
+        Where arms have names there are `arm_name`, `greedy_arm_name` and, if need be,
+        `offered_arm_name`, and columns such as `displayed.tea`.
+
         A trace keeps 8 numbers of a round, and one more for each arm that is displayed. One of
         more than 2²⁷ numbers (1 GiB) is refused.
 
@@ -110,20 +114,19 @@ def _one_cell(study: Study, policy: int | str | None, drift: int | str | None) -
     """Return the study with only the policy and the drift that were asked for."""
     return msgspec.structs.replace(
         study,
-        policies=[study.policies[_position("policy", policy, study.policies)]],
-        drifts=[study.drifts[_position("drift", drift, study.drifts)]],
+        policies=[study.policies[_position("policy", policy, study.policy_labels)]],
+        drifts=[study.drifts[_position("drift", drift, study.drift_labels)]],
     )
 
 
-def _position(which: str, given: int | str | None, among: Any) -> int:
-    labels = [entry.label for entry in among]
+def _position(which: str, given: int | str | None, labels: Sequence[str]) -> int:
     if given is None:
         if len(labels) == 1:
             return 0
         todo = did_you_mean("", labels)
         raise InputError(f"trace: {which}", f"must say which of {len(labels)}", todo=todo)
     if isinstance(given, str):
-        if labels.count(given) != 1:
+        if given not in labels:
             todo = did_you_mean(given, labels)
             raise InputError(f"trace: {which}", "must be a label", given=given, todo=todo)
         return labels.index(given)
@@ -149,10 +152,17 @@ def _frame(study: Study, rounds: Any) -> pl.DataFrame:
         kept.append("offered_arm")
     if study.probe is not None:
         kept += ["probe", "probe_amount"]
+    frame, names = frame.select(kept), study.arms.names
+    if names is not None:
+        listed = pl.col("^.*arm$").replace_strict(dict(enumerate(names)), return_dtype=pl.String)
+        frame = frame.with_columns(listed.name.suffix("_name"))
     arms = rounds.shape[1] - TRACED
     if arms == 0:
-        return frame.select(kept)
-    shown = pl.DataFrame({f"displayed.{i}": rounds[:, TRACED + i] for i in range(arms)})
+        return frame
+    called = names or range(arms)
+    shown = pl.DataFrame(
+        {f"displayed.{name}": rounds[:, TRACED + i] for i, name in enumerate(called)}
+    )
     if study.cold_start == "each_arm_once":
         shown = shown.select(pl.when(pl.Series(t) > arms).then(pl.all()))
-    return pl.concat([frame.select(kept), shown], how="horizontal")
+    return pl.concat([frame, shown], how="horizontal")
