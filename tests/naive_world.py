@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import naive
+from naive_in_flight import NaiveInFlight
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,18 @@ class Round:
     feedback: float | None
     offered: int
     probe: int | None
+    seen_from: int | None
+    """The round from which the feedback is seen, if that is one of those played."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A rating that is under way."""
+
+    due: int
+    t: int
+    arm: int
+    feedback: float
 
 
 def play(
@@ -37,7 +50,8 @@ def play(
     coin: Callable[[], int | None],
     probe_amount: float,
     is_lost: Callable[[], bool],
-    delay: int,
+    delay: Callable[[], float],
+    rating_window: int | None,
     meddle: Callable[[float, int, Sequence[Sequence[float]]], float],
     uniform: Callable[[], float],
     normal: Callable[[], float],
@@ -46,26 +60,30 @@ def play(
 ) -> list[Round]:
     """Play rounds 1 ... horizon; each arm is tried once, unpaid, first.
 
-    In a round, in this order: ratings that are due arrive; the policy draws; the coin is thrown;
-    the player decides; the reward is drawn; the player's feedback is bent, and meddled with; it is
-    lost or put on its way. A rating of round t is seen from round t + 1 + delay on.
+    In a round, in this order: pulls in flight grow older; ratings that are due arrive, the oldest
+    pull's first; the policy draws; the coin is thrown; the player decides; the reward is drawn; the
+    player's feedback is bent, and meddled with; it is lost or put on its way. A rating of round t
+    whose delay is d is seen from round t + 1 + floor(d) on: it is d old by then, since a pull's age
+    counts from the round after it.
     """
     ratings: list[list[float]] = [[] for _ in range(arms)]
-    under_way: dict[int, tuple[int, float | None]] = {}
+    under_way: list[Rating] = []
+    flight = NaiveInFlight(rating_window or horizon)
     rounds: list[Round] = []
     for t in range(1, horizon + 1):
-        due = under_way.pop(t, None)
-        if due is not None and due[1] is not None:
-            ratings[due[0]].append(due[1])
+        flight.grow_older(t)
+        for rating in sorted((r for r in under_way if r.due == t), key=lambda r: r.t):
+            ratings[rating.arm].append(rating.feedback)
+            flight.end(rating.t, t, "rated")
+        under_way = [r for r in under_way if r.due > t]
         means = [naive.average(of_arm, prior) for of_arm in ratings]
         if t <= arms:
             offered = greedy = t - 1
             payment = 0.0
         else:
-            pulls = [len(of_arm) for of_arm in ratings]
+            pulls: list[float] = [len(of_arm) for of_arm in ratings]
             if in_flight_counts:
-                for arm, _ in under_way.values():
-                    pulls[arm] += 1
+                pulls = [n + flight.expected(i) for i, n in enumerate(pulls)]
             offered = naive.select(policy, t, pulls, means, uniform, normal)
             greedy = naive.greedy_choice(offered, means)
             payment = means[greedy] - means[offered] if offered != greedy else 0.0
@@ -79,11 +97,14 @@ def play(
         b = bend(r, payment, t, arm)
         felt = r + b
         felt += meddle(felt, arm, ratings)
-        feedback: float | None = felt
-        if is_lost():
-            feedback = None
-        under_way[t + 1 + delay] = (arm, feedback)
-        rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe))
+        d = math.inf if is_lost() else delay()
+        feedback = felt if d < (rating_window or math.inf) else None
+        seen_from = None
+        if feedback is not None and t + 1 + math.floor(d) <= horizon:
+            seen_from = t + 1 + math.floor(d)
+            under_way.append(Rating(seen_from, t, arm, feedback))
+        flight.begin(t, t + 1, arm)
+        rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe, seen_from))
     return rounds
 
 

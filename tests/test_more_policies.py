@@ -223,30 +223,6 @@ def test_the_race_drops_arms_and_borrows_as_the_plain_one_does() -> None:
     assert live(NEW[3], 3, 4000, turned) == expected
 
 
-def test_pulls_in_flight_count_for_widths_and_not_for_averages() -> None:
-    """Against a plain loop over a traced run; lost ratings are in flight until they are due."""
-    delay, arms = 12, 4
-    rounds = entice.trace(
-        arms=entice.Gaussian([0.9, 0.6, 0.5, 0.1]), policies=[entice.UCB(count_in_flight=True)],
-        drifts=[entice.LinearDrift(0.5)], players=entice.Players(delay=delay, loss=0.3),
-        horizon=800, seed=SEED,
-    )  # fmt: skip
-    rows = rounds.select("t", "arm", "feedback").rows()
-    for t, chosen, _ in rows[arms:]:
-        past = rows[: t - 1]
-        pulls, means = [], []
-        for i in range(arms):
-            rated = [f for s, arm, f in past if arm == i and s < t - delay and f is not None]
-            under_way = [s for s, arm, _ in past if arm == i and s >= t - delay]
-            pulls.append(len(rated) + len(under_way))
-            means.append(total(rated) / len(rated) if rated else 0.0)
-        if 0 in pulls:
-            assert chosen == pulls.index(0)
-        else:
-            bounds = [means[i] + math.sqrt(2 * math.log(t) / pulls[i]) for i in range(arms)]
-            assert chosen == argmax(bounds)
-
-
 # --- Hand-computed decisions, and limits that are known policies ------------------------------
 
 

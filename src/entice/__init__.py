@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from entice.study.sweep import sweep, sweep_from_file
     from entice.study.trace import trace
     from entice.world.arms import Bernoulli, Beta, Empirical, Gaussian
+    from entice.world.delays import ExponentialDelay, LogNormalDelay, TableDelay
     from entice.world.drift import (
         ArmDrift,
         CarriedDrift,
@@ -90,6 +91,7 @@ _HOMES = {
     **dict.fromkeys(("sweep", "sweep_from_file"), "entice.study.sweep"),
     "trace": "entice.study.trace",
     **dict.fromkeys(("Bernoulli", "Beta", "Empirical", "Gaussian"), "entice.world.arms"),
+    **dict.fromkeys(("ExponentialDelay", "LogNormalDelay", "TableDelay"), "entice.world.delays"),
     **dict.fromkeys(
         (
             "ArmDrift",
@@ -149,12 +151,14 @@ __all__ = [
     "Empirical",
     "EnticeError",
     "EpsilonGreedy",
+    "ExponentialDelay",
     "FadingDrift",
     "Forecast",
     "Gaussian",
     "Greedy",
     "InputError",
     "LinearDrift",
+    "LogNormalDelay",
     "LogisticAcceptance",
     "NegativeDrift",
     "NoDrift",
@@ -177,6 +181,7 @@ __all__ = [
     "Study",
     "StudyError",
     "TableAcceptance",
+    "TableDelay",
     "ThompsonSampling",
     "atlas",
     "datasets",

@@ -37,7 +37,7 @@ from entice.tables import (
 from entice.world.arms import Arms
 from entice.world.drift import ArmDrift, Drift, NoDrift
 from entice.world.meddler import Meddler, Nobody
-from entice.world.players import Players
+from entice.world.players import MOST_ROUNDS_LATE, Players
 
 _THIS_PROCESS = secrets.token_hex()
 
@@ -227,8 +227,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             numbers += [bend.params]
         willingness = self.players.acceptance.willingness()
         meddling = self.meddler.meddling(means)
-        code += [willingness.accept, meddling.meddle]
-        numbers += [willingness.params, meddling.params]
+        delays = self.players.delay_sampler()
+        code += [willingness.accept, delays.draw, meddling.meddle]
+        numbers += [willingness.params, delays.params, meddling.params]
         try:
             told = fingerprint(*code)
         except NoFingerprint as reason:
@@ -333,6 +334,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 raise InputError(f"Study: {field}", rule, given=getattr(self, field))
         if self.probe is not None and not isinstance(self.probe, Probe):
             raise InputError("Study: probe", "must be a Probe, or none", given=self.probe)
+        self._check_wait()
         for drift in self.drifts:
             if isinstance(drift, ArmDrift) and len(drift.slopes) != arms:
                 rule = f"must have one slope for each of the {arms} arms"
@@ -345,6 +347,15 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
                 given = (float(low), float(high))
                 raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
+
+    def _check_wait(self) -> None:
+        if self.players.longest_wait(self.horizon) > MOST_ROUNDS_LATE + 1:
+            raise InputError(
+                "Players: rating_window",
+                f"must be given, and at most {MOST_ROUNDS_LATE:,}, where ratings may come later "
+                "than that in the study: a run keeps a place for each round they may take",
+                given=self.players.rating_window,
+            )
 
     def _set_checkpoints(self) -> None:
         given: Any = self.checkpoints
@@ -381,6 +392,8 @@ def _players(given: Any) -> Any:
     if "acceptance" in settings:
         where = "players: acceptance"
         settings["acceptance"] = entry_of("acceptance", where, settings["acceptance"])
+    if isinstance(settings.get("delay"), dict):
+        settings["delay"] = entry_of("delay", "players: delay", settings["delay"])
     return build(Players, "players", settings)
 
 

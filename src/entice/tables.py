@@ -13,12 +13,14 @@ import msgspec
 from entice.errors import InputError, did_you_mean
 from entice.policies import Policy
 from entice.world.arms import Arms
+from entice.world.delays import Delay
 from entice.world.drift import Drift
 from entice.world.meddler import Meddler
 from entice.world.players import Acceptance
 
 UNIONS: dict[str, Any] = {
-    "arms": Arms, "policies": Policy, "drifts": Drift, "meddler": Meddler, "acceptance": Acceptance,
+    "arms": Arms, "policies": Policy, "drifts": Drift, "meddler": Meddler,
+    "acceptance": Acceptance, "delay": Delay,
 }  # fmt: skip
 """The kinds that a table may name, by the field that it stands in."""
 MOST_SWEPT = 1_000

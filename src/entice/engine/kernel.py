@@ -9,6 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.jit import compiled, unfolded
+from entice.engine.under_way import NONE, UnderWay, send, take_due
+from entice.principal.in_flight import (
+    RATED,
+    InFlight,
+    begin_pull,
+    clear_in_flight,
+    count_expected,
+    end_pull,
+    grow_older,
+)
 from entice.principal.ledger import Ledger, clear, is_consistent
 from entice.principal.probe import HEADS, NO_PROBE, throw
 from entice.principal.step import offer, settle
@@ -65,10 +75,10 @@ class Play(NamedTuple):
     """Feedback is projected onto the range from here …"""
     highest: float
     """… to here."""
-    delay: int
-    """After how many further rounds a rating is seen."""
     loss: float
     """The probability that a rating never comes."""
+    rating_window: float
+    """A rating whose delay is not below it never comes; infinite if there is no window."""
     probe_share: float
     probe_amounts: Floats
     """One of them hangs on each coin that is thrown."""
@@ -80,18 +90,17 @@ class Workspace(NamedTuple):
     ledger: Ledger
     memory: Floats
     """The policy's."""
-    begun: Counts
-    """The pulls of each arm that are rated or may yet be."""
-    counted: Counts
-    """The pulls that the policy is told of: `begun`, or the ledger's own."""
+    flight: InFlight
+    """Pulls without a rating, for a policy that counts them; their times are rounds."""
+    counted: npt.NDArray[Any]
+    """What the policy is told of: the ledger's pulls, or those and the ratings still expected."""
     shown: Floats
     """What players see; the ledger's own averages where they are shown as they are."""
     tried: Counts
     """The pulls of each arm, rated or not."""
     drift_memory: Floats
     meddler_memory: Floats
-    waiting: Floats
-    """Ratings under way, a row for each round of delay: arm, payment, feedback (nan: lost)."""
+    under_way: UnderWay
     policy_stream: Stream
     reward_stream: Stream
     player_stream: Stream
@@ -108,8 +117,10 @@ def replicate(
     respond: Callable[..., float],
     sample: Callable[..., float],
     accept: Callable[..., bool],
+    draw_delay: Callable[..., float],
     meddle: Callable[..., float],
     at_once: Callable[..., bool],
+    counting: Callable[..., bool],
     probing: Callable[..., bool],
     observe_display: Callable[..., None],
     observe: Callable[..., None],
@@ -131,13 +142,19 @@ def replicate(
 ) -> tuple[int, int, int, int]:
     """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
 
+    A round begins with the pulls in flight: each is a round older, and the last round's is new
+    among them. Then the ratings that are due arrive, and then the principal decides. So a pull is
+    as old as the delay that its rating has if it comes now.
+
     Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
-    `at_once` and `probing` are functions so that the compiler sees which world this is, and leaves
-    the others out.
+    `at_once` (ratings are never late or lost), `counting` (the policy counts pulls in flight) and
+    `probing` are functions so that the compiler sees which world this is, and leaves the others
+    out. `player_params` are those of `accept` and those of `draw_delay`.
     """
+    # Python calls with more than 30 arguments are too many for Numba to inline.
     ledger, memory, shown = workspace.ledger, workspace.memory, workspace.shown
-    begun, counted, tried = workspace.begun, workspace.counted, workspace.tried
-    waiting = workspace.waiting
+    flight, counted, tried = workspace.flight, workspace.counted, workspace.tried
+    under_way = workspace.under_way
     policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
     player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
     drift_memory, meddler_memory = workspace.drift_memory, workspace.meddler_memory
@@ -153,9 +170,11 @@ def replicate(
         drift_memory[:] = 0.0
         meddler_memory[:] = 0.0
         if not at_once():
-            begun[:] = 0
             tried[:] = 0
-            waiting[:] = NOBODY
+            under_way.first[:] = NONE
+        if counting():
+            clear_in_flight(flight)
+            counted[:] = 0
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
@@ -169,8 +188,10 @@ def replicate(
                     return STOPPED, replication, t, 0
                 if not at_once():
                     ratings += arrive(
-                        update, ledger, memory, policy_params, begun, waiting[t % waiting.shape[0]]
+                        update, counting, t, ledger, memory, policy_params, under_way, flight
                     )
+                if counting():
+                    count_expected(flight, ledger.pulls, counted)
                 arm, greedy, payment = offer(
                     select, display, price, t, ledger, counted, shown, memory, policy_params,
                     policy_stream, play.each_arm_once,
@@ -184,7 +205,7 @@ def replicate(
                     coin, amount = throw(play.probe_share, play.probe_amounts, probe_stream)
                     if coin == HEADS:
                         payment += amount
-                if arm != greedy and not accept(payment, player_params, player_stream):
+                if arm != greedy and not accept(payment, player_params[0], player_stream):
                     arm, payment = greedy, 0.0  # who declines takes what looks best
                 reward = sample(arm, arm_params, reward_stream)
                 bend = respond(
@@ -199,15 +220,25 @@ def replicate(
                 feedback = min(max(felt, play.lowest), play.highest)
                 if not abs(feedback) < truth.limit:
                     return NOT_FINITE, replication, t, arm
+                seen_from = t + 1.0
                 if at_once():
                     settle(update, ledger, memory, policy_params, arm, payment, feedback)
                 else:
                     tried[arm] += 1
-                    begun[arm] += 1
-                    if play.loss > 0.0 and uniform(player_stream) < play.loss:
-                        feedback = np.nan
-                    send(waiting[t % waiting.shape[0]], arm, payment, feedback)
-                observe(trace, t, arm, greedy, payment, bend, feedback, wanted, coin, amount)
+                    delay = np.inf
+                    if not (play.loss > 0.0 and uniform(player_stream) < play.loss):
+                        delay = draw_delay(player_params[1], player_stream)
+                    if not delay < play.rating_window:
+                        feedback, delay = np.nan, np.inf
+                    elif delay < under_way.first.shape[0]:
+                        send(under_way, t, int(delay), arm, payment, feedback)
+                    seen_from += np.floor(delay)
+                if counting():
+                    grow_older(flight, t + 1)
+                    begin_pull(flight, t, t + 1, arm)
+                observe(
+                    trace, t, arm, greedy, payment, bend, feedback, wanted, coin, amount, seen_from
+                )
                 t += 1
             write_metrics(
                 metrics[row, c], truth, ledger.pulls if at_once() else tried, ledger.means,
@@ -220,40 +251,35 @@ def replicate(
     return DONE, 0, 0, 0
 
 
-TRACED = 8
+TRACED = 9
 """How many numbers a trace keeps of a round, before those that the arms displayed."""
-
-NOBODY = -1.0
-"""Stands for the arm in an empty place among the ratings under way."""
-
-
-@compiled
-def send(place: Floats, arm: int, payment: float, feedback: float) -> None:
-    """Put a rating on its way."""
-    place[0] = arm
-    place[1] = payment
-    place[2] = feedback
 
 
 @compiled
 def arrive(
     update: Callable[..., None],
+    counting: Callable[..., bool],
+    t: int,
     ledger: Ledger,
     memory: Floats,
     params: tuple[Any, ...],
-    begun: Counts,
-    place: Floats,
+    under_way: UnderWay,
+    flight: InFlight,
 ) -> int:
-    """Enter the rating that is due, if there is one and it was not lost; count it."""
-    if place[0] == NOBODY:
-        return 0
-    arm = int(place[0])
-    place[0] = NOBODY
-    if np.isnan(place[2]):
-        begun[arm] -= 1  # nothing will come: it is no longer in flight
-        return 0
-    settle(update, ledger, memory, params, arm, place[1], place[2])
-    return 1
+    """Enter the ratings that are due in round t, the oldest pull's first; count them."""
+    ratings = 0
+    place = take_due(under_way, t)
+    while place != NONE:
+        arm = under_way.arm[place]
+        if counting():
+            end_pull(flight, under_way.pulled[place], arm, RATED)
+        settle(
+            update, ledger, memory, params, arm, under_way.payment[place],
+            under_way.feedback[place],
+        )  # fmt: skip
+        ratings += 1
+        place = under_way.following[place]
+    return ratings
 
 
 @compiled
@@ -316,6 +342,7 @@ def unobserved(
     wanted: int,
     coin: int,
     amount: float,
+    seen_from: float,
 ) -> None:
     """Keep nothing of a round: the observer of a study."""
 
@@ -332,6 +359,7 @@ def traced(
     wanted: int,
     coin: int,
     amount: float,
+    seen_from: float,
 ) -> None:
     """Write a round down: the observer of a trace of one replication."""
     trace[t - 1, 0] = arm
@@ -342,3 +370,4 @@ def traced(
     trace[t - 1, 5] = wanted
     trace[t - 1, 6] = coin
     trace[t - 1, 7] = amount
+    trace[t - 1, 8] = seen_from

@@ -43,7 +43,7 @@ class Rules(NamedTuple):
     price: Callable[..., float] = as_asked
     """`price(t, arm, greedy, forgone, memory, params, rng) -> payment`."""
     counts_in_flight: bool = False
-    """Whether `pulls` counts those too whose ratings are still to come."""
+    """Whether `pulls` counts the ratings too that are still expected of pulls in flight."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -62,7 +62,8 @@ class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind
 def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, more: int) -> None:
     """Keep 1/sqrt(n_i + more) in `roots` without taking roots that are known already.
 
-    `taken` holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet). Counts
+    `taken` holds, as whole numbers, the n_i + 1 for which each root was taken (0: none yet), and
+    of fractions the n_i themselves: expected ratings may be too few to change a sum with 1. Counts
     are compared rather than tracked through `update`: a caller may have rated any arms since the
     last call, in any order, and may pass counts that include the expected ratings of pulls in
     flight, which are fractions. `last` is a guess at the arm whose count has changed. If it is
@@ -72,8 +73,8 @@ def keep_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, m
     fractional = pulls.dtype.type(0.5) > 0
     if fractional:
         for i in range(pulls.shape[0]):
-            if taken[i] != pulls[i] + 1:
-                taken[i] = pulls[i] + 1
+            if taken[i] != pulls[i] or roots[i] == 0.0:
+                taken[i] = pulls[i]
                 roots[i] = 1.0 / math.sqrt(pulls[i] + more)
         return
     arms, known = pulls.shape[0], taken.view(np.int64)

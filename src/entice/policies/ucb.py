@@ -23,10 +23,12 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
     Parameters
     ----------
     count_in_flight
-        Whether n_i counts the pulls too whose ratings are still to come; m_i is the average of
-        ratings either way. While ratings are late, bounds that wait for them keep pointing at the
-        same arm, and all who come meanwhile are paid for what one of them would have told.
-        Where ratings come at once, nothing is in flight and both are the same.
+        Whether n_i counts, beside an arm's ratings, those that its other pulls are still expected
+        to bring: each with the probability that its rating still comes, which is learnt from the
+        ages at which earlier pulls were rated; m_i is the average of ratings either way. While
+        ratings are late, bounds that wait for them keep pointing at the same arm, and all who come
+        meanwhile are paid for what one of them would have told. Where ratings come at once, nothing
+        is in flight and both are the same.
     noise
         The standard deviation of ratings, as far as it is known. The paper's Algorithm 2 has 1,
         which on a scale from 0 to 1 explores several times as much as it needs to: no rating there

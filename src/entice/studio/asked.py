@@ -38,7 +38,8 @@ def study_asked_for(plain: dict[str, Any]) -> Study:
     _at_most("the number of arms", arms, LIMITS.most_arms)
     _at_most("policies × drifts", cells, LIMITS.most_cells)
     _at_most("horizon", study.horizon, LIMITS.most_horizon)
-    _at_most("players.delay", study.players.delay, LIMITS.most_horizon)
+    if isinstance(study.players.delay, int):
+        _at_most("players.delay", study.players.delay, LIMITS.most_horizon)
     _at_most("replications", study.replications, LIMITS.most_replications)
     checkpoints = study.checkpoints
     points = checkpoints if isinstance(checkpoints, int) else len(checkpoints)

@@ -34,8 +34,10 @@ def race(
     frames = _frames(len(rounds))
     arm, paid = rounds["arm"].to_numpy(), rounds["payment"].to_numpy()
     lost = means.max() - means[arm]
-    seen = rounds.filter(pl.col("feedback").is_not_null())
-    came = seen["t"].to_numpy() + study.players.delay
+    if "seen_from" not in rounds.columns:
+        rounds = rounds.with_columns(seen_from=pl.col("t") + 1)
+    seen = rounds.filter(pl.col("feedback").is_not_null() & pl.col("seen_from").is_not_null())
+    came = seen["seen_from"].to_numpy() - 1
     of, rating = seen["arm"].to_numpy(), seen["feedback"].to_numpy()
     pulls = _by_frame(frames, rounds["t"].to_numpy(), arm, np.ones(len(arm)), len(means))
     rated = _by_frame(frames, came, of, np.ones(len(of)), len(means))

@@ -13,10 +13,12 @@ from entice.engine import kernel
 from entice.engine.apart import apart
 from entice.engine.interpret import Fault
 from entice.engine.specialize import ready
+from entice.engine.under_way import new_under_way
 from entice.errors import InputError, StudyError
 from entice.functions import ensure_found
 from entice.policies import Policy
 from entice.principal.display import raw
+from entice.principal.in_flight import new_in_flight
 from entice.principal.ledger import new_ledger
 from entice.specs import Study
 from entice.study.replay import find_fault_in_run
@@ -82,8 +84,11 @@ class Cell:
         self._rules, self._bend = policy.rules(self.arms), drift.bend()
         self._sampler = study.arms.sampler()
         self._willingness = study.players.acceptance.willingness()
+        self._delays = study.players.delay_sampler()
         self._meddling = study.meddler.meddling(means)
         self._truth = kernel.truth_of(means, study.arms.scale())
+        late = not study.players.rate_at_once
+        self._counting = late and self._rules.counts_in_flight
         # A trace has every round in it.
         self._fast = None if traced else study.fast_path(policy)
         entry: Any = kernel.replicate
@@ -93,8 +98,10 @@ class Cell:
             self._bend.respond,
             self._sampler.sample,
             self._willingness.accept,
+            self._delays.draw,
             self._meddling.meddle,
-            kernel.yes if study.players.rate_at_once else kernel.no,
+            kernel.no if late else kernel.yes,
+            kernel.yes if self._counting else kernel.no,
             kernel.yes if study.probe is not None else kernel.no,
             kernel.traced_display if traced else kernel.no_display,
             kernel.traced if traced else kernel.unobserved,
@@ -237,7 +244,7 @@ class Cell:
             self._rules.params,
             self._bend.params,
             self._sampler.params,
-            self._willingness.params,
+            (self._willingness.params, self._delays.params),
             self._meddling.params,
         )
         return (
@@ -251,26 +258,26 @@ class Cell:
             study.cold_start == "each_arm_once",
             study.prior,
             *study.feedback_limits,
-            study.players.delay,
             study.players.loss,
+            float(study.players.rating_window or np.inf),
             probe.share if probe else 0.0,
             np.array(probe.amounts if probe else (), dtype=np.float64),
         )
 
     def _workspace(self) -> kernel.Workspace:
-        study, rules, late = self._study, self._rules, not self._study.players.rate_at_once
-        ledger = apart(new_ledger(self.arms, study.prior))
-        begun = apart(np.zeros(self.arms if late else 0, dtype=np.int64))
+        study, rules, players = self._study, self._rules, self._study.players
+        late, ledger = not players.rate_at_once, apart(new_ledger(self.arms, study.prior))
+        arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
         return kernel.Workspace(
             ledger=ledger,
             memory=apart(np.zeros(rules.memory)),
-            begun=begun,
-            counted=begun if late and rules.counts_in_flight else ledger.pulls,
+            flight=apart(new_in_flight(arms, window or study.horizon)),
+            counted=apart(np.zeros(self.arms)) if self._counting else ledger.pulls,
             shown=ledger.means if rules.display is raw else apart(np.zeros(self.arms)),
             tried=apart(np.zeros(self.arms if late else 0, dtype=np.int64)),
             drift_memory=apart(np.zeros(self._bend.memory_per_arm * self.arms)),
             meddler_memory=apart(np.zeros(self._meddling.memory_per_arm * self.arms)),
-            waiting=np.full((study.players.delay + 1 if late else 0, 3), kernel.NOBODY),
+            under_way=apart(new_under_way(players.longest_wait(study.horizon) if late else 0)),
             policy_stream=apart(np.zeros(4, dtype=np.uint64)),
             reward_stream=apart(np.zeros(4, dtype=np.uint64)),
             player_stream=apart(np.zeros(4, dtype=np.uint64)),

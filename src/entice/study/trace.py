@@ -19,6 +19,7 @@ from entice.world.players import AlwaysAccept
 
 _NAMES = (
     "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
+    "seen_from",
 )  # fmt: skip
 MOST_NUMBERS = 2**27
 """That a trace may keep: 1 GiB."""
@@ -54,9 +55,10 @@ def trace(
     -------
     polars.DataFrame
         `t`, `arm` (that was pulled), `greedy_arm` (the player's own choice), `payment`, `drift`,
-        `feedback` (null: it never came). With players who may decline, `offered_arm`; with a
-        probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not thrown) and
-        `probe_amount`. A run whose payments grow without bound ends where they did.
+        `feedback` (null: it never came). With players who may decline, `offered_arm`; with late
+        ratings, `seen_from` (the round from which the feedback is seen, null: not in this run);
+        with a probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not
+        thrown) and `probe_amount`. A run whose payments grow without bound ends where they did.
 
         Then, with `displayed`, a column for each arm, `displayed.0`, `displayed.1`, …: what players
         saw of it when they chose, before their own rating. An arm without ratings displays
@@ -65,7 +67,7 @@ def trace(
         Where arms have names there are `arm_name`, `greedy_arm_name` and, if need be,
         `offered_arm_name`, and columns such as `displayed.tea`.
 
-        A trace keeps 8 numbers of a round, and one more for each arm that is displayed. One of
+        A trace keeps 9 numbers of a round, and one more for each arm that is displayed. One of
         more than 2²⁷ numbers (1 GiB) is refused.
 
     >>> import entice
@@ -88,7 +90,7 @@ def trace(
             "of each",
             given=study.horizon,
             todo="Trace fewer rounds"
-            + (", or take displayed=False for 8 numbers a round." if displayed else "."),
+            + (", or take displayed=False for 9 numbers a round." if displayed else "."),
         )
     cell = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64), traced=True)
     rounds = np.empty((study.horizon, numbers))
@@ -146,10 +148,13 @@ def _frame(study: Study, rounds: Any) -> pl.DataFrame:
         thrown.then(pl.col("probe").cast(pl.Int64)),
         thrown.then(pl.col("probe_amount")),
         pl.col("feedback").fill_nan(None),
+        pl.when(pl.col("seen_from") <= study.horizon).then(pl.col("seen_from")).cast(pl.Int64),
     )
     kept = ["t", *_NAMES[:5]]
     if study.players.acceptance != AlwaysAccept():
         kept.append("offered_arm")
+    if study.players.delay != 0:
+        kept.append("seen_from")
     if study.probe is not None:
         kept += ["probe", "probe_amount"]
     frame, names = frame.select(kept), study.arms.names

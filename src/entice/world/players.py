@@ -15,8 +15,12 @@ from entice.checks import set_number, set_numbers, set_whole
 from entice.engine.jit import compiled
 from entice.errors import InputError
 from entice.rng import Stream, uniform
+from entice.world.delays import Delay, DelaySampler, DelaySpec, constant
 
 Floats = npt.NDArray[np.float64]
+
+MOST_ROUNDS_LATE = 10**7
+"""For each of these rounds a run keeps a place for a rating that is under way, of 56 bytes."""
 
 
 class Willingness(NamedTuple):
@@ -125,28 +129,55 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     acceptance
         Who declines an offer takes the arm with the best displayed average, unpaid.
     delay
-        A rating of round t is seen from round t + 1 + delay on.
+        How many rounds ratings take: one number for all of them, or a distribution. A rating of
+        round t with delay d is seen from round t + 1 + ⌊d⌋ on. Ratings that are seen from the
+        same round on come in the order of their pulls.
     loss
         The probability that a rating never comes. A missing rating stays missing.
+    rating_window
+        Ratings that have not come so many rounds after the pull never come: from round
+        t + 1 + `rating_window` on, nobody waits for those of round t. Policies that count pulls in
+        flight know the window. By default it is the length of the study.
 
     >>> import entice
     >>> entice.Players(delay=500, loss=0.7)
-    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7)
+    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7, rating_window=None)
+    >>> late = entice.Players(delay=entice.ExponentialDelay(mean=300), rating_window=3000)
     """
 
     acceptance: Acceptance = AlwaysAccept()
-    delay: int = 0
+    delay: int | Delay = 0
     loss: float = 0.0
+    rating_window: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.acceptance, AcceptanceSpec):
             rule = "must be one of AlwaysAccept, LogisticAcceptance, TableAcceptance"
             raise InputError("Players: acceptance", rule, given=self.acceptance)
-        set_whole(self, "delay", at_least=0, at_most=10**7)
+        if not isinstance(self.delay, DelaySpec):
+            set_whole(self, "delay", at_least=0, at_most=MOST_ROUNDS_LATE)
         if not 0 <= set_number(self, "loss") < 1:
             raise InputError("Players: loss", "must be at least 0 and less than 1", given=self.loss)
+        if self.rating_window is None:
+            return
+        window = set_whole(self, "rating_window", at_least=1)
+        if isinstance(self.delay, int) and window <= self.delay:
+            rule = f"must be greater than the delay, {self.delay}, or no rating ever comes"
+            raise InputError("Players: rating_window", rule, given=window)
 
     @property
     def rate_at_once(self) -> bool:
         """Whether every rating is seen before the next decision."""
         return self.delay == 0 and self.loss == 0
+
+    def delay_sampler(self) -> DelaySampler:
+        """Return how delays are drawn; a constant one takes no random numbers."""
+        if isinstance(self.delay, DelaySpec):
+            return self.delay.sampler()
+        return DelaySampler(constant, (float(self.delay),), self.delay)
+
+    def longest_wait(self, horizon: int) -> int:
+        """Return for how many rounds of a study a rating that is yet to come may be under way."""
+        rounds = horizon if self.rating_window is None else min(horizon, self.rating_window)
+        longest = self.delay_sampler().longest
+        return rounds if longest >= rounds else math.floor(longest) + 1
