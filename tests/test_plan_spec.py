@@ -61,7 +61,7 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ({"arms": None}, "must say how many items there are"),
         ({"spread": None}, "must say what is believed of the items"),
         ({"star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 3)}, "or else by star_counts"),
-        ({"policies": [entice.KLUCB()]}, 'got \'stars\'. Set policy_sees to "zero_to_one"'),
+        ({"policies": [entice.KLUCB()]}, "got 'stars'. Set policy_sees to \"zero_to_one\""),
         ({"spread": 0.4}, "Plan: spread must be a Spread"),
         (
             {"spread": None, "star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 2)},

@@ -83,9 +83,9 @@ def test_a_trace_that_would_not_fit_is_refused_before_it_is_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = {"policy": 0, "drift": 0}
-    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 11)
+    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 12)
     assert entice.trace(STUDY, **one).height == 60  # type: ignore[arg-type]
-    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 11 - 1)
+    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 12 - 1)
     with pytest.raises(entice.InputError, match=r"at most 59 rounds .*; got 60.*displayed=False"):
         entice.trace(STUDY, **one)  # type: ignore[arg-type]
     assert entice.trace(STUDY, displayed=False, **one).height == 60  # type: ignore[arg-type]
