@@ -3,7 +3,9 @@
 UCB and Thompson sampling as the paper has them assume ratings with a standard deviation of 1. The
 drift-corrected policy estimates it, which on ratings from 0 to 1 is most of its lead. So here they
 come once more with the standard deviation that the ratings have (the root mean square over the
-arms), and with them the policies that are made for ratings from 0 to 1.
+arms), and with them the policies that are made for ratings from 0 to 1. Thompson sampling comes a
+third time with the standard deviation of the best arm, which is what the drift-corrected policy
+comes to estimate: from unpaid ratings, most of which are of that arm.
 """
 
 from __future__ import annotations
@@ -26,14 +28,15 @@ SLOPES = (0.0, 1.1, 5.0)
 STARS = entice.datasets.star_counts()
 
 
-def noise_of(arms: Bernoulli | Empirical) -> float:
-    """Return the root mean square of the arms' standard deviations, to two digits."""
+def noise_of(arms: Bernoulli | Empirical) -> tuple[float, float]:
+    """Return the root mean square of the arms' standard deviations, and that of the best arm."""
+    means = arms.true_means()
     if isinstance(arms, Bernoulli):
-        variances = arms.true_means() * (1 - arms.true_means())
+        variances = means * (1 - means)
     else:
-        squares = arms.probabilities() @ np.array(arms.values) ** 2
-        variances = squares - arms.true_means() ** 2
-    return round(float(np.sqrt(variances.mean())), 2)
+        variances = arms.probabilities() @ np.array(arms.values) ** 2 - means**2
+    noise = np.sqrt([variances.mean(), variances[means.argmax()]])
+    return round(float(noise[0]), 2), round(float(noise[1]), 2)
 
 
 def compare(
@@ -61,13 +64,14 @@ def on_gaussian_arms(**settings: Any) -> None:
 def on_ratings_from_0_to_1(
     title: str, arms: Bernoulli | Empirical, drifts: list[Drift], **settings: Any
 ) -> None:
-    noise = noise_of(arms)
+    noise, of_the_best = noise_of(arms)
     policies: list[Policy] = [
         entice.UCB(),
         entice.UCB(noise=noise),
         entice.KLUCB(),
         entice.ThompsonSampling(),
         entice.ThompsonSampling(noise=noise),
+        entice.ThompsonSampling(noise=of_the_best),
         entice.BetaThompson(),
         entice.DriftCorrectedThompson(),
         entice.DriftCorrectedThompson(noise=noise),
