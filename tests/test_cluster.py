@@ -429,11 +429,11 @@ def test_a_policy_that_fails_is_told(cluster: DaskCluster) -> None:
 
 def test_the_folder_of_another_study_is_refused(cluster: DaskCluster, tmp_path: Path) -> None:
     run_in_folder(STUDY, tmp_path, progress=False)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
     other = msgspec.structs.replace(STUDY, horizon=501)
     with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
         run_in_folder(other, tmp_path, cluster=cluster.address, progress=False)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_threads_mean_nothing_on_a_cluster() -> None:
