@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,21 @@ def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
     assert len(set(ticks)) == len(ticks)
 
 
+@every
+def test_marks_of_the_picture_are_not_written_over_one_another(case: Case) -> None:
+    spent = 1800 * case.price
+    figure = ten(
+        lambda i: outcome(needed=spent, spend=spent), policies=[entice.UCB()],
+        currency=case.written, price_of_a_star=case.price, **case.own,
+    ).plot()  # fmt: skip
+    costs, needs, _ = figure.axes
+    named = "" if case.code in ("JPY", "EUR") else case.code
+    assert (costs.get_xlabel(), needs.get_ylabel()) == (named, named)
+    boxes = [label.get_window_extent() for label in costs.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 2
+    assert all(one.x1 < next_one.x0 for one, next_one in pairwise(boxes))
+
+
 def test_the_picture_marks_no_half_yen() -> None:
     yen = next(case for case in CASES if case.code == "JPY")
     found = a_forecast(yen, price_of_a_star=1, budget=1)
@@ -130,6 +146,13 @@ def test_the_service_sends_units_with_their_digits(shop: Service, case: Case) ->
     assert view["spec"]["currency_digits"] == case.digits  # in the log: CLDR may change
     offer = shop.offer(view["id"], "ann")
     assert (offer["currency"], offer["currency_digits"]) == (case.code, case.digits)
+    grown = shop.client.get(f"/v1/campaigns/{view['id']}/spending").json()
+    assert (grown["currency"], grown["currency_digits"]) == (case.code, case.digits)
+    rows = shop.client.get(f"/v1/campaigns/{view['id']}/export?format=jsonl")
+    [row] = lines_of(rows.text)
+    assert (row["amount"], row["currency"], row["currency_digits"]) == (
+        offer["amount"], case.code, case.digits,
+    )  # fmt: skip
     trusted = shop.client.get("/v1/trust").json()["campaigns"]
     told = next(c for c in trusted if c["id"] == view["id"])["invariants"][0]["detail"]
     assert case.budget_text in told

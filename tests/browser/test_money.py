@@ -10,7 +10,7 @@ import pytest
 from currencies import CASES, IDS, Case
 from playwright.sync_api import Page, expect
 
-from browser.house import COMPILING, Studio, Visit, small_plan
+from browser.house import COMPILING, NARROW, WIDE, Studio, Visit, small_plan
 from entice.money import Currency, known_currencies, read_currency
 
 every = pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -123,6 +123,46 @@ def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> 
     expect(page.locator(".trust-card", has_text=f"Paid in {case.code}")).to_contain_text(
         f"reserved of {case.budget_text}"
     )
+
+
+BOXES = """(nodes) => nodes.map((node) => {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const { left, right, top, bottom } = range.getBoundingClientRect();
+  return { left, right, top, bottom };
+})"""
+"""Where texts are; the boxes of their elements are as wide as columns, whatever is in them."""
+
+
+def apart(one: dict[str, float], other: dict[str, float]) -> bool:
+    beside = one["left"] >= other["right"] or other["left"] >= one["right"]
+    return beside or one["top"] >= other["bottom"] or other["top"] >= one["bottom"]
+
+
+def assert_room(page: Page, amounts: str) -> None:
+    """No amount is cut or written over another one, in a wide window and on a phone."""
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        boxes = page.locator(amounts).evaluate_all(BOXES)
+        assert len(boxes) >= 3
+        assert all(box["right"] <= size["width"] for box in boxes)
+        assert all(apart(box, other) for i, box in enumerate(boxes) for other in boxes[:i])
+        # Charts follow the size of the window a little later.
+        page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_long_amounts_have_room(studio: Studio, visit: Visit) -> None:
+    campaign = studio.new_campaign(
+        name="Long", currency="HUF", budget=123_456_789_00, price_of_a_star=800_00,
+        cap_per_offer=None,
+    )  # fmt: skip
+    page = visit(studio.at(f"#/campaign/{campaign}"))
+    expect(page.locator("#amount-free")).to_have_text("123,456,789.00 HUF")
+    assert_room(page, ".fuel-entry dd:not(.note)")
+    page = visit(studio.address("plan"))
+    small_plan(page, days=6)
+    plan_in(page, next(case for case in CASES if case.code == "HUF"))
+    assert_room(page, ".policy-facts strong")
 
 
 def plan_in(page: Page, case: Case) -> None:

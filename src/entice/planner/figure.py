@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from entice.money import NO_CURRENCY, Currency
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
 from entice.planner.words import money, names, promised, runs_within
@@ -142,6 +143,12 @@ def _days(ax: Axes, forecast: Forecast) -> None:
 
 
 def _amounts(axis: Axis, forecast: Forecast) -> None:
+    """Mark round amounts. A currency without a sign names the axis: at each mark it has no room."""
+    plan = forecast.plan
     # Of a currency without a smaller unit there are no halves to mark.
-    axis.set_major_locator(MaxNLocator(4, integer=forecast.plan.currency_digits == 0))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: money(forecast.plan, value)))
+    axis.set_major_locator(MaxNLocator(4, integer=plan.currency_digits == 0))
+    currency = plan.money
+    if not currency.sign:
+        axis.set_label_text(plan.currency)
+        currency = Currency(NO_CURRENCY, currency.digits)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: currency.format_major(value)))

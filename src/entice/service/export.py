@@ -45,8 +45,10 @@ SCHEMA: dict[str, Any] = {
     "reason": pl.String,
     "propensity": pl.Float64,
     "payment": pl.Float64,  # in stars: what was paid, or offered if nothing was paid yet
-    "amount": pl.Int64,
+    "amount": pl.Int64,  # in minor units of the currency, as `paid` is
     "paid": pl.Int64,
+    "currency": pl.String,
+    "currency_digits": pl.Int64,
     "probe": pl.Int64,  # 1: the coin added probe_amount; 0: it did not; null: none was thrown
     "probe_amount": pl.Float64,
     "feedback": pl.Int64,  # the rating that counts; null: none
@@ -137,25 +139,27 @@ def _offers(session: Session, campaign: Campaign) -> Iterator[Offer]:
 
 
 def _row(campaign: Campaign, event: log.Event, offers: Iterator[Offer]) -> tuple[Any, ...] | None:
+    money = campaign.spec.money
     match event:
         case log.Offered():
             return _row_of_offer(campaign, event, next(offers))
         case log.OrganicRated(seq=seq, at=at, arm=arm, rating=rating):
             return (
                 seq, at, "organic", None, None, None, None, arm, None, None, None,
-                0.0, 0, 0, None, None, rating,
+                0.0, 0, 0, money.code, money.digits, None, None, rating,
             )  # fmt: skip
     return None
 
 
 def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: Offer) -> tuple[Any, ...]:
-    payment = campaign.stars_paid(offer)
+    payment, money = campaign.stars_paid(offer), campaign.spec.money
     # A coin of which less was paid than it said, or nothing as in shadow mode, tells nothing.
     tells = payment == offered.payment and not offer.shadow
     coin = log.COINS[offered.probe if tells else None]
     return (
         offered.seq, offered.at, "offer", f"{offered.campaign}.{offered.n}", offered.player,
         offered.version, STATES[offer.state], offered.arm, offered.greedy_arm, offered.reason,
-        offered.propensity, payment, offered.amount, offer.paid, coin, offered.probe_amount,
+        offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
+        offered.probe_amount,
         offer.rating if offer.state == RATED else None,
     )  # fmt: skip
