@@ -94,11 +94,13 @@ class NaiveInFlight:
 
     def chances(self) -> list[float]:
         """For each bucket, the probability that a rating still comes."""
-        hazards, prior = [], 0.1
+        hazards, prior, whole = [], 0.1, 1.0  # the prior is prior / whole
         for k in range(len(self.edges)):
             exposed = max(float(self.rated[k]), self.reached[k] - 0.5 * len(self.inside(k)))
-            hazards.append((self.rated[k] + 4.0 * prior) / (exposed + 4.0))
-            prior = 1.5 * hazards[k] / (1.0 + 0.5 * hazards[k])
+            rated = self.rated[k] * whole + 4.0 * prior
+            seen = (exposed + 4.0) * whole
+            hazards.append(rated / seen)
+            prior, whole = 1.5 * rated, seen + 0.5 * rated  # its odds are the hazard's, times 1.5
         unrated, chances = 1.0, []
         for hazard in reversed(hazards):
             unrated *= 1.0 - hazard

@@ -37,6 +37,9 @@ PRIOR_WEIGHT = 4.0
 PRIOR_GROWTH = 1.5
 """A bucket is twice as long as the one before it: its prior odds are those odds times this."""
 
+FOREVER = 2**62
+"""Later than any time."""
+
 RATED, UNRATED, WITHDRAWN = 0, 1, 2
 """How a pull may end. One that is withdrawn counts as if it had never been made."""
 
@@ -66,6 +69,10 @@ class InFlight(NamedTuple):
     """The bucket that each cohort is in."""
     members: Counts
     """For each cohort and arm, the unrated pulls in it."""
+    sizes: Counts
+    """For each bucket, the cohorts in it."""
+    next_move: Counts
+    """One element: until then every cohort stays in its bucket."""
     chances: Floats
     """For each bucket, the probability that the rating of an unrated pull in it still comes."""
 
@@ -97,6 +104,8 @@ def new_in_flight(arms: int, window: int) -> InFlight:
         np.zeros(COHORTS, np.int64),
         np.zeros(COHORTS, np.int64),
         np.zeros((COHORTS, arms), np.int64),
+        np.zeros(buckets, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(buckets),
     )
 
@@ -110,6 +119,8 @@ def clear_in_flight(flight: InFlight) -> None:
     flight.held[:] = 0
     flight.cohorts[0] = 0
     flight.members[:] = 0
+    flight.sizes[:] = 0
+    flight.next_move[0] = 0
 
 
 @compiled
@@ -124,6 +135,8 @@ def begin_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
         last += 1
         flight.cohorts[0] = last + 1
         flight.first[last], flight.since[last], flight.bucket[last] = n, at, 0
+        flight.sizes[0] += 1
+        flight.next_move[0] = min(flight.next_move[0], at + flight.edges[0])
         flight.members[last, :] = 0
     flight.until[last] = at
     flight.members[last, arm] += 1
@@ -159,39 +172,51 @@ def end_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
 @compiled
 def grow_older(flight: InFlight, at: int) -> None:
     """Move cohorts to the buckets of their ages; what is older than the window leaves."""
-    buckets, gone = flight.edges.shape[0], 0
-    for c in range(flight.cohorts[0]):
-        while flight.bucket[c] < buckets:
-            if at - flight.since[c] < flight.edges[flight.bucket[c]]:
-                break
-            _move_on(flight, c)
-        gone += flight.bucket[c] == buckets
-    if gone > 0:
-        _drop_oldest(flight, gone)
+    if at >= flight.next_move[0]:
+        _move_cohorts(flight, at)
 
 
 @compiled_apart
+def _move_cohorts(flight: InFlight, at: int) -> None:
+    """Move cohorts, bucket by bucket: the oldest one of each is the first that may have to."""
+    buckets, c, following = flight.edges.shape[0], 0, FOREVER
+    for k in range(buckets - 1, -1, -1):
+        staying = flight.sizes[k]
+        while staying > 0 and at - flight.since[c] >= flight.edges[k]:
+            staying -= 1
+            while flight.bucket[c] < buckets and (
+                at - flight.since[c] >= flight.edges[flight.bucket[c]]
+            ):
+                _move_on(flight, c)
+            if flight.bucket[c] == buckets:
+                _drop_cohort(flight, c)
+            else:
+                flight.sizes[flight.bucket[c]] += 1
+                following = min(following, flight.since[c] + flight.edges[flight.bucket[c]])
+                c += 1
+        flight.sizes[k] = staying
+        if staying > 0:
+            following = min(following, flight.since[c] + flight.edges[k])
+        c += staying
+    flight.next_move[0] = following
+
+
+@compiled
 def _move_on(flight: InFlight, cohort: int) -> None:
     """Move a cohort to the next bucket, or out of the last one."""
     bucket = flight.bucket[cohort]
     flight.bucket[cohort] = bucket + 1
-    inside = bucket + 1 < flight.edges.shape[0]
+    total = 0
     for arm in range(flight.members.shape[1]):
         count = flight.members[cohort, arm]
         flight.inside[bucket, arm] -= count
-        flight.held[bucket] -= count
-        if inside:
-            flight.inside[bucket + 1, arm] += count
-            flight.held[bucket + 1] += count
-            flight.reached[bucket + 1] += count
-
-
-@compiled_apart
-def _drop_oldest(flight: InFlight, gone: int) -> None:
-    left = flight.cohorts[0] - gone
-    for c in range(left):
-        _copy_cohort(flight, c + gone, c)
-    flight.cohorts[0] = left
+        total += count
+    flight.held[bucket] -= total
+    if bucket + 1 < flight.edges.shape[0]:
+        for arm in range(flight.members.shape[1]):
+            flight.inside[bucket + 1, arm] += flight.members[cohort, arm]
+        flight.held[bucket + 1] += total
+        flight.reached[bucket + 1] += total
 
 
 @compiled_apart
@@ -210,32 +235,39 @@ def _merge_closest(flight: InFlight, at: int) -> None:
     flight.until[best] = flight.until[best + 1]
     for arm in range(flight.members.shape[1]):
         flight.members[best, arm] += flight.members[best + 1, arm]
-    for c in range(best + 1, flight.cohorts[0] - 1):
-        _copy_cohort(flight, c + 1, c)
-    flight.cohorts[0] -= 1
+    flight.sizes[flight.bucket[best]] -= 1
+    _drop_cohort(flight, best + 1)
 
 
-@compiled_apart
-def _copy_cohort(flight: InFlight, source: int, target: int) -> None:
-    flight.first[target] = flight.first[source]
-    flight.since[target] = flight.since[source]
-    flight.until[target] = flight.until[source]
-    flight.bucket[target] = flight.bucket[source]
-    for arm in range(flight.members.shape[1]):
-        flight.members[target, arm] = flight.members[source, arm]
+@compiled
+def _drop_cohort(flight: InFlight, cohort: int) -> None:
+    """Take a cohort out of the row, and move those after it up."""
+    left = flight.cohorts[0] - 1
+    flight.cohorts[0] = left
+    for c in range(cohort, left):
+        flight.first[c] = flight.first[c + 1]
+        flight.since[c] = flight.since[c + 1]
+        flight.until[c] = flight.until[c + 1]
+        flight.bucket[c] = flight.bucket[c + 1]
+    for c in range(cohort, left):
+        for arm in range(flight.members.shape[1]):
+            flight.members[c, arm] = flight.members[c + 1, arm]
 
 
 @compiled
 def learn_chances(flight: InFlight) -> None:
     """Work out, for each bucket, the probability that a rating still comes."""
-    buckets, prior = flight.edges.shape[0], PRIOR_HAZARD
+    buckets = flight.edges.shape[0]
+    # The prior as a fraction: of divisions, each would have to wait for the one before.
+    prior, whole = PRIOR_HAZARD, 1.0
     for k in range(buckets):
         # Pulls that are in the bucket now have on average been through half of it.
         through = flight.reached[k] - 0.5 * flight.held[k]
         exposed = max(float(flight.rated[k]), through)
-        hazard = (flight.rated[k] + PRIOR_WEIGHT * prior) / (exposed + PRIOR_WEIGHT)
-        flight.chances[k] = hazard
-        prior = PRIOR_GROWTH * hazard / (1.0 + (PRIOR_GROWTH - 1.0) * hazard)
+        rated = flight.rated[k] * whole + PRIOR_WEIGHT * prior
+        seen = (exposed + PRIOR_WEIGHT) * whole
+        flight.chances[k] = rated / seen
+        prior, whole = PRIOR_GROWTH * rated, seen + (PRIOR_GROWTH - 1.0) * rated
     unrated = 1.0
     for k in range(buckets - 1, -1, -1):
         unrated *= 1.0 - flight.chances[k]
@@ -246,11 +278,15 @@ def learn_chances(flight: InFlight) -> None:
 def count_expected(flight: InFlight, pulls: Counts, counted: Floats) -> None:
     """Fill in n_i + e_i: the ratings of each arm, and those still expected."""
     learn_chances(flight)
-    for i in range(pulls.shape[0]):
-        expected = 0.0
-        for k in range(flight.edges.shape[0]):
-            expected += flight.inside[k, i] * flight.chances[k]
-        counted[i] = pulls[i] + expected
+    arms = pulls.shape[0]
+    for i in range(arms):
+        counted[i] = 0.0
+    for k in range(flight.edges.shape[0]):
+        if flight.held[k] > 0:
+            for i in range(arms):
+                counted[i] += flight.inside[k, i] * flight.chances[k]
+    for i in range(arms):
+        counted[i] += pulls[i]
 
 
 @compiled

@@ -63,6 +63,7 @@ def unpack(state: FlightState | None, arms: int, rating_window: int) -> InFlight
     flight.members[cells % COHORTS, cells // COHORTS] = state.counts
     np.add.at(flight.inside, flight.bucket[:cohorts], flight.members[:cohorts])
     flight.held[:] = flight.inside.sum(axis=1)
+    flight.sizes[:] = np.bincount(state.bucket, minlength=len(flight.edges))
     return flight
 
 
