@@ -37,6 +37,10 @@ def keep_account(memory, params, arm, payment, feedback):  # type: ignore[no-unt
     memory[0] += payment
 
 
+def no_item(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return len(pulls)
+
+
 def outcome(**changes: Any) -> Outcome:
     settings: dict[str, Any] = {
         "spend": 0.0, "stars_lost": 0.0, "share_lost": 0.0, "lead_day": 1.0, "needed": 0.0,

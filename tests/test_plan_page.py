@@ -134,7 +134,7 @@ def test_assumptions_are_told_in_plain_words() -> None:
     told = " ".join(assumptions(a_plan(currency="€")))
     assert "3 items. Their true averages lie around 4.1 stars, two in three of them within" in told
     assert "40 visitors a day for 5 days" in told
-    assert "50 % of them rate it" in told
+    assert "50 % of them rate it, at once. A rating is awaited for 30 days; later ones" in told
     assert "€2 for each star" in told
     assert "Everyone takes such an offer." in told
     assert "by 0 to 1 stars, each as likely" in told
@@ -163,6 +163,23 @@ def test_assumptions_are_told_in_plain_words() -> None:
     told = " ".join(assumptions(counted))
     assert "those of the given star counts" in told
     assert "34 % take an offer of 0 stars or less, 86 % one of 0.5 or more." in told
+    limited = a_plan(
+        budget=100, currency="€", margin=0.05, cap_per_offer=2, cap_per_player=1, pace_over=5000,
+        probe=entice.Probe(share=0.1, amount=[0.1, 0.3]), rating_window=3600, late_ratings=False,
+        rating_delay=entice.ExponentialDelay(mean=0.5),
+    )  # fmt: skip
+    told = " ".join(assumptions(limited))
+    assert "rate it, 12 hours later on average. A rating is awaited for 1 hour; later ones" in told
+    assert "are refused. " in told
+    assert "€0.05 is added to every payment. No visitor is offered more than €1." in told
+    assert "The budget is spread over 5,000 offers. In 10 % of the offers of a visitor's" in told
+    assert "a coin adds 0.1 or 0.3 stars" in told
+    for delay, words in (
+        (2.0, "2 days later"),
+        (entice.LogNormalDelay(median=3, sigma=1), "half of those within 3 days"),
+        (entice.TableDelay(ages=[0, 7], shares=[0.5, 1]), "all of those within 7 days"),
+    ):
+        assert words in " ".join(assumptions(a_plan(rating_delay=delay)))
 
 
 # Files

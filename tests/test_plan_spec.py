@@ -38,6 +38,19 @@ def test_a_plan_survives_toml() -> None:
     for acceptance in acceptances:
         given = a_plan(acceptance=acceptance, budget=100, currency="€", policies=[entice.UCB()])
         assert Plan.from_toml(given.to_toml()) == given
+    delays = (
+        0.5,
+        entice.ExponentialDelay(mean=3),
+        entice.LogNormalDelay(median=1, sigma=2),
+        entice.TableDelay(ages=[0, 1], shares=[0.5, 1]),
+    )
+    for delay in delays:
+        given = a_plan(
+            rating_delay=delay, rating_window=3600, late_ratings=False, margin=0.05,
+            cap_per_offer=2, cap_per_player=3, budget=50, pace_over=100,
+            probe=entice.Probe(share=0.1, amount=[0.1, 0.2]),
+        )  # fmt: skip
+        assert Plan.from_toml(given.to_toml()) == given
     counted = a_plan(arms=None, spread=None, star_counts=StarCounts(counts=[[1, 0, 0, 2, 3]] * 2))
     assert Plan.from_toml(counted.to_toml()) == counted
     assert counted.arms == 2
@@ -88,6 +101,18 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ({"close_enough": -1}, "from 0 to 4 stars"),
         ({"policy_sees": "percent"}, 'must be "stars" or "zero_to_one"'),
         ({"seed": -1}, "seed must be from 0"),
+        ({"rating_delay": -1}, "rating_delay must be from 0 to 3,650 days, or a distribution"),
+        ({"rating_delay": "soon"}, "rating_delay must be a number"),
+        ({"rating_window": 0}, "rating_window must be a whole number of at least 1"),
+        ({"late_ratings": 1}, "late_ratings must be true or false"),
+        ({"margin": -0.5}, "margin must not be negative"),
+        ({"cap_per_offer": -1}, "cap_per_offer must not be negative"),
+        ({"pace_over": 100}, "pace_over spreads a budget, and there is none"),
+        ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
+        ({"probe": 0.1}, "probe must be a Probe"),
+        ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),
+        ({"probe": entice.Probe(amount=1e-9)}, "probe.amount must cost at least one minor unit"),
+        ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight can't be set"),
     ],
 )
 def test_plans_that_cannot_be_are_told(changes: dict[str, Any], words: str) -> None:
@@ -124,6 +149,8 @@ def test_beliefs_that_cannot_be_are_told(make: Any, words: str) -> None:
         ("spread = { centre = 4, breadth = 1 }", "spread has an unknown setting"),
         ('policies = [{ kind = "ucbb" }]', "policies[0]: kind is unknown; got 'ucbb'"),
         ('acceptance = { kind = "logistics" }', "Did you mean 'logistic'?"),
+        ('rating_delay = { kind = "exponent", mean = 3 }', "Did you mean 'exponential'?"),
+        ("probe = 0.1", "probe must be a table of settings"),
     ],
 )
 def test_misspelt_toml_is_told(text: str, words: str) -> None:

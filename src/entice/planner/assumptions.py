@@ -7,7 +7,11 @@ from pathlib import Path
 
 from entice.planner.spec import Plan
 from entice.planner.words import money
+from entice.world.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
 from entice.world.players import Acceptance, AlwaysAccept, LogisticAcceptance
+
+_DAY = 24 * 3600
+"""Seconds."""
 
 
 def assumptions(plan: Plan) -> list[str]:
@@ -20,11 +24,13 @@ def assumptions(plan: Plan) -> list[str]:
     told = [
         f"{plan.arms:,} items. {_items(plan)}",
         f"{plan.visitors_a_day:,} visitors a day for {plan.days:,} days, each of whom takes one "
-        f"item. {_percent(plan.share_who_rate)} of them rate it.",
+        f"item. {_percent(plan.share_who_rate)} of them rate it, {_lateness(plan.rating_delay)}. "
+        f"{_waiting(plan)}",
         f"Who takes an item that looks worse is paid for it: {money(plan, plan.price_of_a_star)} "
         f"for each star by which it does. {_takers(plan, plan.acceptance)} Who declines takes "
         "the item that looks best.",
-        f"A payment worth one star raises the rating by {slope}. Ratings stay within 1 to 5.",
+        f"A payment worth one star raises the rating by {slope}. Ratings are whole stars from 1 "
+        "to 5.",
         "Nothing has been rated when it begins. Visitors expect an item without ratings "
         f"{unrated}.",
     ]
@@ -32,6 +38,54 @@ def assumptions(plan: Plan) -> list[str]:
         told.append(f"An item within {plan.close_enough:g} stars of the best one counts as best.")
     if plan.policy_sees == "zero_to_one":
         told.append("Policies see 1 to 5 stars as 0 to 1.")
+    return told + _limits(plan)
+
+
+def _lateness(delay: float | Delay) -> str:
+    if isinstance(delay, ExponentialDelay):
+        return f"{_time(delay.mean)} later on average"
+    if isinstance(delay, LogNormalDelay):
+        return f"half of those within {_time(delay.median)}"
+    if isinstance(delay, TableDelay):
+        return f"all of those within {_time(delay.ages[-1])}"
+    return f"{_time(delay)} later" if delay > 0 else "at once"
+
+
+def _waiting(plan: Plan) -> str:
+    late = "count too" if plan.late_ratings else "are refused"
+    return f"A rating is awaited for {_time(plan.rating_window / _DAY)}; later ones {late}."
+
+
+def _time(days: float) -> str:
+    """Write a time in its largest unit that is not too large.
+
+    >>> from entice.planner.assumptions import _time
+    >>> _time(30), _time(1), _time(0.25), _time(60 / 86_400), _time(1 / 86_400)
+    ('30 days', '1 day', '6 hours', '1 minute', '1 second')
+    """
+    for unit, length in (("day", 1), ("hour", 24), ("minute", 1440), ("second", _DAY)):
+        count = round(days * length, 6)
+        if count >= 2 or count == 1 or unit == "second":
+            return f"{count:.3g} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError
+
+
+def _limits(plan: Plan) -> list[str]:
+    """Say what limits payments, and what is added to them."""
+    told = []
+    if plan.margin > 0:
+        told.append(f"{money(plan, plan.margin)} is added to every payment.")
+    caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
+    if caps:
+        told.append(f"No visitor is offered more than {money(plan, min(caps))}.")
+    if plan.pace_over is not None:
+        told.append(f"The budget is spread over {plan.pace_over:,} offers.")
+    if plan.probe is not None:
+        amounts = " or ".join(f"{amount:g}" for amount in plan.probe.amounts)
+        told.append(
+            f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice a coin adds "
+            f"{amounts} stars, to measure the drift."
+        )
     return told
 
 

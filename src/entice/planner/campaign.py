@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
-from entice.engine.kernel import TRACED
+from entice.engine.specialize import ready
+from entice.errors import InputError, StudyError
+from entice.functions import ensure_found
+from entice.money import amount_of
+from entice.planner import simulate
 from entice.planner.belief import STARS, World
-from entice.planner.outcome import Outcome, Rounds, budget_ends, outcome_of
+from entice.planner.outcome import Outcome, outcome_of
+from entice.planner.simulate import State, Terms, Visits, new_state, new_visits
 from entice.planner.spec import Plan
-from entice.planner.unpaid import Unpaid
-from entice.specs import Study
-from entice.study.cell import Cell
+from entice.planner.visitors import SECOND, Habits
+from entice.policies import Policy
+from entice.policies.policy import Rules
+from entice.principal.payment import as_asked
+from entice.principal.settings import MOST_MONEY
+from entice.study.cell import Stopped
 from entice.study.progress import Report
-from entice.world.arms import Empirical
-from entice.world.drift import LinearDrift
-from entice.world.players import Acceptance, AlwaysAccept, LogisticAcceptance, Players
 
-_BELIEF = 7
-"""Keeps what is drawn of the worlds apart from what a user draws with the same seed."""
+_BELIEF, _SEED = 7, 9
+"""Keep what is drawn of the worlds apart from what a user draws with the same seed."""
 _MOST_TRACES = 2**30
 """Bytes that the visitors of all runs under way may take."""
 
@@ -40,7 +44,6 @@ class Worlds:
         assert plan.seed is not None
         self._seed, self._drift = plan.seed, plan.drift
         self._items = plan.drawing()
-        self.centre = self._items.centre
 
     def draw(self, run: int) -> World:
         """Draw the world of one run; it depends on the seed and on the run alone."""
@@ -48,6 +51,11 @@ class Worlds:
         low, high = self._drift
         slope = float(rng.uniform(low, high))
         return World(self._items.draw(rng), slope)
+
+    def seed(self, run: int) -> int:
+        """Draw the seed of one run's campaign and visitors."""
+        rng = np.random.default_rng((self._seed, run, _SEED))
+        return int(rng.integers(2**63))
 
 
 class Campaign:
@@ -57,40 +65,18 @@ class Campaign:
         self.plan = plan
         self.worlds = Worlds(plan)
         self.stop = np.zeros(1, dtype=np.int64)
-        # One star in the units that policies see; the lowest rating in them.
-        self.star, lowest = (1.0, 1.0) if plan.policy_sees == "stars" else (0.25, 0.0)
-        self.values = lowest + self.star * (STARS - STARS[0])
-        arms, drift = self._parts(self.worlds.draw(0))
-        shown = plan.unrated_shows if plan.unrated_shows is not None else self.worlds.centre
-        study = Study(
-            arms=arms,
-            policies=plan.policies,
-            drifts=[drift],
-            horizon=plan.visitors,
-            replications=plan.replications,
-            seed=plan.seed,
-            checkpoints=1,
-            cold_start="prior",
-            prior=lowest + self.star * (shown - STARS[0]),
-            feedback_range=(self.values[0], self.values[-1]),
-            players=Players(
-                acceptance=_scaled(plan.acceptance, self.star), loss=1 - plan.share_who_rate
-            ),
-        )
-        self.cells = [
-            Cell(study, policy, drift, self.stop, traced=True) for policy in plan.policies
-        ]
-        self.unpaid = Unpaid(study)
+        self.players = [_Player(plan, policy, self.worlds, self.stop) for policy in plan.policies]
 
     def go(self, threads: int, report: Report) -> list[Run]:
         """Run all worlds."""
         count = self.plan.replications
-        threads = min(threads, max(1, _MOST_TRACES // (self.plan.visitors * TRACED * 8)))
+        room = self.plan.visitors * 2 * simulate.VISIT_BYTES
+        threads = min(threads, max(1, _MOST_TRACES // room))
         report(0, count)
         found: dict[int, Run] = {}
         pool = ThreadPoolExecutor(threads)
         try:
-            runs = {pool.submit(self._run, run): run for run in range(count)}
+            runs = {pool.submit(self.run, run): run for run in range(count)}
             waiting: set[Future[Run]] = set(runs)
             while waiting:
                 # Not for ever: some libraries keep a signal from interrupting a wait.
@@ -103,36 +89,147 @@ class Campaign:
             pool.shutdown(wait=True, cancel_futures=True)
         return [found[run] for run in range(count)]
 
-    def rounds(self, policy: int, run: int) -> tuple[Rounds, Rounds]:
+    def visits(self, policy: int, run: int) -> tuple[Visits, Visits]:
         """Play one run of one policy, with the budget and without; return every visitor."""
-        arms, drift = self._parts(self.worlds.draw(run))
-        return self._play(self.cells[policy].in_world(arms, drift), arms, run)
+        return self.players[policy].play(self.worlds.draw(run), run, explain=True)
 
-    def _run(self, run: int) -> Run:
+    def run(self, run: int) -> Run:
+        """Play one world."""
         world = self.worlds.draw(run)
-        arms, drift = self._parts(world)
-        played = (self._play(cell.in_world(arms, drift), arms, run) for cell in self.cells)
-        return Run(world, [outcome_of(*rounds, world.means, self.plan) for rounds in played])
-
-    def _parts(self, world: World) -> tuple[Empirical, LinearDrift]:
-        arms = Empirical(values=self.values.tolist(), weights=world.shares.tolist())
-        return arms, LinearDrift(world.slope)
-
-    def _play(self, cell: Cell, arms: Empirical, run: int) -> tuple[Rounds, Rounds]:
-        trace = np.empty((self.plan.visitors, TRACED))
-        cell.run(run, cell.room_for(1), trace)
-        arm, leader, payment, _, feedback = trace[:, :5].T
-        counted = arm.astype(np.int64), leader.astype(np.int64)
-        unlimited = Rounds(*counted, payment / self.star, feedback)
-        return self.unpaid.after(unlimited, budget_ends(unlimited, self.plan), arms, run), unlimited
+        played = (player.play(world, run, explain=False) for player in self.players)
+        return Run(world, [outcome_of(*visits, world.means, self.plan) for visits in played])
 
 
-def _scaled(acceptance: Acceptance, star: float) -> Acceptance:
-    """Say of payments in the policy's units what was said of payments in stars."""
-    if isinstance(acceptance, AlwaysAccept):
-        return acceptance
-    if isinstance(acceptance, LogisticAcceptance):
-        return msgspec.structs.replace(
-            acceptance, midpoint=acceptance.midpoint * star, width=acceptance.width * star
+class _GapTooWide(Exception):
+    """An item was too dear although there was money for more than the whole scale."""
+
+
+def terms_of(plan: Plan, seed: int, rules: Rules) -> Terms:
+    """Write down a plan's settings as its campaign has them."""
+    money, probe = plan.money, plan.probe
+    caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
+    stars = plan.policy_sees == "stars"
+    return Terms(
+        seed=seed,
+        budget=MOST_MONEY if plan.budget is None else money.to_minor(plan.budget),
+        price_of_a_star=money.to_minor(plan.price_of_a_star),
+        margin=money.to_minor(plan.margin),
+        cap=min(map(money.to_minor, caps), default=MOST_MONEY),
+        pace_over=plan.pace_over or 0,
+        window=plan.rating_window * SECOND,
+        late_ratings=plan.late_ratings,
+        zero=0 if stars else int(STARS[0]),
+        steps=1 if stars else int(STARS[-1] - STARS[0]),
+        probe_share=probe.share if probe else 0.0,
+        probe_amounts=np.array(probe.amounts if probe else (0.0,)),
+        own_price=rules.price is not as_asked,
+    )
+
+
+class _Player:
+    """A policy of a plan, compiled."""
+
+    def __init__(self, plan: Plan, policy: Policy, worlds: Worlds, stop: Any) -> None:
+        assert plan.arms is not None
+        self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
+        self._shown = plan.shows_unrated
+        self._rules = policy.rules(plan.arms)
+        self._willingness, self._delays = plan.acceptance.willingness(), plan.delays()
+        parts = (
+            *self._rules.functions,
+            self._willingness.accept,
+            self._delays.draw,
+            simulate.counting_for(self._rules),
         )
-    return msgspec.structs.replace(acceptance, payments=[x * star for x in acceptance.payments])
+        for part in parts:
+            ensure_found(part)
+        terms, how = terms_of(plan, 0, self._rules), (0, False, False)
+        state, nobody = self._state(terms), new_visits(0)
+        arguments = self._arguments(terms, worlds.draw(0), 0, how, state, nobody)
+        try:
+            self._compiled = ready(simulate.play, parts, arguments)
+        except InputError:
+            self._explain()
+            raise
+
+    def play(self, world: World, run: int, explain: bool) -> tuple[Visits, Visits]:
+        """Play one run, with the budget and without.
+
+        As long as there is money for anything that might be offered, both are the same. That is
+        twice the whole scale: averages that are corrected for drift may leave it a little.
+        """
+        terms = terms_of(self._plan, self._worlds.seed(run), self._rules)
+        wide = amount_of(2 * (STARS[-1] - STARS[0]), terms.price_of_a_star, terms.margin)
+        try:
+            return self._play(terms, world, run, wide, explain)
+        except _GapTooWide:
+            return self._play(terms, world, run, MOST_MONEY + 1, explain)
+
+    def _play(
+        self, terms: Terms, world: World, run: int, wide: int, explain: bool
+    ) -> tuple[Visits, Visits]:
+        visits, state = new_visits(self._plan.visitors), self._state(terms)
+        begin = 0
+        if terms.budget < MOST_MONEY and terms.cap >= wide:
+            begin = self._call(terms, world, run, 0, (wide, True, explain), state, visits)
+        if begin == self._plan.visitors:
+            return visits, visits
+        unlimited, other = visits, state
+        if terms.budget < MOST_MONEY:
+            unlimited, other = visits.copy(), state.copy()
+            self._call(terms, world, run, begin, (wide, False, explain), state, visits)
+        free = terms._replace(budget=MOST_MONEY, pace_over=0)
+        self._call(free, world, run, begin, (wide, False, explain), other, unlimited)
+        return visits, unlimited
+
+    def _state(self, terms: Terms) -> State:
+        assert self._plan.arms is not None
+        return new_state(self._rules, terms, self._plan.arms, self._plan.visitors, self._shown)
+
+    def _call(
+        self, terms: Terms, world: World, run: int, first: int, how: tuple[int, bool, bool],
+        state: State, visits: Visits,
+    ) -> int:  # fmt: skip
+        """Let visitors come, from some one on; return before whom it ended."""
+        arguments = self._arguments(terms, world, first, how, state, visits)
+        try:
+            ended, visitor, arm = self._compiled(*arguments)
+        except Exception as error:  # whatever a user's function may raise
+            raise StudyError(
+                f"Policy {self._policy.label} raised {type(error).__name__}: {error}"
+            ) from error
+        if ended == simulate.STOPPED:
+            raise Stopped
+        if ended == simulate.WIDE:
+            raise _GapTooWide
+        if ended == simulate.BAD_ARM:
+            raise StudyError(
+                f"Policy {self._policy.label} selected arm {arm} for visitor {visitor + 1} of run "
+                f"{run}, but arms are numbered 0 to {len(world.shares) - 1}."
+            )
+        return int(visitor)
+
+    def _arguments(
+        self, terms: Terms, world: World, first: int, how: tuple[int, bool, bool],
+        state: State, visits: Visits,
+    ) -> Any:  # fmt: skip
+        habits = Habits(
+            terms.seed,
+            np.cumsum(world.shares, axis=1),
+            world.slope,
+            self._plan.share_who_rate,
+            terms.price_of_a_star,
+        )
+        params = self._rules.params, self._willingness.params, self._delays.params
+        per_day = self._plan.visitors_a_day
+        return *params, terms, habits, per_day, first, *how, state, visits, self._stop
+
+    def _explain(self) -> None:
+        """Find the simpler reason why a policy can't be compiled, if there is one."""
+        from entice.testing import CheckFailed, check_policy
+
+        arms = self._plan.arms or 2
+        try:
+            check_policy(self._policy, arms=arms, rounds=2 * arms)
+        except CheckFailed as reason:
+            raise InputError("the plan", f"can't be run: {reason}") from None

@@ -17,12 +17,15 @@ import entice
 from entice.planner.belief import Spread, StarCounts, World
 from entice.planner.campaign import Campaign, Run
 from entice.planner.outcome import Outcome
-from entice.planner.spec import Plan, Sees
+from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.principal.probe import Probe
+from entice.principal.settings import RATING_WINDOW, Sees
 from entice.study.folder import output_folder
 from entice.study.progress import Report, reporting
 from entice.study.threads import thread_count
 from entice.study.whole_file import whole_file
+from entice.world.delays import Delay
 from entice.world.players import Acceptance, AlwaysAccept
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ def plan(
     currency: str = "",
     currency_digits: int | None = None,
     share_who_rate: float = 1.0,
+    rating_delay: float | Delay = 0.0,
     acceptance: Acceptance = _ALL_ACCEPT,
     policies: Sequence[Policy] = _USUAL,
     budget: float | None = None,
@@ -58,6 +62,13 @@ def plan(
     unrated_shows: float | None = None,
     close_enough: float = 0.05,
     policy_sees: Sees = "stars",
+    rating_window: int = RATING_WINDOW,
+    late_ratings: bool = True,
+    margin: float = 0.0,
+    cap_per_offer: float | None = None,
+    cap_per_player: float | None = None,
+    pace_over: int | None = None,
+    probe: Probe | None = None,
     replications: int = 400,
     seed: int | None = None,
     threads: int | None = None,
@@ -71,9 +82,11 @@ def plan(
         See `Plan`.
     currency, currency_digits
         See `Plan`.
-    share_who_rate, acceptance, policies, budget, confidence, unrated_shows, close_enough
+    share_who_rate, rating_delay, acceptance, policies, budget, confidence, unrated_shows
         See `Plan`.
-    policy_sees, replications
+    close_enough, policy_sees, rating_window, late_ratings, margin, cap_per_offer, cap_per_player
+        See `Plan`.
+    pace_over, probe, replications
         See `Plan`.
     seed
         Of all random numbers. When none is given, one is drawn, printed and recorded.
@@ -97,6 +110,7 @@ def plan(
         currency=currency,
         currency_digits=currency_digits,
         share_who_rate=share_who_rate,
+        rating_delay=rating_delay,
         acceptance=acceptance,
         drift=drift,  # type: ignore[arg-type]  # one number stands for a pair
         policies=policies,
@@ -105,6 +119,13 @@ def plan(
         unrated_shows=unrated_shows,
         close_enough=close_enough,
         policy_sees=policy_sees,
+        rating_window=rating_window,
+        late_ratings=late_ratings,
+        margin=margin,
+        cap_per_offer=cap_per_offer,
+        cap_per_player=cap_per_player,
+        pace_over=pace_over,
+        probe=probe,
         replications=replications,
         seed=seed,
     )
@@ -135,7 +156,7 @@ class Forecast:
         (`slope`, `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend and lost stars
         together), `lead_day` (from which a best item leads for good; null: it does not), `stuck`
         (a wrong item leads at the end), `needed` (what would be spent without the budget) and
-        `budget_day` (on which the budget is used up, and payments end; null: it lasts).
+        `budget_day` (on which the budget first does not suffice for an item; null: it lasts).
     days : polars.DataFrame
         One row for each policy and day: quantiles of what would have been spent by its end without
         the budget (`needed_at_confidence` is that of the plan), and the share of runs in which a

@@ -35,17 +35,25 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
 
 
 def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
+    """Write down a campaign with the plan's settings; its seed is its own."""
     assert plan.arms is not None
     money, places = plan.money, len(str(plan.arms))
-    shown = plan.unrated_shows if plan.unrated_shows is not None else plan.drawing().centre
-    return {
+    caps = {"cap_per_offer": plan.cap_per_offer, "cap_per_player": plan.cap_per_player}
+    table = {
         "name": f"{plan.arms:,} items, {name}",
         "arms": [f"item-{i:0{places}}" for i in range(1, plan.arms + 1)],
         "policy": msgspec.to_builtins(plan.policies[policy]),
         "policy_sees": plan.policy_sees,
-        "unrated_shows": round(shown, 4),
+        "unrated_shows": plan.shows_unrated,
         "budget": money.to_minor(budget),
         "currency": money.code,
         "currency_digits": money.digits,
         "price_of_a_star": money.to_minor(plan.price_of_a_star),
+        "margin": money.to_minor(plan.margin),
+        **{name: money.to_minor(cap) for name, cap in caps.items() if cap is not None},
+        "pace_over": plan.pace_over,
+        "probe": msgspec.to_builtins(plan.probe),
+        "rating_window": plan.rating_window,
+        "late_ratings": plan.late_ratings,
     }
+    return {setting: value for setting, value in table.items() if value is not None}

@@ -7,27 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.planner.simulate import Visits
 from entice.planner.spec import Plan
 
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NEVER = np.inf
 """The day of what does not happen."""
-
-
-class Rounds(NamedTuple):
-    """Every visitor of one run."""
-
-    arm: Counts
-    """The item that each took."""
-    leader: Counts
-    """The item that each would have taken unpaid: the one with the best displayed average."""
-    payment: Floats
-    """In stars."""
-    feedback: Floats
-    """The rating, as the policy sees it; nan where it never came."""
 
 
 class Outcome(NamedTuple):
@@ -41,44 +28,32 @@ class Outcome(NamedTuple):
     lead_day: float
     """The day from which a best item leads to the end; NEVER if another leads then."""
     needed: float
-    """What would be spent if no budget ended the payments."""
+    """What would be spent if there were no budget."""
     budget_day: float
-    """The day on which the budget does not suffice for the next payment, or NEVER."""
+    """The day on which the budget first does not suffice for an item, or NEVER."""
     needed_by_day: Floats
-    """What would have been spent by the end of each day, if no budget ended the payments."""
+    """What would have been spent by the end of each day, if there were no budget."""
     leads_by_day: Bools
     """Whether a best item leads at the end of each day."""
 
 
-def budget_ends(rounds: Rounds, plan: Plan) -> int:
-    """Find the first visitor, counted from 0, whom the budget does not suffice for.
-
-    That is one too many where it lasts.
-    """
-    if plan.budget is None:
-        return plan.visitors
-    by_then = np.cumsum(rounds.payment) * plan.price_of_a_star
-    # A hair more: payments that come to the budget exactly may be rounded up when summed.
-    return int(np.searchsorted(by_then, plan.budget * (1 + 1e-12), side="right"))
-
-
-def outcome_of(rounds: Rounds, unlimited: Rounds, means: Floats, plan: Plan) -> Outcome:
+def outcome_of(visits: Visits, unlimited: Visits, means: Floats, plan: Plan) -> Outcome:
     """Look at a run: as it goes with the budget, and as it would go without."""
     gaps = means.max() - means
-    leads = (gaps <= plan.close_enough)[rounds.leader]
+    leads = (gaps <= plan.close_enough)[visits.leader]
     wrong = np.flatnonzero(~leads)
     settled = int(wrong[-1]) + 1 if wrong.size else 0
-    needed = np.cumsum(unlimited.payment) * plan.price_of_a_star
+    needed = np.cumsum(unlimited.spent) / 10**plan.money.digits
     last_of_day = np.arange(1, plan.days + 1) * plan.visitors_a_day - 1
-    end = budget_ends(unlimited, plan)
-    lost = float(gaps[rounds.arm].sum())
+    short = np.flatnonzero(visits.short)
+    lost = float(gaps[visits.taken].sum())
     return Outcome(
-        spend=float(needed[end - 1]) if end > 0 else 0.0,
+        spend=plan.money.to_major(int(visits.spent.sum())),
         stars_lost=lost,
         share_lost=lost / (plan.visitors * float(means.max())),
         lead_day=_day(settled, plan),
         needed=float(needed[-1]),
-        budget_day=_day(end, plan),
+        budget_day=_day(int(short[0]) if short.size else plan.visitors, plan),
         needed_by_day=needed[last_of_day],
         leads_by_day=leads[last_of_day],
     )

@@ -59,8 +59,8 @@ def _budget_note(forecast: Forecast) -> str:
         return ""
     amount = html.escape(money(plan, plan.budget))
     return (
-        f"<p>All numbers are within the budget of {amount}: from the first offer on that it does "
-        "not suffice for, nobody is paid, and each visitor takes the item with the best average. "
+        f"<p>All numbers are within the budget of {amount}: no offer costs more than what is left "
+        "of it, and where none can be made, visitors take the item with the best average, unpaid. "
         "What is enough for all payments, and the middle picture, are as if there were no "
         "limit.</p>"
     )

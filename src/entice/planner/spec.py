@@ -7,7 +7,7 @@ import secrets
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 import tomli_w
@@ -16,15 +16,17 @@ from entice.checks import a_number, a_seed, is_list, set_number, set_whole
 from entice.errors import InputError
 from entice.functions import importable, reference
 from entice.money import NO_CURRENCY, Currency, read_currency
-from entice.planner.belief import Drawing, Spread, StarCounts
+from entice.planner.belief import STARS, Drawing, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.principal.probe import Probe
+from entice.principal.settings import RATING_WINDOW, Sees, check_probe_cost, check_settings
 from entice.tables import build, entry_of, table_of, text_of, without_none
+from entice.world.delays import Delay, DelaySampler, DelaySpec, constant
 from entice.world.players import Acceptance, AlwaysAccept
-
-Sees = Literal["stars", "zero_to_one"]
 
 MOST_VISITORS = 5_000_000
 """Each run is looked at visitor by visitor; more would neither fit into memory nor be quick."""
+_MOST_DAYS = 3_650
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,7 +48,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         "points", with the number of its decimals, 0 to 8. Empty: amounts are plain numbers, with
         two decimals.
     share_who_rate
-        The share of visitors who rate what they took; the others' ratings are lost.
+        The share of visitors who rate what they took; the others' ratings never come.
+    rating_delay
+        How many days later ratings come: one number for all, or a distribution, such as
+        `ExponentialDelay(mean=3)`.
     acceptance
         Who takes an offer, by its payment in stars.
     drift
@@ -67,6 +72,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         what the policies of the paper are made for. ``"zero_to_one"``: 1 to 5 stars mapped
         to 0 to 1; UCB and Thompson sampling then explore several times as much, unless they are
         given the noise of such ratings, some 0.3.
+    rating_window, late_ratings, pace_over, probe
+        As in a campaign: the seconds for which a rating is awaited, whether later ones count, the
+        number of offers that the budget is spread over, and the probe that measures the drift.
+    margin, cap_per_offer, cap_per_player
+        As in a campaign, but in units of the currency, such as euros. Each visitor is another
+        player.
     replications
         How many runs, each in a world of its own.
     seed
@@ -89,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     currency: str = ""
     currency_digits: int | None = None
     share_who_rate: float = 1.0
+    rating_delay: float | Delay = 0.0
     acceptance: Acceptance = AlwaysAccept()
     drift: Sequence[float]
     policies: Sequence[Policy] = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
@@ -97,13 +109,20 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     unrated_shows: float | None = None
     close_enough: float = 0.05
     policy_sees: Sees = "stars"
+    rating_window: int = RATING_WINDOW
+    late_ratings: bool = True
+    margin: float = 0.0
+    cap_per_offer: float | None = None
+    cap_per_player: float | None = None
+    pace_over: int | None = None
+    probe: Probe | None = None
     replications: int = 400
     seed: int | None = None
 
     def __post_init__(self) -> None:
         self._set_items()
         set_whole(self, "visitors_a_day", at_least=1)
-        set_whole(self, "days", at_least=1, at_most=3_650)
+        set_whole(self, "days", at_least=1, at_most=_MOST_DAYS)
         if self.visitors > MOST_VISITORS:
             raise InputError(
                 "Plan: visitors_a_day × days",
@@ -118,15 +137,15 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if not 0 < set_number(self, "share_who_rate") <= 1:
             rule = "must be greater than 0 and at most 1"
             raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate)
+        self._set_delay()
         if not isinstance(self.acceptance, get_args(Acceptance)):
             kinds = ", ".join(kind.__name__ for kind in get_args(Acceptance))
             raise InputError("Plan: acceptance", f"must be one of {kinds}", given=self.acceptance)
         self._set_drift()
         self._set_policies()
         self._set_wishes()
-        if self.policy_sees not in get_args(Sees):
-            rule = 'must be "stars" or "zero_to_one"'
-            raise InputError("Plan: policy_sees", rule, given=self.policy_sees)
+        check_settings(self, int(STARS[0]), int(STARS[-1]))
+        check_probe_cost(self, self.money.to_minor(self.price_of_a_star))
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:
@@ -175,6 +194,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """How many visitors come in all."""
         return self.visitors_a_day * self.days
 
+    @property
+    def shows_unrated(self) -> float:
+        """What an item without ratings shows, in stars; a campaign is created with the same."""
+        given = self.unrated_shows
+        return given if given is not None else round(self.drawing().centre, 4)
+
+    def delays(self) -> DelaySampler:
+        """Return how the days until a rating comes are drawn."""
+        if isinstance(self.rating_delay, DelaySpec):
+            return self.rating_delay.sampler()
+        return DelaySampler(constant, (self.rating_delay,), self.rating_delay)
+
     def drawing(self) -> Drawing:
         """Make what draws the items' truth, run by run; star counts are read here."""
         belief = self.spread or self.star_counts
@@ -193,6 +224,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 settings[field] = build(StarCounts, field, table_of(field, given))
             elif field == "acceptance":
                 settings[field] = entry_of(field, field, given)
+            elif field == "rating_delay" and isinstance(given, dict):
+                settings[field] = entry_of("delay", field, given)
+            elif field == "probe":
+                settings[field] = build(Probe, field, table_of(field, given))
             elif field == "policies":
                 entries = given if isinstance(given, list) else [given]
                 settings[field] = [
@@ -234,6 +269,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             rule = f"must be a multiple of {money.format(1)}, the smallest amount there is"
             raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star)
 
+        for field in ("margin", "cap_per_offer", "cap_per_player"):
+            if getattr(self, field) is not None and set_number(self, field) < 0:
+                raise InputError(
+                    f"Plan: {field}", "must not be negative", given=getattr(self, field)
+                )
+
+    def _set_delay(self) -> None:
+        if isinstance(self.rating_delay, DelaySpec):
+            return
+        if not 0 <= set_number(self, "rating_delay") <= _MOST_DAYS:
+            rule = f"must be from 0 to {_MOST_DAYS:,} days, or a distribution of days"
+            raise InputError("Plan: rating_delay", rule, given=self.rating_delay)
+
     def _set_drift(self) -> None:
         given: Any = self.drift
         pair = given if is_list(given) else (given, given)
@@ -263,6 +311,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 todo = 'Set policy_sees to "zero_to_one".'
                 given = self.policy_sees
                 raise InputError(f"Plan: policies[{i}]", rule, given=given, todo=todo)
+            if getattr(member, "count_in_flight", False):
+                raise InputError(
+                    f"Plan: policies[{i}].count_in_flight",
+                    "can't be set: campaigns always count the ratings that are still expected",
+                    given=True,
+                    todo="Leave it out.",
+                )
         msgspec.structs.force_setattr(self, "policies", members)
 
     def _set_wishes(self) -> None:
@@ -273,9 +328,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if not 0.5 <= set_number(self, "confidence") < 1:
             rule = "must be at least 0.5 and less than 1"
             raise InputError("Plan: confidence", rule, given=self.confidence)
-        if self.unrated_shows is not None and not 1 <= set_number(self, "unrated_shows") <= 5:
-            rule = "must be from 1 to 5 stars"
-            raise InputError("Plan: unrated_shows", rule, given=self.unrated_shows)
+        if self.pace_over is not None and self.budget is None:
+            rule = "spreads a budget, and there is none"
+            raise InputError("Plan: pace_over", rule, given=self.pace_over, todo="Set budget too.")
         if not 0 <= set_number(self, "close_enough") <= 4:
             rule = "must be from 0 to 4 stars"
             raise InputError("Plan: close_enough", rule, given=self.close_enough)

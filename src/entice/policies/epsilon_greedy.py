@@ -34,7 +34,7 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
         return f"EpsilonGreedy(c={self.c:g})"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, params=(self.c,))
+        return Rules(select, params=(self.c,), reads_counts=False)
 
 
 @compiled

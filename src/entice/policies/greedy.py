@@ -21,7 +21,7 @@ class Greedy(PolicySpec, frozen=True, tag="greedy"):
         return "Greedy"
 
     def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select)
+        return Rules(select, reads_counts=False)
 
 
 @compiled

@@ -42,6 +42,8 @@ class Rules(NamedTuple):
     """`display(ledger, memory, params, shown) -> greedy`: fill in what players see."""
     price: Callable[..., float] = as_asked
     """`price(t, arm, greedy, forgone, memory, params, rng) -> payment`."""
+    reads_counts: bool = True
+    """Whether `select` looks at `pulls` at all."""
     counts_in_flight: bool = False
     """Whether `pulls` counts the ratings too that are still expected of pulls in flight."""
 

@@ -11,12 +11,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from entice.checks import a_seed, is_list, set_number, set_whole
+from entice.checks import a_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.money import (
     MOST_DIGITS,
     Currency,
-    amount_of,
     explain_minor_units,
     read_currency,
     recorded_currency,
@@ -31,9 +30,10 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.principal.probe import Probe
+from entice.principal.settings import MOST_MONEY as MOST_MONEY
+from entice.principal.settings import RATING_WINDOW, YEAR, Sees, check_probe_cost, check_settings
 from entice.tables import build, entry_of, table_of, text_of, without_none
 
-Sees = Literal["stars", "zero_to_one"]
 Status = Literal["live", "paused", "shadow", "closed"]
 
 ServedPolicy = (
@@ -53,11 +53,8 @@ _ADDED = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
 They are left out where they change nothing, so that those campaigns verify byte for byte.
 """
 
-MOST_MONEY = 10**15
-"""Of minor units; sums of them stay far below what a database's integers hold."""
 MOST_ARMS = 1000
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
-_YEAR = 366 * 24 * 3600
 
 
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -133,7 +130,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pace_over: int | None = None
     probe: Probe | None = None
     offer_expires_after: int = 900
-    rating_window: int = 30 * 24 * 3600
+    rating_window: int = RATING_WINDOW
     late_ratings: bool = True
     status: Status = "live"
     seed: int | None = None
@@ -153,38 +150,15 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.highest_rating <= self.lowest_rating:
             rule = f"must be above lowest_rating, {self.lowest_rating}"
             raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
-        if self.policy_sees not in get_args(Sees):
-            rule = 'must be "stars" or "zero_to_one"'
-            raise InputError("CampaignSpec: policy_sees", rule, given=self.policy_sees)
-        if self.unrated_shows is not None:
-            set_number(self, "unrated_shows")
-            if not self.lowest_rating <= self.unrated_shows <= self.highest_rating:
-                rule = f"must be from {self.lowest_rating} to {self.highest_rating} stars"
-                raise InputError("CampaignSpec: unrated_shows", rule, given=self.unrated_shows)
+        check_settings(self, self.lowest_rating, self.highest_rating)
         self._check_money()
-        self._check_times()
-        self._check_probe()
-        if not isinstance(self.late_ratings, bool):
-            rule = "must be true or false"
-            raise InputError("CampaignSpec: late_ratings", rule, given=self.late_ratings)
+        check_probe_cost(self, self.price_of_a_star)
+        set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.status not in ("live", "paused", "shadow"):
             rule = 'must be "live", "paused" or "shadow" at first'
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", a_seed("CampaignSpec: seed", self.seed))
-
-    def _check_probe(self) -> None:
-        if self.probe is None:
-            return
-        if not isinstance(self.probe, Probe):
-            raise InputError("CampaignSpec: probe", "must be a Probe", given=self.probe)
-        steps = self.highest_rating - self.lowest_rating
-        if max(self.probe.amounts) > steps:
-            rule = f"must be at most the {steps} stars of the scale"
-            raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
-        if amount_of(min(self.probe.amounts), self.price_of_a_star, 0) < 1:
-            rule = "must cost at least one minor unit, or heads and tails are the same"
-            raise InputError("CampaignSpec: probe.amount", rule, given=self.probe.amount)
 
     def _check_money(self) -> None:
         if not isinstance(self.currency, str) or not re.fullmatch(r"[A-Z]{3,12}", self.currency):
@@ -202,12 +176,6 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         for field in ("cap_per_offer", "cap_per_player"):
             if getattr(self, field) is not None:
                 set_whole(self, field, at_least=0, at_most=MOST_MONEY)
-        if self.pace_over is not None:
-            set_whole(self, "pace_over", at_least=1)
-
-    def _check_times(self) -> None:
-        set_whole(self, "offer_expires_after", at_least=1, at_most=_YEAR)
-        set_whole(self, "rating_window", at_least=1, at_most=10 * _YEAR)
 
     @property
     def middle(self) -> float:
