@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults bench-peers figures screenshots lock lock-peers clean
+.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean
 
 help:
 	@echo "make demo       the environment, a small reproduction of the paper, then the studio on a live campaign"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make beyond     the drift-corrected policy, baselines that know the noise, and how often drift estimates hold: the tables of docs/; half an hour"
+	@echo "make plan-against-live  480 live campaigns against their plans, by the real rules and store; half an hour"
 	@echo "make load       how much the live service bears, on this machine; 10 minutes"
 	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
@@ -66,7 +67,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py tests/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
+	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py tests/naive_in_flight.py tests/plan_against_live.py tests/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -87,6 +88,9 @@ beyond: $(READY)
 	$(BIN)/python bench/corrected.py
 	$(BIN)/python bench/fair_baselines.py
 	$(BIN)/python bench/coverage.py
+
+plan-against-live: $(READY)
+	cd tests && ../$(BIN)/python -m plan_against_live
 
 load: $(READY)
 	$(BIN)/python bench/load.py

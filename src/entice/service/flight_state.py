@@ -68,16 +68,22 @@ def unpack(state: FlightState | None, arms: int, rating_window: int) -> InFlight
 
 
 class Expectation(NamedTuple):
-    """What is expected of the pulls in flight."""
+    """What is known about who rates, and what is expected of the pulls in flight."""
 
     share: float | None
-    """The share of offers that are rated within the window; None before the first offer."""
+    """The share of accepted offers that are rated, by the age that offers have reached so far;
+    None before the first offer."""
     ratings: list[float]
     """For each arm, the ratings that its offers in flight are expected to bring."""
 
 
 def expectation(flight: InFlight) -> Expectation:
-    """Work out what is expected, as learnt so far."""
+    """Work out what is known and expected at the time of the last event."""
     learn_chances.py_func(flight)  # type: ignore[attr-defined]  # not worth compiling for a view
-    share = float(flight.chances[0]) if flight.reached[0] > 0 else None
-    return Expectation(share, (flight.chances @ flight.inside).tolist())
+    ratings = (flight.chances @ flight.inside).tolist()
+    if flight.reached[0] == 0:
+        return Expectation(None, ratings)
+    # Kaplan and Meier's estimate: without the prior, which early on expects almost all to rate.
+    exposed = np.maximum(flight.rated, flight.reached - 0.5 * flight.held)
+    hazards = np.divide(flight.rated, exposed, out=np.zeros(len(exposed)), where=exposed > 0)
+    return Expectation(1.0 - float(np.prod(1.0 - hazards)), ratings)

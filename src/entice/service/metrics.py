@@ -202,7 +202,7 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         yield family
     share = GaugeMetricFamily(
         "entice_campaign_share_who_rate",
-        "Share of offers that are rated within the rating window, as learnt so far.",
+        "Share of accepted offers that are rated, by the age that offers have reached so far.",
         labels=["campaign"],
     )
     unrated = GaugeMetricFamily(

@@ -76,7 +76,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     in_flight: int
     """Offers whose ratings may still come."""
     share_who_rate: float | None
-    """The share of offers that are rated, as learnt so far; null if nothing is known."""
+    """The share of accepted offers that are rated, by the age that offers have reached so far;
+    null before the first offer."""
     events: int
     """The number of the last event."""
     version: int

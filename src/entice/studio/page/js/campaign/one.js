@@ -143,7 +143,7 @@ function summary(view) {
   const policy = `${policyName(spec.policy)} over ${counted(spec.arms.length, "item")}`;
   const price = `${money(spec.price_of_a_star, view)} for a star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
-  const rates = share === null ? "" : ` About ${percent(share)} of offers get a rating.`;
+  const rates = share === null ? "" : ` About ${percent(share)} of accepted offers get a rating.`;
   return `${policy}. ${money(budget, view)} budget, ${price}. ${counts}.${rates}`;
 }
 

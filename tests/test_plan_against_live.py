@@ -1,0 +1,32 @@
+"""A plan foretells what the live service does: the short version of `plan_against_live.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from plan_against_live import Cell, certain_counting, disagreeing, run, uniformity
+
+import entice
+
+CELLS = [Cell(0.05, 30, entice.UCB()), Cell(0.4, 30, entice.ThompsonSampling())]
+SETTINGS = 600, 200, 20
+"""Visitors, runs of the plan, live campaigns in each cell."""
+
+
+def test_live_campaigns_are_runs_of_their_plan(tmp_path: Path) -> None:
+    compared = run(CELLS, *SETTINGS, tmp_path)
+    assert disagreeing(compared) == []
+
+
+def test_counting_ratings_under_way_as_certain_is_found_out(tmp_path: Path) -> None:
+    with certain_counting():
+        compared = run(CELLS, *SETTINGS, tmp_path)
+    assert len(disagreeing(compared)) == len(CELLS)
+
+
+def test_ranks_of_the_plans_own_runs_are_uniform_and_shifted_ones_are_not() -> None:
+    rng = np.random.default_rng(1)
+    planned, same = rng.normal(size=400).tolist(), rng.normal(size=20).tolist()
+    assert uniformity(same, planned) > 1e-3  # of a seed drawn by chance, 1 in 1,000 fails
+    assert uniformity([x + 2 for x in same], planned) < 1e-6
