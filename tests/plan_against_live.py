@@ -1,9 +1,9 @@
 """Does a plan foretell the live service? Campaigns by the real rules and store, ranked among plans.
 
 Each live campaign runs in a world drawn from a plan's own belief, under a simulated clock, with
-visitors written apart from the planner's (NumPy, one visitor after the other). If the plan is right,
-a live campaign's spending and lost stars are those of one more run of the plan: their ranks among
-the plan's runs are uniform, which is tested by Kolmogorov and Smirnov's statistic.
+visitors written apart from the planner's (NumPy, one visitor after the other). If the plan is
+right, a live campaign's spending and lost stars are those of one more run of the plan: their ranks
+among the plan's runs are uniform, which is tested by Kolmogorov and Smirnov's statistic.
 
     make plan-against-live     # every share who rate, window and policy, 20 campaigns each
 
@@ -264,7 +264,9 @@ def table(compared: Sequence[Compared]) -> str:
     for c in compared:
         values = []
         for name in ("spend", "lost"):
-            live, planned = (np.median([getattr(m, name) for m in ms]) for ms in (c.live, c.planned))
+            live, planned = (
+                np.median([getattr(m, name) for m in ms]) for ms in (c.live, c.planned)
+            )
             values.append(f"{live:,.0f}, {planned:,.0f}")
         leads = [np.mean([m.leads for m in ms]) for ms in (c.live, c.planned)]
         lines.append(
