@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 from service_desk import Service, hashed
 
 import entice
@@ -108,8 +108,9 @@ class LiveCampaign:
         self.items = [f"item-{i}" for i in range(len(world.means))]
         self.gaps = world.means.max() - world.means
         self.random = np.random.default_rng((seed, 2))
+        policy: Any = plan.policies[0]
         spec = CampaignSpec(
-            name="live", arms=self.items, policy=plan.policies[0], budget=10**12,
+            name="live", arms=self.items, policy=policy, budget=10**12,
             price_of_a_star=300, unrated_shows=plan.shows_unrated,
             rating_window=plan.rating_window, seed=seed,
         )  # fmt: skip
@@ -181,7 +182,7 @@ def run_live(
 
 def run_plan(cell: Cell, visitors: int, runs: int) -> list[Measured]:
     """Run the plan of a cell."""
-    rows = entice.plan(plan_of(cell, visitors, runs), progress=False).runs
+    rows = entice.forecast(plan_of(cell, visitors, runs), progress=False).runs
     leads = (~rows["stuck"]).to_list()
     return [
         Measured(*row)
