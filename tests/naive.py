@@ -92,7 +92,7 @@ def average(ratings: Sequence[float], prior: float | None) -> float:
 def select(
     policy: Policy,
     t: int,
-    pulls: Sequence[int],
+    pulls: Sequence[float],
     means: Sequence[float],
     uniform: Callable[[], float],
     normal: Callable[[], float],
