@@ -10,6 +10,8 @@ export const EXAMPLE = {
   visitors_a_day: 300,
   days: 60,
   share_who_rate: 0.3,
+  rating_delay: 0, // days, on average
+  rating_window: 30, // days
   price_of_a_star: 2,
   currency: "€",
   currency_digits: 0, // asked for, and sent, only where the currency is of one's own
@@ -77,6 +79,9 @@ export function planOf(values) {
     visitors_a_day: values.visitors_a_day,
     days: values.days,
     share_who_rate: values.share_who_rate,
+    rating_delay:
+      values.rating_delay > 0 ? { kind: "exponential", mean: values.rating_delay } : 0,
+    rating_window: Math.max(1, Math.round(values.rating_window * 86_400)),
     price_of_a_star: values.price_of_a_star,
     ...currency,
     drift: [values.drift_low, values.drift_high],

@@ -35,6 +35,22 @@ const GROUPS = [
         step: "any",
         scale: 100,
       },
+      {
+        name: "rating_delay",
+        label: "They rate later, on average by",
+        unit: "days",
+        min: 0,
+        max: 365,
+        step: "any",
+      },
+      {
+        name: "rating_window",
+        label: "A rating is awaited for",
+        unit: "days",
+        min: 0.001,
+        max: 3650,
+        step: "any",
+      },
     ],
   },
   {
