@@ -321,7 +321,7 @@ def test_where_ratings_come_at_once_nothing_is_in_flight() -> None:
             arms=entice.Gaussian(MEANS), policies=[policy], horizon=2000, replications=8, seed=SEED,
             checkpoints=1, progress=False, **settings,
         )  # fmt: skip
-        return result.final.drop("policy")
+        return result.final.drop("policy", "policy.count_in_flight")
 
     for engine in ("auto", "generic"):
         ours, usual = entice.UCB(count_in_flight=True), entice.UCB()
