@@ -163,6 +163,8 @@ def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
     if bool in parts:
         return [False, True]
     default = [] if field.default is msgspec.NODEFAULT else [field.default]
+    if str in parts:  # a name chooses no function
+        return default
     return [*default, 1.0] if type(None) in parts or not default else default
 
 
