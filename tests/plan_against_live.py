@@ -171,9 +171,9 @@ def run_live(
         submit = service.desk.submit
         waiting = [submit(c) for _, live in found for c in live.ratings_until(at)]
         offers = [(live, submit(MakeOffer(live.id, hashed(i)))) for _, live in found]
-        waiting += [submit(live.visit(at, json.loads(o.result(60).body))) for live, o in offers]
+        waiting += [submit(live.visit(at, json.loads(o.result(600).body))) for live, o in offers]
         for future in waiting:
-            future.result(60)
+            future.result(600)
     measured: dict[Cell, list[Measured]] = {cell: [] for cell in cells}
     for cell, live in found:
         measured[cell].append(live.measured(service))
