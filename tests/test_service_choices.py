@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_against_live import certain_counting
 from service_desk import Service, hashed, service
 
 import entice
@@ -111,6 +112,38 @@ def test_an_arm_whose_visitors_do_not_rate_as_the_others_do_is_pointed_out(
     flags = {arm.id: arm.overdue_first_rating for arm in service.reads.arms(campaign)}
     assert flags == {"a": False, "b": False, "c": True}
     assert arm_of(service, campaign, "c").offered > 3
+
+
+def test_offers_from_before_an_upgrade_count_as_unrated_until_they_are_rated(
+    service: Service,
+) -> None:
+    with certain_counting():
+        campaign = service.create(policy=entice.Greedy())
+        old = [service.offer(campaign, player)["id"] for player in range(40)]
+        for offer in old:
+            service.do(Accept(offer))
+    service.later(100)
+    service.offer(campaign, 50)  # upgrades
+    for offer in old[:4]:
+        service.do(Rate(offer, 4))
+    share = service.reads.campaign(campaign).share_who_rate
+    assert share is not None
+    assert 0 < share < 0.3
+    assert service.faults(campaign) == [None]
+
+
+def test_offers_that_were_declined_do_not_make_a_first_rating_overdue(service: Service) -> None:
+    campaign = service.create(rating_window=1000, policy=entice.EpsilonGreedy(c=1000))
+    for player in range(90):
+        offer = service.offer(campaign, player)
+        if offer["arm"] == "c":
+            service.do(Decline(offer["id"]))
+        else:
+            service.do(Accept(offer["id"]))
+            service.do(Rate(offer["id"], 3))
+        service.later(20)
+    arm = arm_of(service, campaign, "c")
+    assert (arm.offered, arm.overdue_first_rating) == (0, False)
 
 
 def test_a_campaign_always_counts_ratings_in_flight(service: Service) -> None:

@@ -77,7 +77,7 @@ def test_a_campaign_from_before_is_upgraded_once_and_then_learns_who_rates(
     assert [b'"kind":"upgraded"' in bytes(body) for body in kinds].index(True) == 0
     assert sum(b'"kind":"upgraded"' in bytes(body) for body in kinds) == 1
     assert after.share_who_rate is not None
-    assert sum(arm.offered for arm in arms) == before.ratings + before.in_flight + 6
+    assert sum(arm.offered for arm in arms) == before.in_flight + 6
     assert after.in_flight == before.in_flight
     assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
     store.close()

@@ -97,7 +97,7 @@ class Arm(msgspec.Struct, frozen=True):
     in_flight: int  # offers that may still be rated …
     expected: float  # … and how many of those ratings are expected to come
     offered: int
-    overdue_first_rating: bool  # no rating after so many offers that one was to be expected
+    overdue_first_rating: bool  # no rating where at least three were due
     greedy: bool  # whether players would take it without a payment
 
 

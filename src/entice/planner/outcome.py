@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     needed: float
     """What would be spent if there were no budget."""
     budget_day: float
-    """The day on which the budget first does not suffice for an item, or NEVER."""
+    """The day on which the budget first changes an offer, or NEVER."""
     needed_by_day: Floats
     """What would have been spent by the end of each day, if there were no budget."""
     leads_by_day: Bools

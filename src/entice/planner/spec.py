@@ -19,7 +19,13 @@ from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, Drawing, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.principal.probe import Probe
-from entice.principal.settings import RATING_WINDOW, Sees, check_probe_cost, check_settings
+from entice.principal.settings import (
+    MOST_MONEY,
+    RATING_WINDOW,
+    Sees,
+    check_probe_cost,
+    check_settings,
+)
 from entice.tables import build, entry_of, table_of, text_of, without_none
 from entice.world.delays import Delay, DelaySampler, DelaySpec, constant
 from entice.world.players import Acceptance, AlwaysAccept
@@ -144,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         self._set_drift()
         self._set_policies()
         self._set_wishes()
+        self._check_amounts()
         check_settings(self, int(STARS[0]), int(STARS[-1]))
         check_probe_cost(self, self.money.to_minor(self.price_of_a_star))
 
@@ -274,6 +281,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise InputError(
                     f"Plan: {field}", "must not be negative", given=getattr(self, field)
                 )
+
+    def _check_amounts(self) -> None:
+        most = self.money.to_major(MOST_MONEY)
+        for field in ("price_of_a_star", "margin", "budget", "cap_per_offer", "cap_per_player"):
+            given = getattr(self, field)
+            if given is not None and given > most:
+                raise InputError(f"Plan: {field}", f"must be at most {most:,.0f}", given=given)
 
     def _set_delay(self) -> None:
         if isinstance(self.rating_delay, DelaySpec):

@@ -6,6 +6,7 @@ import math
 import re
 from fractions import Fraction
 
+from entice.labels import unique_labels
 from entice.planner.spec import Plan
 from entice.policies import (
     CustomPolicy,
@@ -88,8 +89,8 @@ def names(plan: Plan) -> list[str]:
     """Name the policies of a plan in plain words; their labels, if two would be called alike."""
     plain = [_name(policy) for policy in plan.policies]
     return [
-        name if plain.count(name) == 1 else policy.label
-        for name, policy in zip(plain, plan.policies, strict=True)
+        name if plain.count(name) == 1 else label
+        for name, label in zip(plain, unique_labels(plan.policies), strict=True)
     ]
 
 

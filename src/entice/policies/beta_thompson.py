@@ -45,6 +45,8 @@ def select(
     """Choose by samples from the Beta posteriors."""
     best, top = 0, -math.inf
     for i in range(pulls.shape[0]):
+        if means[i] == -math.inf:  # not permitted: no drift makes an average infinite
+            continue
         share = min(max(means[i], 0.0), 1.0)
         sample = beta(rng, 1.0 + pulls[i] * share, 1.0 + pulls[i] * (1.0 - share))
         if sample > top:

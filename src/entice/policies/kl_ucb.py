@@ -73,8 +73,12 @@ def select(
         return unrated
     level = math.log(t) + params[0] * math.log(max(1.0, math.log(t)))
     first = int(memory[0])
-    best, top = first, upper_bound(_clipped(means[first]), level / pulls[first])
+    best, top = first, -math.inf
+    if means[first] > -math.inf:
+        top = upper_bound(_clipped(means[first]), level / pulls[first])
     for i in range(pulls.shape[0]):
+        if means[i] == -math.inf:  # not permitted: no drift makes an average infinite
+            continue
         mean, radius = _clipped(means[i]), level / pulls[i]
         ahead = top - _CLEARLY - mean
         if i == first or (ahead > 0.0 and divergence(mean, ahead) > radius):

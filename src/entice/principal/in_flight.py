@@ -165,7 +165,7 @@ def end_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
         flight.rated[bucket] += 1
     elif outcome == WITHDRAWN:
         for k in range(bucket + 1):
-            # Pulls from before anything was counted are in no bucket's `reached`.
+            # Pulls from before an upgrade have reached their current bucket only.
             flight.reached[k] = max(0, flight.reached[k] - 1)
 
 

@@ -66,7 +66,7 @@ class Books(msgspec.Struct, array_like=True):
     rules: int = 1
     """The version of the rules that decisions follow."""
     offered: list[int] = []
-    """Offers of each arm, apart from those in shadow mode, since version 2 of the rules."""
+    """Offers of each arm, without those declined, expired, reversed or made in shadow mode."""
     flight: FlightState | None = None
     """The ages of the pulls in flight, since version 2 of the rules."""
 
@@ -355,6 +355,7 @@ class Campaign:
         """Take an offer out of them: see `in_flight.end_pull` for the outcomes."""
         self._adjust_in_flight(arm, -1)
         if self.books.rules >= EXPECTED_RATINGS:
+            self.books.offered[arm] -= outcome == in_flight.WITHDRAWN
             _take_back(self._flight, n, at, arm, outcome)
 
     def _adjust_in_flight(self, arm: int, by: int) -> None:
@@ -365,17 +366,17 @@ class Campaign:
         """Change to a later version of the rules; `under_way` are the offers in flight, in order.
 
         What became of offers before is not known by age, so hazards start from their prior. The
-        offers that are still in flight enter the buckets of their ages, but as unrated ones alone
-        they say nothing about how many were rated there.
+        offers that are still in flight are observed from now on: each has reached the bucket of
+        its age, and counts for no earlier one.
         """
         books = self.books
         books.rules = rules
-        books.offered = [n + p for n, p in zip(books.pulls, books.in_flight, strict=True)]
+        books.offered = list(books.in_flight)
         self.reconfigure()
         for offer in under_way:
             _send_off(self._flight, offer.n, offer.offered_at, offer.arm)
         _grow_older(self._flight, at)
-        self._flight.reached[:] = 0
+        self._flight.reached[:] = self._flight.held
 
     def retire(self, arm: int, retired: bool) -> None:
         """Offer an arm no more, or again."""

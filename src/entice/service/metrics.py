@@ -207,7 +207,7 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
     )
     unrated = GaugeMetricFamily(
         "entice_campaign_arms_without_ratings",
-        "Arms without a rating after so many offers that one was to be expected.",
+        "Arms without a rating although their offers should have brought at least three.",
         labels=["campaign"],
     )
     for ratings in known.ratings:

@@ -105,9 +105,10 @@ class ArmView(msgspec.Struct, frozen=True):
     expected: float
     """… and how many of those ratings are expected to come, given the offers' ages."""
     offered: int
-    """Offers so far; in a campaign from before version 2 of the rules, since its upgrade."""
+    """Offers so far, without those declined, expired or reversed. A campaign from before version 2
+    of the rules counts from its upgrade on, with the offers in flight at that time."""
     overdue_first_rating: bool
-    """Whether it has no rating after so many offers that one was to be expected."""
+    """Whether it has no rating although its offers should have brought at least three."""
     greedy: bool
     """Whether it is the one that a player would pick."""
 

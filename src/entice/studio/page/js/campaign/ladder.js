@@ -120,7 +120,7 @@ function told(arm, corrected) {
     );
   if (arm.overdue_first_rating)
     parts.push(
-      `As many offers of the other items have brought ratings: check that this one can be rated.`,
+      "Other items were rated after as many offers. Check that this one can be rated.",
     );
   return parts.join(" ");
 }
