@@ -19,7 +19,7 @@ help:
 	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
 	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
 	@echo "make beyond     the drift-corrected policy, baselines that know the noise, and how often drift estimates hold: the tables of docs/; half an hour"
-	@echo "make plan-against-live  480 live campaigns against their plans, by the real rules and store; half an hour"
+	@echo "make plan-against-live  480 live campaigns against their plans, by the real rules and store; long"
 	@echo "make load       how much the live service bears, on this machine; 10 minutes"
 	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
 	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"

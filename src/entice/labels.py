@@ -22,8 +22,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_label(self) -> str:
-        """The label of a spec without a name."""
-        raise NotImplementedError
+        """The label of a spec without a name: its kind, where there is nothing to add."""
+        return type(self).__name__
 
     @property
     def label(self) -> str:
