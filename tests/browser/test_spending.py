@@ -50,7 +50,7 @@ def wait_for(page: Page, committed: int) -> None:
     page.wait_for_function(
         """(committed) => {
           const node = document.querySelector(".pace-chart");
-          const line = (node.data ?? []).find(({ name }) => name === "committed");
+          const line = (node?.data ?? []).find(({ name }) => name === "committed");
           return line?.y.at(-1) === committed;
         }""",
         arg=committed,

@@ -66,7 +66,8 @@ class Books(msgspec.Struct, array_like=True):
     rules: int = 1
     """The version of the rules that decisions follow."""
     offered: list[int] = []
-    """Offers of each arm, without those declined, expired, reversed or made in shadow mode."""
+    """Offers of each arm, without those declined, expired, reversed before their rating, or made in
+    shadow mode."""
     flight: FlightState | None = None
     """The ages of the pulls in flight, since version 2 of the rules."""
 
