@@ -105,8 +105,9 @@ class ArmView(msgspec.Struct, frozen=True):
     expected: float
     """… and how many of those ratings are expected to come, given the offers' ages."""
     offered: int
-    """Offers so far, without those declined, expired, or reversed before their rating. A campaign
-    from before version 2 of the rules counts from its upgrade on, with the offers in flight then."""
+    """Offers so far, without those declined, expired, or reversed before their rating. Counts from
+    the upgrade on if the campaign is older than version 2 of the rules, with the offers in flight
+    at that time."""
     overdue_first_rating: bool
     """Whether it has no rating although its offers should have brought at least three."""
     greedy: bool
