@@ -13,7 +13,7 @@ help:
 	@echo "make demo       the environment, a small reproduction of the paper, then the studio on a live campaign"
 	@echo "make test       the environment, then everything that CI runs"
 	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
-	@echo "make lint       ruff and mypy alone"
+	@echo "make lint       ruff, import-linter and mypy alone"
 	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
 	@echo "make bench-cluster  what a Dask cluster costs over threads; 5 minutes"
 	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
@@ -45,7 +45,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 browser: $(READY)
-	@cd tests && ../$(BIN)/python -m browser.chromium
+	@cd tests/support && ../../$(BIN)/python -m browser.chromium
 
 demo: $(READY)
 	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
@@ -66,8 +66,9 @@ test: $(READY) browser lint
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/naive.py tests/naive_theory.py tests/naive_world.py tests/exactness.py tests/faults.py tests/naive_service.py tests/naive_in_flight.py tests/plan_against_live.py tests/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
+	$(BIN)/mypy --strict tests/support/oracle.py tests/support/oracle_theory.py tests/support/oracle_world.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracle_service.py tests/support/oracle_in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -82,7 +83,7 @@ bench-studio: $(READY) browser
 	$(BIN)/python bench/studio.py
 
 exactness: $(READY)
-	$(BIN)/python tests/exactness.py
+	$(BIN)/python tests/support/exactness.py
 
 beyond: $(READY)
 	$(BIN)/python bench/corrected.py
@@ -90,14 +91,14 @@ beyond: $(READY)
 	$(BIN)/python bench/coverage.py
 
 plan-against-live: $(READY)
-	cd tests && ../$(BIN)/python -m plan_against_live
+	cd tests/support && ../../$(BIN)/python -m plan_against_live
 
 load: $(READY)
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/size.py
 
 faults: $(READY)
-	cd tests && ../$(BIN)/python -m service_faults --out ../faults.md --out ../src/entice/studio/faults.json
+	cd tests/support && ../../$(BIN)/python -m service_faults --out ../../faults.md --out ../../src/entice/service/operations/faults.json
 
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py

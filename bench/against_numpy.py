@@ -29,8 +29,8 @@ import entice
 from entice.policies import Policy
 from entice.policies.policy import keep_inverse_roots
 from entice.policies.ucb import growth, highest_bound, leads
-from entice.study.cell import Cell
-from entice.world.drift import Drift
+from entice.study.running.cell import Cell
+from entice.worlds.drifts import Drift
 
 MEANS = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 HORIZON, REPLICATIONS, SLOPE = 20_000, 1_000, 0.5

@@ -31,11 +31,11 @@ from rich.console import Console
 from rich.table import Table
 
 import entice
-from entice.study.cluster import Cluster
-from entice.study.folder import run_in_folder
-from entice.study.run import Run
+from entice.study.running.cluster import Cluster
+from entice.study.running.folder import run_in_folder
+from entice.study.running.run import StudyRun
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from dask_cluster import DaskCluster, dask_cluster
 
@@ -96,7 +96,7 @@ def cost(cluster: DaskCluster, study: entice.Study, size: int) -> Cost:
         for _ in range(2):  # the first time is for compiling
             with tempfile.TemporaryDirectory() as folder:
                 before, own = sum(scheduler.cpu_times()[:2]), time.process_time()
-                run = Run(study, Cluster(client), Path(folder), block_size=size)
+                run = StudyRun(study, Cluster(client), Path(folder), block_size=size)
                 run.go(lambda done, total: None)
         used = sum(scheduler.cpu_times()[:2]) - before
         blocks = len(run.blocks)

@@ -13,7 +13,7 @@ import polars as pl
 
 import entice
 from entice.paper.setups import MEANS
-from entice.world.drift import Drift
+from entice.worlds.drifts import Drift
 
 POLICIES = (entice.DriftCorrectedThompson(), entice.ThompsonSampling(), entice.UCB())
 SLOPES = (0.0, 1.1, 3.0, 5.0)
@@ -69,7 +69,7 @@ def at_its_limits(replications: int, seed: int) -> None:
     paid = plain.final["compensated_pulls"].to_numpy().mean()
     print(f"\nWithout drift it pays {paid:,.0f} times in 20,000 rounds.")
     attacked = entice.simulate(
-        arms=entice.Gaussian(MEANS), meddler=entice.Attacker(),
+        arms=entice.Gaussian(MEANS), adversary=entice.Attacker(),
         policies=[entice.DriftCorrectedThompson(), entice.EliminationRace(horizon=20_000)],
         **settings,
     )  # fmt: skip

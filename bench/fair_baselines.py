@@ -21,8 +21,8 @@ import entice
 from entice.atlas.worlds import SHUFFLED
 from entice.paper.setups import MEANS
 from entice.policies import Policy
-from entice.world.arms import Arms, Bernoulli, Empirical
-from entice.world.drift import Drift
+from entice.worlds.arms import Arms, Bernoulli, Empirical
+from entice.worlds.drifts import Drift
 
 SLOPES = (0.0, 1.1, 5.0)
 STARS = entice.datasets.star_counts()

@@ -56,10 +56,10 @@ class Settings:
     seconds: float = 3.0
     memory_offers: int = 200_000
     large: int = 1_000_000
-    reads: int = 2_000
+    queries: int = 2_000
 
 
-QUICK = Settings(turns=3, seconds=0.6, memory_offers=10_000, large=20_000, reads=300)
+QUICK = Settings(turns=3, seconds=0.6, memory_offers=10_000, large=20_000, queries=300)
 
 
 class Server:
@@ -253,7 +253,7 @@ def memory(server: Server, settings: Settings, players: Players) -> Iterator[Fou
     yield Found(what, told, f"< {MOST_GROWTH:g} bytes", slope < MOST_GROWTH, kept)
 
 
-def reads(server: Server, settings: Settings, players: Players) -> Iterator[Found]:
+def queries(server: Server, settings: Settings, players: Players) -> Iterator[Found]:
     """Compare reads of a very large campaign with those of a young one."""
     empty, young, large = (server.campaign(name) for name in ("empty", "young", "large"))
     filler = Generator(server.port, 4)
@@ -282,7 +282,7 @@ def reads(server: Server, settings: Settings, players: Players) -> Iterator[Foun
         for turn in range(20):
             for path, latencies in zip(paths, took, strict=True):
                 one = generator.turn(
-                    again(request_of("GET", path)), most=max(1, settings.reads // 20)
+                    again(request_of("GET", path)), most=max(1, settings.queries // 20)
                 )
                 if turn:  # the first one fills caches
                     latencies += one.latencies
@@ -320,7 +320,7 @@ def main() -> int:
         try:
             server.wait()
             players = Players()
-            for part in (throughput, memory, reads):
+            for part in (throughput, memory, queries):
                 status.update(f"Measuring {part.__name__}")
                 rows += part(server, settings, players)
         finally:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import argparse
 
-from entice.service import app
-from entice.service.api.offers import OfferRequest
-from entice.service.api.operation import Answered, Body, Call, Operation, Reply
-from entice.service.house import House
-from entice.service.serving import serve
+from entice.service.http import app
+from entice.service.http.context import AppContext
+from entice.service.http.offers import OfferRequest
+from entice.service.http.operation import Answered, Body, Call, Operation, Reply
+from entice.service.http.server import serve
+from entice.studio.app import studio_extensions
 
 
-async def empty(house: House, call: Call) -> Reply:
+async def empty(context: AppContext, call: Call) -> Reply:
     """Do nothing."""
     return Reply(b"{}", 201)
 
@@ -29,7 +30,7 @@ def main() -> None:
     answered = Answered({201: "Nothing was done."}, dict, {"nothing": {}})
     operation = Operation("POST", "/bench/empty", empty, answered, frozenset({"decide"}), body)
     app.OPERATIONS = (*app.OPERATIONS, operation)
-    serve(options.db, port=options.port)
+    serve(options.db, port=options.port, extensions=studio_extensions)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from twins import Twin
 
 import entice
-from entice.study.cell import Cell
+from entice.study.running.cell import Cell
 
 HERE = Path(__file__).parent
 DRIVERS = HERE / "peers"

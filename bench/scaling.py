@@ -19,9 +19,9 @@ from matplotlib.ticker import FuncFormatter
 from rich.console import Console
 
 import entice
-from entice.plots import COLOURS, house_style
 from entice.policies import Policy
-from entice.study.cell import Cell
+from entice.study.results.plots import COLOURS, house_style
+from entice.study.running.cell import Cell
 
 ARMS = (9, 30, 100, 300, 1_000, 3_000, 10_000)
 HORIZONS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -8,11 +8,11 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from entice.service.clock import Clock
-from entice.service.commands import Accept, CreateCampaign, MakeOffer, MakeOffers, Rate
-from entice.service.desk import Desk
-from entice.service.spec import CampaignSpec
-from entice.service.sqlite import SqliteStore
+from entice.service.domain.clock import Clock
+from entice.service.domain.commands import Accept, CreateCampaign, MakeOffer, MakeOffers, Rate
+from entice.service.domain.spec import CampaignSpec
+from entice.service.storage.sqlite import SqliteStore
+from entice.service.storage.writer import Writer
 
 LIVES = 2000
 BATCH = 100
@@ -32,19 +32,19 @@ def main() -> None:
 def sizes(arms: int, path: Path) -> tuple[float, int, int, float]:
     """Bytes of an offer with its acceptance and rating, of the books, and of answers kept."""
     store = SqliteStore(path)
-    desk = Desk(store, Clock())
-    desk.start()
+    writer = Writer(store, Clock())
+    writer.start()
     names = [f"item{i}" for i in range(arms)]
     spec = CampaignSpec(name="size", arms=names, budget=10**9, price_of_a_star=200, seed=7)
-    campaign = json.loads(desk.submit(CreateCampaign(spec)).result().body)["id"]
+    campaign = json.loads(writer.submit(CreateCampaign(spec)).result().body)["id"]
     for first in range(1, LIVES + 1, BATCH):
         offers = [MakeOffer(campaign, os.urandom(16)) for _ in range(BATCH)]
-        batch = desk.submit(MakeOffers(campaign, offers)).result()
+        batch = writer.submit(MakeOffers(campaign, offers)).result()
         for n in range(first, first + BATCH):
-            desk.submit(Accept(f"{campaign}.{n}"))
-            desk.submit(Rate(f"{campaign}.{n}", 1 + n % 5))
-    desk.submit(Rate(f"{campaign}.1", 5), scope="shop", key="k" * 32, request=bytes(16)).result()
-    desk.stop()
+            writer.submit(Accept(f"{campaign}.{n}"))
+            writer.submit(Rate(f"{campaign}.{n}", 1 + n % 5))
+    writer.submit(Rate(f"{campaign}.1", 5), scope="shop", key="k" * 32, request=bytes(16)).result()
+    writer.stop()
     store.close()
     with sqlite3.connect(path) as file:
         (state,) = file.execute("SELECT length(state) FROM campaigns").fetchone()

@@ -41,7 +41,7 @@ from scipy import stats  # type: ignore[import-untyped]
 
 import entice
 from entice.policies import Policy
-from entice.study.cell import Cell
+from entice.study.running.cell import Cell
 
 HERE = Path(__file__).parent
 SLOPE = 0.5

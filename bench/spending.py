@@ -15,11 +15,11 @@ from typing import Any
 
 from rich.console import Console
 
-from entice.service import events as log
-from entice.service.campaign import Campaign
-from entice.service.spec import CampaignSpec
-from entice.service.spending import Spendings
-from entice.service.store import EVENTS, Store, open_store
+from entice.service.domain import events as log
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.spec import CampaignSpec
+from entice.service.storage.spending import Spendings
+from entice.service.storage.store import EVENTS, Store, open_store
 
 SECOND = 1_000_000
 SPEC = CampaignSpec(
@@ -30,7 +30,7 @@ SPEC = CampaignSpec(
 
 def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
     """A log in which six of ten offers are taken, four of ten rated, and some sales undone."""
-    books, name = campaign.books, campaign.books.campaign
+    state, name = campaign.state, campaign.state.campaign
     yield log.Created(name, 1, 0, SPEC.to_plain(), "bench")
     seq = 1
     for n in range(1, offers + 1):
@@ -40,11 +40,11 @@ def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
             name, seq, at, n, 1, f"{n:032x}", "arm-1", "arm-2", amount / 200, amount, "explore",
             0.125, (4.1, 4.2, 3.9, 4.0, 4.4, 3.1, 3.3, 4.6), at + 900 * SECOND, 400,
         )  # fmt: skip
-        books.decisions = n
+        state.decisions = n
         seq += 1
         if n % 10 < 6:
             yield log.Accepted(name, seq, at + 1, n, amount, at + 10**12)
-            books.committed += amount
+            state.committed += amount
         else:
             yield log.Declined(name, seq, at + 1, n)
         if n % 10 < 4:
@@ -53,8 +53,8 @@ def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
         if n % 50 == 1:
             seq += 1
             yield log.Reversed(name, seq, at + 3, n, amount)
-            books.committed -= amount
-    books.seq = seq
+            state.committed -= amount
+    state.seq = seq
 
 
 def write(store: Store, campaign: Campaign, offers: int) -> int:
@@ -64,7 +64,7 @@ def write(store: Store, campaign: Campaign, offers: int) -> int:
         [[number]] = session.rows(
             "INSERT INTO campaigns (id, seq, head, budget, reserved, committed, state, digest) "
             "VALUES (?, 0, ?, 0, 0, 0, ?, ?) RETURNING number",
-            (campaign.books.campaign, b"", b"", b""),
+            (campaign.state.campaign, b"", b"", b""),
         )
         for event in history(campaign, offers):
             body = log.encode(event)
@@ -82,22 +82,22 @@ def measure(store: Store, offers: int, console: Console) -> None:
     campaign = Campaign.begin("c_bench", SPEC, 0)
     number = write(store, campaign, offers)
     spendings, times, cpu = Spendings(), [], time.process_time()
-    books = campaign.books
+    state = campaign.state
 
     def ask(by: Any) -> int:
         start = time.perf_counter()
         with store.read() as session:
-            view = spendings.view(session, number, books, by, 200)
+            view = spendings.view(session, number, state, by, 200)
         times.append(time.perf_counter() - start)
         return view.through
 
-    while ask("date") < books.seq:
+    while ask("date") < state.seq:
         pass
     spent = time.process_time() - cpu
     worst = max(times)
     console.print(
-        f"{offers:,} offers, {books.seq:,} events: read in {len(times)} requests, "
-        f"{sum(times):.1f} s in all ({spent / books.seq * 1e6:.2f} µs of CPU an event), "
+        f"{offers:,} offers, {state.seq:,} events: read in {len(times)} requests, "
+        f"{sum(times):.1f} s in all ({spent / state.seq * 1e6:.2f} µs of CPU an event), "
         f"the longest {1000 * worst:.0f} ms"
     )
     for by in ("date", "offer"):

@@ -32,12 +32,12 @@ entice.simulate(
     drifts=[entice.LinearDrift(0.5)], horizon={horizon}, replications=64, seed=7)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
-HELP = "import sys; sys.argv = ['entice', '--help']; from entice.cli import main; main()"
+HELP = "import sys; sys.argv = ['entice', '--help']; from entice.cli.app import main; main()"
 
 
 CURVES = """
 import time, numpy as np, entice
-from entice.study.cell import Cell
+from entice.study.running.cell import Cell
 
 def least(work):
     times = []

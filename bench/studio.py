@@ -24,11 +24,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from browser.chromium import browser
-from browser.house import READY, visiting
-from service_house import server
+from browser.studio_pages import READY, visiting
+from service_fixtures import server
 
 FIRST, LAST = 150, 3000
 """Milliseconds that the first picture and the last one may take."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import entice
 from entice.policies import Policy
 from entice.rng import below, normal, uniform
-from entice.specs import ColdStart
+from entice.study.spec import ColdStart
 
 
 def shrunk(n: int, mean: float, prior: float) -> float:

@@ -15,10 +15,10 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from browser.chromium import browser
-from browser.house import NARROW, READY, WIDE, studio, visiting
+from browser.studio_pages import NARROW, READY, WIDE, studio, visiting
 
 OUT = Path(__file__).parent / "studio"
 SHOPPERS = 400

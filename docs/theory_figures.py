@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 import entice
 from entice import theory
 from entice.paper.setups import MEANS
-from entice.plots import COLOURS, MUTED, draw_curve, house_style, legend_above
+from entice.study.results.plots import COLOURS, MUTED, draw_curve, house_style, legend_above
 from entice.theory.figures import draw_bounds
 from entice.theory.growth import paper_study
 from entice.theory.inputs import Floats

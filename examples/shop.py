@@ -196,7 +196,7 @@ def own_service() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        entice = [sys.executable, "-c", "from entice.cli import main; main()"]
+        entice = [sys.executable, "-c", "from entice.cli.main import main; main()"]
         options = ["--db", f"sqlite:///{folder}/shop.db", "--port", str(port)]
         # A session of its own: Ctrl-C is for the shop, which then stops the service itself.
         server = subprocess.Popen(

@@ -23,7 +23,7 @@ def run_entice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Entice:
     """Call the command line in an empty folder, as its script does."""
-    from entice import cli
+    from entice.cli import app as cli
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

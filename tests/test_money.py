@@ -15,7 +15,7 @@ import pytest
 from currencies import CASES, IDS, Case
 from hypothesis import given
 from hypothesis import strategies as st
-from plans import a_plan, outcome, ten
+from plan_fixtures import a_plan, outcome, ten
 
 import entice
 from entice.errors import InputError
@@ -28,8 +28,8 @@ from entice.money import (
     recorded_currency,
     stars_for,
 )
-from entice.planner.launch import campaigns
-from entice.service.spec import CampaignSpec
+from entice.service.domain.from_plan import campaigns
+from entice.service.domain.spec import CampaignSpec
 
 CODES = sorted(known_currencies())
 BEFORE = frozenset({"JPY", "KRW", "VND", "CLP", "ISK", "XAF", "XOF", "PYG", "UGX"})
@@ -190,7 +190,7 @@ def test_recorded_campaigns_keep_their_meaning() -> None:
 
 
 def test_babel_waits_until_it_is_needed() -> None:
-    script = "import sys, entice, entice.cli, entice.client; print('babel' in sys.modules)"
+    script = "import sys, entice, entice.cli.app, entice.client; print('babel' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
 

@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from entice.checks import is_list, set_name
-from entice.functions import reference
+from entice.jit.decorators import reference
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from entice.checks import a_number, a_seed, a_whole_number
-from entice.engine.specialize import specialize
 from entice.errors import EnticeError, InputError, StudyError
+from entice.jit.specialize import specialize
+from entice.model import step
+from entice.model.display import raw
+from entice.model.ledger import Ledger, new_ledger
 from entice.policies import Policy
-from entice.principal import step
-from entice.principal.display import raw
-from entice.principal.ledger import Ledger, new_ledger
 from entice.rng import POLICY, new_stream
-from entice.specs import ColdStart
+from entice.study.spec import ColdStart
 
 
 class Offer(NamedTuple):

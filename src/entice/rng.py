@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import compiled, compiled_apart
+from entice.jit.decorators import compiled, compiled_noinline
 
 Stream = npt.NDArray[np.uint64]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -164,7 +164,7 @@ def normal_from(state: State, stream: Stream) -> tuple[float, State]:
     return x, state_of(stream)
 
 
-@compiled_apart
+@compiled_noinline
 def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
     """Fill an array with what `normal` would draw, one after the other, in less time."""
     state = state_of(stream)
@@ -180,7 +180,7 @@ def _point(bits: np.uint64) -> tuple[np.uint64, float]:
     return layer, float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
 
 
-@compiled_apart
+@compiled_noinline
 def _normal_at_the_edge(stream: Stream, layer: np.uint64, x: float) -> float:
     """Finish the few draws that fall outside the inner rectangle of their layer."""
     while True:
@@ -197,7 +197,7 @@ def _normal_at_the_edge(stream: Stream, layer: np.uint64, x: float) -> float:
             return x
 
 
-@compiled_apart
+@compiled_noinline
 def log_gamma(stream: Stream, shape: float) -> float:
     """Draw the logarithm of a Gamma(shape, 1) variable, which may itself be too small for a float.
 

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.checks import a_number, a_seed, a_whole_number
-from entice.engine.interpret import find_fault, interpreted, is_users
-from entice.engine.user_code import compile_user_function, ensure_own_draws_only
 from entice.errors import EnticeError, InputError
+from entice.jit.interpret import find_fault, interpreted, is_users
+from entice.jit.user_code import compile_user_function, ensure_own_draws_only
+from entice.model.step import PLAYERS_CHOICE
 from entice.policies import Policy
-from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import PLAYER, POLICY, new_stream
-from entice.world.drift import ArmDrift, Bend, Drift
+from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
 
 _INDEX_HINT = " (are memory, memory_per_arm and params long enough, and arms what was meant?)"
 
@@ -61,13 +61,13 @@ def check_drift(
         lipschitz = drift.lipschitz
     elif a_number("check_drift: lipschitz", lipschitz) < 0:
         raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
-    bend = drift.bend()
+    kernel = drift.kernel()
     arms = len(drift.slopes) if isinstance(drift, ArmDrift) else arms
     payments = np.linspace(0.0, largest_payment, 201)
     for t in (1, 2, 10, 1_000, 1_000_000):
         for arm in range(arms):
             where = f"(t = {t}, arm {arm})"
-            values = _values(drift.label, bend, payments, t, arm, arms, where)
+            values = _values(drift.label, kernel, payments, t, arm, arms, where)
             if values[0] != 0.0:
                 raise CheckFailed(f"{drift.label} is {values[0]:g} at payment 0, not 0 {where}")
             if claims_nothing:  # it says itself that it is outside Assumption 1
@@ -84,21 +84,21 @@ def check_drift(
 
 
 def _values(
-    label: str, bend: Bend, payments: Any, t: int, arm: int, arms: int, where: str
+    label: str, kernel: DriftKernel, payments: Any, t: int, arm: int, arms: int, where: str
 ) -> npt.NDArray[np.float64]:
     """What a drift does to one player's rating, for each payment he might have got."""
-    if bend.is_function_of_payment:
-        function = _Checked(bend.function)
+    if kernel.is_function_of_payment:
+        function = _Checked(kernel.function)
         found = [
-            function.call(f"{label} at payment {x:g} {where}", float(x), t, arm, bend.params)
+            function.call(f"{label} at payment {x:g} {where}", float(x), t, arm, kernel.params)
             for x in payments
         ]
     else:
         found = []
         for x in payments:  # the same player each time: the same draws, and no past
-            memory, stream = np.zeros(bend.memory_per_arm * arms), new_stream(t, arm, PLAYER)
-            parts = bend.function, 0.5, float(x), t, arm, bend.params, memory, stream
-            found.append(_call(f"{label} at payment {x:g} {where}", bend.respond, *parts))
+            memory, stream = np.zeros(kernel.memory_per_arm * arms), new_stream(t, arm, PLAYER)
+            parts = kernel.function, 0.5, float(x), t, arm, kernel.params, memory, stream
+            found.append(_call(f"{label} at payment {x:g} {where}", kernel.apply_drift, *parts))
     if not all(isinstance(value, (int, float)) for value in found):
         raise CheckFailed(f"{label} must return a number, not {found[-1]!r} {where}")
     values = np.array(found)

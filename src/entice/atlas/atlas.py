@@ -10,16 +10,16 @@ import polars as pl
 
 from entice.errors import InputError
 from entice.policies import Policy
-from entice.specs import Study
-from entice.study.progress import Report, reporting
-from entice.study.result import Result
-from entice.study.run import Run
-from entice.study.threads import Threads
+from entice.study.results.result import Result
+from entice.study.running.progress import Report, reporting
+from entice.study.running.run import StudyRun
+from entice.study.running.threads import Threads
+from entice.study.spec import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from entice.atlas.worlds import World
+    from entice.atlas.worlds import AtlasWorld
 
 _METRICS = ("regret", "compensation")
 
@@ -42,7 +42,7 @@ class Atlas(NamedTuple):
 
 
 def atlas(
-    worlds: Sequence[World] | None = None,
+    worlds: Sequence[AtlasWorld] | None = None,
     policies: Sequence[Policy] | None = None,
     *,
     horizon: int = 20_000,
@@ -96,7 +96,7 @@ def atlas(
             def told(done: int, _: int, before: int = before) -> None:
                 report(before + done, total)
 
-            result = Run(study, crew).go(told)
+            result = StudyRun(study, crew).go(told)
             frames.append(_rows(world.name, result))
     return Atlas(pl.concat(frames), seed)
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from entice.plots import MUTED, house_style
+from entice.study.results.plots import MUTED, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from entice.atlas.atlas import Atlas
-from entice.study.table import number
+from entice.study.results.table import number
 
 
 def show_atlas(found: Atlas, console: Console) -> None:

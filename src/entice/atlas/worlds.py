@@ -13,8 +13,9 @@ from entice.policies import (
     Policy,
     ThompsonSampling,
 )
-from entice.world.arms import Bernoulli, Gaussian
-from entice.world.drift import (
+from entice.worlds.adversaries import Attacker, StrategicArms
+from entice.worlds.arms import Bernoulli, Gaussian
+from entice.worlds.drifts import (
     ArmDrift,
     CarriedDrift,
     CompressionDrift,
@@ -27,23 +28,22 @@ from entice.world.drift import (
     SaturatingDrift,
     StepDrift,
 )
-from entice.world.meddler import Attacker, StrategicArms
-from entice.world.players import Players, TableAcceptance
+from entice.worlds.players import Players, TableAcceptance
 
 SHUFFLED = (0.5, 0.1, 0.7, 0.3, 0.9, 0.2, 0.8, 0.4, 0.6)
 """The paper's arms; ties go to the first, and that must not be the best one."""
 
 
-class World(NamedTuple):
+class AtlasWorld(NamedTuple):
     """One row of the atlas: settings of a study, on the paper's nine arms unless they say else."""
 
     name: str
     settings: MappingProxyType[str, Any]
 
 
-def _world(name: str, drift: Any, **settings: Any) -> World:
+def _world(name: str, drift: Any, **settings: Any) -> AtlasWorld:
     given = {"arms": Gaussian(SHUFFLED), "drifts": (drift,)} | settings
-    return World(name, MappingProxyType(given))
+    return AtlasWorld(name, MappingProxyType(given))
 
 
 _L = LinearDrift(1.1)
@@ -74,8 +74,8 @@ WORLDS = (
     _world("ratings 500 rounds late", _L, players=Players(delay=500)),
     _world("70 % of ratings missing", _L, players=Players(loss=0.7)),
     _world("players who decline", _L, players=Players(acceptance=_UPTAKE)),
-    _world("arms that cheat, budget 50", _L, meddler=StrategicArms(50.0)),
-    _world("an attacker", NoDrift(), meddler=Attacker()),
+    _world("arms that cheat, budget 50", _L, adversary=StrategicArms(50.0)),
+    _world("an attacker", NoDrift(), adversary=Attacker()),
     _world("noise 0.25", _L, arms=Gaussian(SHUFFLED, std=0.25)),
     _world("noise 2", _L, arms=Gaussian(SHUFFLED, std=2.0)),
     _world("Bernoulli, projected", _L, arms=Bernoulli(SHUFFLED), feedback_range=(0.0, 1.0)),

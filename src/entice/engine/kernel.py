@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import compiled, unfolded
-from entice.engine.under_way import NONE, UnderWay, send, take_due
-from entice.principal.in_flight import (
+from entice.engine.pending_ratings import NONE, UnderWay, send, take_due
+from entice.jit.decorators import compiled, inline_always
+from entice.model.in_flight import (
     RATED,
     InFlight,
     begin_pull,
@@ -19,9 +19,9 @@ from entice.principal.in_flight import (
     end_pull,
     grow_older,
 )
-from entice.principal.ledger import Ledger, clear, is_consistent
-from entice.principal.probe import HEADS, NO_PROBE, throw
-from entice.principal.step import offer, settle
+from entice.model.ledger import Ledger, clear, is_consistent
+from entice.model.probe import HEADS, NO_PROBE, throw
+from entice.model.step import offer, settle
 from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, start, uniform
 
 Floats = npt.NDArray[np.float64]
@@ -99,7 +99,7 @@ class Workspace(NamedTuple):
     tried: Counts
     """The pulls of each arm, rated or not."""
     drift_memory: Floats
-    meddler_memory: Floats
+    adversary_memory: Floats
     under_way: UnderWay
     policy_stream: Stream
     reward_stream: Stream
@@ -107,18 +107,18 @@ class Workspace(NamedTuple):
     probe_stream: Stream
 
 
-@unfolded
+@inline_always
 def replicate(
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
     price: Callable[..., float],
     drift: Callable[..., float],
-    respond: Callable[..., float],
+    apply_drift: Callable[..., float],
     sample: Callable[..., float],
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
-    meddle: Callable[..., float],
+    manipulate: Callable[..., float],
     at_once: Callable[..., bool],
     counting: Callable[..., bool],
     probing: Callable[..., bool],
@@ -128,7 +128,7 @@ def replicate(
     drift_params: tuple[Any, ...],
     arm_params: tuple[Any, ...],
     player_params: tuple[Any, ...],
-    meddler_params: tuple[Any, ...],
+    adversary_params: tuple[Any, ...],
     truth: Truth,
     play: Play,
     seed: int,
@@ -157,7 +157,7 @@ def replicate(
     under_way = workspace.under_way
     policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
     player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
-    drift_memory, meddler_memory = workspace.drift_memory, workspace.meddler_memory
+    drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     arms = ledger.pulls.shape[0]
     for row in range(metrics.shape[0]):
         replication = first + row
@@ -168,7 +168,7 @@ def replicate(
         clear(ledger, play.prior)
         memory[:] = 0.0
         drift_memory[:] = 0.0
-        meddler_memory[:] = 0.0
+        adversary_memory[:] = 0.0
         if not at_once():
             tried[:] = 0
             under_way.first[:] = NONE
@@ -208,7 +208,7 @@ def replicate(
                 if arm != greedy and not accept(payment, player_params[0], player_stream):
                     arm, payment = greedy, 0.0  # who declines takes what looks best
                 reward = sample(arm, arm_params, reward_stream)
-                bend = respond(
+                bend = apply_drift(
                     drift, reward, payment, t, arm, drift_params, drift_memory, player_stream
                 )
                 if payment > 0.0:
@@ -216,7 +216,7 @@ def replicate(
                     compensated += 1
                 total_drift += bend
                 felt = reward + bend
-                felt += meddle(felt, t, arm, ledger, meddler_params, meddler_memory)
+                felt += manipulate(felt, t, arm, ledger, adversary_params, adversary_memory)
                 feedback = min(max(felt, play.lowest), play.highest)
                 if not abs(feedback) < truth.limit:
                     return NOT_FINITE, replication, t, arm

@@ -10,8 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from entice.paper.setups import COEFFICIENTS, NAMES, Setup
-from entice.plots import COLOURS, MUTED, TITLES, draw_curve, house_style, label_rounds, legend_above
-from entice.study.result import Result
+from entice.study.results.plots import (
+    COLOURS,
+    MUTED,
+    TITLES,
+    draw_curve,
+    house_style,
+    label_rounds,
+    legend_above,
+)
+from entice.study.results.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ import polars as pl
 import entice
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
 from entice.paper.terminal import SHORT, WORDS
-from entice.study.table import number
+from entice.study.results.table import number
 
 if TYPE_CHECKING:
     from entice.paper.reproduce import Reproduction

@@ -14,12 +14,12 @@ from entice.errors import InputError
 from entice.paper import figures
 from entice.paper.report import write_report
 from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
-from entice.specs import Study
-from entice.study.folder import output_folder
-from entice.study.progress import Report, reporting
-from entice.study.result import Result
-from entice.study.run import run
-from entice.study.summary import statistics
+from entice.study.aggregation.statistics import statistics
+from entice.study.results.result import Result
+from entice.study.running.folder import output_folder
+from entice.study.running.progress import Report, reporting
+from entice.study.running.run import run
+from entice.study.spec import Study
 
 TABLES = {
     "table1": ("regret", "compensation"),

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import polars as pl
 
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.specs import ColdStart, Study
-from entice.world.arms import Gaussian
-from entice.world.drift import LinearDrift
+from entice.study.spec import ColdStart, Study
+from entice.worlds.arms import Gaussian
+from entice.worlds.drifts import LinearDrift
 
 MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 COEFFICIENTS = (0.0, 0.05, 0.1, 0.4, 0.7, 0.9, 1.1)

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
-from entice.study.table import number
+from entice.study.results.table import number
 
 if TYPE_CHECKING:
     import polars as pl

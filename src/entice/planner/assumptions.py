@@ -7,8 +7,8 @@ from pathlib import Path
 
 from entice.planner.spec import Plan
 from entice.planner.words import money
-from entice.world.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
-from entice.world.players import Acceptance, AlwaysAccept, LogisticAcceptance
+from entice.worlds.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
+from entice.worlds.players import Acceptance, AlwaysAccept, LogisticAcceptance
 
 _DAY = 24 * 3600
 """Seconds."""

@@ -13,8 +13,8 @@ import polars as pl
 
 from entice.checks import a_whole_number, is_list, set_number, set_whole
 from entice.errors import InputError
-from entice.world.stars import STARS as STAR_COLUMNS
-from entice.world.stars import read_star_counts
+from entice.worlds.star_counts import STARS as STAR_COLUMNS
+from entice.worlds.star_counts import read_star_counts
 
 Floats = npt.NDArray[np.float64]
 Shape = Literal["normal", "uniform"]
@@ -27,7 +27,7 @@ _PSEUDO_RATINGS = 5.0
 """How many ratings the items' common shares weigh beside an item's own counts."""
 
 
-class World(NamedTuple):
+class DrawnWorld(NamedTuple):
     """One thing that may be true."""
 
     shares: Floats

@@ -16,7 +16,7 @@ from entice.money import NO_CURRENCY, Currency
 from entice.planner.forecast import Forecast
 from entice.planner.spec import Plan
 from entice.planner.words import money, names, promised, runs_within
-from entice.plots import COLOURS, MUTED, house_style
+from entice.study.results.plots import COLOURS, MUTED, house_style
 
 _INK = "#1f2937"
 

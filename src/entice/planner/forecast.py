@@ -14,19 +14,19 @@ import numpy.typing as npt
 import polars as pl
 
 import entice
-from entice.planner.belief import Spread, StarCounts, World
-from entice.planner.campaign import Campaign, Run
+from entice.model.probe import Probe
+from entice.model.settings import RATING_WINDOW, Sees
+from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
+from entice.planner.runs import PlanRun, PlanRunner
 from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.principal.probe import Probe
-from entice.principal.settings import RATING_WINDOW, Sees
-from entice.study.folder import output_folder
-from entice.study.progress import Report, reporting
-from entice.study.threads import thread_count
-from entice.study.whole_file import whole_file
-from entice.world.delays import Delay
-from entice.world.players import Acceptance, AlwaysAccept
+from entice.study.atomic_file import atomic_file
+from entice.study.running.folder import output_folder
+from entice.study.running.progress import Report, reporting
+from entice.study.running.threads import thread_count
+from entice.worlds.delays import Delay
+from entice.worlds.players import Acceptance, AlwaysAccept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +141,7 @@ def forecast(
         plan = plan.with_seed()
         print(f"entice: seed {plan.seed} (drawn; give seed={plan.seed} to repeat)", file=sys.stderr)
     with reporting(progress, "Planning") as report:
-        return Forecast(plan, Campaign(plan).go(threads, report))
+        return Forecast(plan, PlanRunner(plan).go(threads, report))
 
 
 class Forecast:
@@ -163,7 +163,7 @@ class Forecast:
         best item leads.
     """
 
-    def __init__(self, plan: Plan, runs: Sequence[Run]) -> None:
+    def __init__(self, plan: Plan, runs: Sequence[PlanRun]) -> None:
         self.plan = plan
         worlds = [run.world for run in runs]
         by_policy = [[run.outcomes[p] for run in runs] for p in range(len(plan.policies))]
@@ -285,11 +285,11 @@ class Forecast:
         folder = Path(folder)
         with output_folder(folder):
             figure = self.plot()
-            with whole_file(folder / "plan.json") as path:
+            with atomic_file(folder / "plan.json") as path:
                 path.write_text(self.to_json(), encoding="utf-8")
-            with whole_file(folder / "plan.png") as path:
+            with atomic_file(folder / "plan.png") as path:
                 figure.savefig(path, format="png")
-            with whole_file(folder / "plan.html") as path:
+            with atomic_file(folder / "plan.html") as path:
                 path.write_text(report_page(self, figure), encoding="utf-8")
         return folder
 
@@ -310,7 +310,9 @@ def at_share(values: Floats, share: float) -> Any:
     return np.partition(values, rank, axis=-1)[..., rank]
 
 
-def _runs(plan: Plan, p: int, worlds: Sequence[World], outcomes: Sequence[Outcome]) -> pl.DataFrame:
+def _runs(
+    plan: Plan, p: int, worlds: Sequence[DrawnWorld], outcomes: Sequence[Outcome]
+) -> pl.DataFrame:
     count = len(outcomes)
     frame = pl.DataFrame(
         {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.planner.simulate import Visits
+from entice.planner.campaign_loop import Visits
 from entice.planner.spec import Plan
 
 Floats = npt.NDArray[np.float64]

@@ -16,7 +16,7 @@ from entice.planner.forecast import Forecast
 from entice.planner.sentence import of_policy, sentences
 from entice.planner.table import columns
 from entice.planner.words import money, names, promised, runs_within
-from entice.plots import house_style
+from entice.study.results.plots import house_style
 
 
 def report_page(forecast: Forecast, figure: Figure) -> str:

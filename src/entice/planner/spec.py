@@ -14,21 +14,22 @@ import tomli_w
 
 from entice.checks import a_number, a_seed, is_list, set_number, set_whole
 from entice.errors import InputError
-from entice.functions import importable, reference
-from entice.money import NO_CURRENCY, Currency, read_currency
-from entice.planner.belief import STARS, Drawing, Spread, StarCounts
-from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.principal.probe import Probe
-from entice.principal.settings import (
+from entice.jit.decorators import reference
+from entice.model.probe import Probe
+from entice.model.settings import (
     MOST_MONEY,
     RATING_WINDOW,
     Sees,
     check_probe_cost,
     check_settings,
 )
-from entice.tables import build, entry_of, table_of, text_of, without_none
-from entice.world.delays import Delay, DelaySampler, DelaySpec, constant
-from entice.world.players import Acceptance, AlwaysAccept
+from entice.money import NO_CURRENCY, Currency, read_currency
+from entice.planner.belief import STARS, Drawing, Spread, StarCounts
+from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.spec_parsing import build, entry_of, table_of, text_of, without_none
+from entice.user_functions import importable
+from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
+from entice.worlds.players import Acceptance, AlwaysAccept
 
 MOST_VISITORS = 5_000_000
 """Each run is looked at visitor by visitor; more would neither fit into memory nor be quick."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import compiled
+from entice.jit.decorators import compiled
 from entice.rng import PLAYER, Stream, start, uniform
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ class Habits(NamedTuple):
     """In minor units: money divided by it is a payment in stars."""
 
 
-class Answer(NamedTuple):
+class VisitorResponse(NamedTuple):
     """What a visitor does with an offer."""
 
     accepted: bool
@@ -57,7 +57,7 @@ def answer(
     own: int,
     amount: int,
     stream: Stream,
-) -> Answer:
+) -> VisitorResponse:
     """Let visitor number 1, 2, … answer an offer of an item, and of an amount of money for it.
 
     The random numbers follow from the world's seed and the visitor's number alone, and are drawn
@@ -78,7 +78,7 @@ def answer(
     if arm != own and not accept(paid, accept_params, stream):
         accepted, item, paid = False, own, 0.0
     if not rated:
-        return Answer(accepted, item, 0, 0)
+        return VisitorResponse(accepted, item, 0, 0)
     highest = habits.cumulative.shape[1]
     stars = 1
     while stars < highest and liking >= habits.cumulative[item, stars - 1]:
@@ -87,4 +87,4 @@ def answer(
     rating = int(lifted)
     if lot < lifted - rating:
         rating += 1
-    return Answer(accepted, item, rating, int(min(days, _LATEST) * DAY))
+    return VisitorResponse(accepted, item, rating, int(min(days, _LATEST) * DAY))

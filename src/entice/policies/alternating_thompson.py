@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from entice.engine.jit import compiled
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.model.step import PLAYERS_CHOICE
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.policies.thompson_sampling import select_by_variance
-from entice.principal.step import PLAYERS_CHOICE
 from entice.rng import Stream
 
 
@@ -30,9 +30,9 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
     def default_label(self) -> str:  # noqa: D102
         return "AlternatingThompson"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         # What select_by_variance is given, and what it remembers.
-        return Rules(select, params=(1.0,), memory=3 * arms + 1)
+        return PolicyKernel(select, params=(1.0,), memory=3 * arms + 1)
 
 
 @compiled

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from entice.engine.jit import compiled
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, beta
 
 
@@ -34,8 +34,8 @@ class BetaThompson(PolicySpec, frozen=True, tag="beta_thompson"):
     def default_label(self) -> str:  # noqa: D102
         return "BetaThompson"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select)
 
 
 @compiled

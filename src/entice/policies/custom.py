@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from entice.checks import set_numbers, set_whole
-from entice.functions import custom_label, set_function
-from entice.policies.policy import PolicySpec, Rules, no_update
+from entice.policies.policy import PolicyKernel, PolicySpec, no_update
+from entice.user_functions import custom_label, set_function
 
 
 class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
@@ -53,6 +53,6 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
     def default_label(self) -> str:  # noqa: D102
         return custom_label(self.select, self.params)
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         size = self.memory + self.memory_per_arm * arms
-        return Rules(self.select, self.update or no_update, tuple(self.params), size)
+        return PolicyKernel(self.select, self.update or no_update, tuple(self.params), size)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from entice.checks import set_number
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.policies.ucb import highest_weighted_bound
 from entice.rng import Stream
 
@@ -57,8 +57,8 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
         told = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"DiscountedUCB({told})"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
 
 
 @compiled

@@ -21,10 +21,10 @@ import math
 from typing import Literal, get_args
 
 from entice.checks import set_number
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.ledger import Ledger, argmax
+from entice.jit.decorators import compiled
+from entice.model.ledger import Ledger, argmax
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, normal, uniform
 
 Display = Literal["raw", "corrected", "tempered"]
@@ -99,9 +99,9 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
         told += [] if self.thrift == 0.1 else [f"thrift={self.thrift:g}"]
         return "DriftCorrectedThompson" + (f"({', '.join(told)})" if told else "")
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         shown = float(get_args(Display).index(self.display))
-        return Rules(
+        return PolicyKernel(
             select,
             update,
             params=(shown, self.noise, self.thrift),

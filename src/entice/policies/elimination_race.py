@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from entice.checks import set_number, set_whole
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, uniform
 
 NO_LAYER = -1.0
@@ -74,13 +74,13 @@ class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
         """How many layers race: log₂ T, rounded down."""
         return max(1, self.horizon.bit_length() - 1)
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         # For each arm: out of how many layers it is, counted from the lowest; and in which one it
         # was last selected. Then for each layer and arm: selections, ratings, their sum. Layers are
         # numbered from 0, which is the authors' 1.
         doubt = math.log(4 * arms * self.horizon * self.layers / self.delta)
         size = (2 + 3 * self.layers) * arms
-        return Rules(select, update, (arms, self.layers, doubt), memory=size)
+        return PolicyKernel(select, update, (arms, self.layers, doubt), memory=size)
 
 
 @compiled

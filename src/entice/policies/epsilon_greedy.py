@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from entice.checks import set_number
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.step import PLAYERS_CHOICE
+from entice.jit.decorators import compiled
+from entice.model.step import PLAYERS_CHOICE
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, below, uniform
 
 
@@ -33,8 +33,8 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
     def default_label(self) -> str:  # noqa: D102
         return f"EpsilonGreedy(c={self.c:g})"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, params=(self.c,), reads_counts=False)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select, params=(self.c,), reads_counts=False)
 
 
 @compiled

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from entice.engine.jit import compiled
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.step import PLAYERS_CHOICE
+from entice.jit.decorators import compiled
+from entice.model.step import PLAYERS_CHOICE
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream
 
 
@@ -20,8 +20,8 @@ class Greedy(PolicySpec, frozen=True, tag="greedy"):
     def default_label(self) -> str:  # noqa: D102
         return "Greedy"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, reads_counts=False)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select, reads_counts=False)
 
 
 @compiled

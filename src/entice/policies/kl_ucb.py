@@ -6,9 +6,9 @@ import math
 from typing import ClassVar
 
 from entice.checks import set_number
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.policies.ucb import first_unrated
 from entice.rng import Stream
 
@@ -54,8 +54,8 @@ class KLUCB(PolicySpec, frozen=True, tag="kl_ucb"):
     def default_label(self) -> str:  # noqa: D102
         return f"KLUCB(c={self.c:g})" if self.c else "KLUCB"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, params=(self.c,), memory=1)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select, params=(self.c,), memory=1)
 
 
 @compiled

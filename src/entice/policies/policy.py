@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import compiled
+from entice.jit.decorators import compiled
 from entice.labels import Named
-from entice.principal.display import raw
-from entice.principal.payment import as_asked
+from entice.model.display import raw
+from entice.model.payment import as_asked
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ def no_update(
     """Remember nothing: for policies that decide from counts and averages alone."""
 
 
-class Rules(NamedTuple):
+class PolicyKernel(NamedTuple):
     """A policy as the engine and a live principal run it."""
 
     select: Callable[..., int]

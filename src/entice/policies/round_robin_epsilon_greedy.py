@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from entice.checks import set_number
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
-from entice.principal.step import PLAYERS_CHOICE
+from entice.jit.decorators import compiled
+from entice.model.step import PLAYERS_CHOICE
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, uniform
 
 
@@ -40,8 +40,8 @@ class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_
     def default_label(self) -> str:  # noqa: D102
         return f"RoundRobinEpsilonGreedy(c={self.c:g})"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(select, params=(self.c,), memory=1)
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(select, params=(self.c,), memory=1)
 
 
 @compiled

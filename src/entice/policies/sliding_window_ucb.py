@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from entice.checks import set_number, set_whole
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.policies.ucb import highest_weighted_bound
 from entice.rng import Stream
 
@@ -55,11 +55,11 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
         told = f"window={self.window}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"SlidingWindowUCB({told})"
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         # Each arm's count and sum in the window; the ratings in it, in a ring, and whose they are;
         # and how many there have been in all, which tells the ring's place for the next.
         size = 2 * arms + 2 * self.window + 1
-        return Rules(select, update, (arms, self.window, self.xi), memory=size)
+        return PolicyKernel(select, update, (arms, self.window, self.xi), memory=size)
 
 
 @compiled

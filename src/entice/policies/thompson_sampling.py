@@ -6,9 +6,9 @@ import math
 from typing import Literal
 
 from entice.checks import set_noise
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
+from entice.jit.decorators import compiled
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, keep_inverse_roots
 from entice.rng import Stream, normal_from, set_state, state_of
 
 Scale = Literal["variance", "std"]
@@ -53,10 +53,10 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "ThompsonSampling" + (f"({', '.join(settings)})" if settings else "")
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
         if self.scale == "variance":
-            return Rules(select_by_variance, params=(self.noise,), memory=3 * arms + 1)
-        return Rules(select_by_std, params=(self.noise,), memory=arms)
+            return PolicyKernel(select_by_variance, params=(self.noise,), memory=3 * arms + 1)
+        return PolicyKernel(select_by_std, params=(self.noise,), memory=arms)
 
 
 @compiled

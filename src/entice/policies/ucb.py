@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from entice.checks import set_noise
-from entice.engine.jit import compiled
 from entice.errors import InputError
-from entice.policies.policy import Counts, Floats, PolicySpec, Rules, keep_inverse_roots
-from entice.principal.ledger import argmax
+from entice.jit.decorators import compiled
+from entice.model.ledger import argmax
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, keep_inverse_roots
 from entice.rng import Stream
 
 SPAN = 31
@@ -55,8 +55,8 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "UCB" + (f"({', '.join(settings)})" if settings else "")
 
-    def rules(self, arms: int) -> Rules:  # noqa: D102
-        return Rules(
+    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(
             select,
             params=(self.noise,),
             memory=4 + 2 * arms,

@@ -1,25 +1,9 @@
-"""Blocks of replications: how a study is cut, and finished ones on disk.
-
-An interrupted run goes on with the blocks that it finds.
-"""
+"""Blocks of replications, into which a study is split."""
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-import numpy as np
-
-from entice.study.cell import Room
-from entice.study.digest import Digest, Last
-from entice.study.whole_file import whole_file
-
-Piece = Room | Digest
-"""What a finished block amounts to."""
-P = TypeVar("P", Room, Digest, Last)
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 _LEAST_WORK = 45_000_000
 """Rounds × arms in a block: some 0.1 to 0.3 s of the kernel."""
@@ -30,9 +14,6 @@ _BLOCKS = 256
 """Between those limits a study has so many blocks, for few workers to be busy to the end."""
 _MOST_NUMBERS = 2**21
 """That a block may hold: 16 MiB."""
-
-
-_NAME = re.compile(r"cell(\d+)-from(\d+)-replications([1-9]\d*)\.npz")
 
 
 class Block(NamedTuple):
@@ -80,42 +61,3 @@ def split(
                     blocks.append(block)
                 begin = block.first + block.replications
     return blocks
-
-
-class BlockFolder:
-    """Keeps finished blocks as files; a damaged file counts as not finished."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def found(self) -> Iterator[Block]:
-        """Go through the blocks that there are files of."""
-        for path in self.folder.glob("*.npz"):
-            if match := _NAME.fullmatch(path.name):
-                yield Block(*map(int, match.groups()))
-
-    def load(self, block: Block, kind: type[P]) -> P | None:
-        """Read a finished block, or the part of it that is asked for, if there is one."""
-        try:
-            with self._path(block).open("rb") as file:
-                data = np.load(file, allow_pickle=False)
-                if tuple(data["block"]) != tuple(block):
-                    return None
-                return kind(*(data[name] for name in kind._fields))
-        except Exception:  # a damaged archive may end in any error: the block is run again
-            return None
-
-    def save(self, block: Block, piece: Piece) -> None:
-        """Write a finished block, whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(self._path(block)) as path, path.open("wb") as file:
-            np.savez(file, block=np.array(block), **piece._asdict())
-
-    def remove(self) -> None:
-        """Forget all blocks: the result holds everything."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _path(self, block: Block) -> Path:
-        return (
-            self.folder / f"cell{block.cell}-from{block.first}-replications{block.replications}.npz"
-        )

@@ -12,9 +12,9 @@ import msgspec
 
 from entice.checks import is_list
 from entice.errors import InputError
-from entice.functions import importable
-from entice.specs import SWEPT, Study
-from entice.tables import text_of
+from entice.spec_parsing import text_of
+from entice.study.spec import SWEPT, Study
+from entice.user_functions import importable
 
 
 def sweep(**settings: Any) -> list[Study]:

@@ -12,10 +12,10 @@ import polars as pl
 from entice.checks import a_whole_number
 from entice.engine.kernel import TRACED
 from entice.errors import InputError, did_you_mean
-from entice.principal.probe import NO_PROBE
-from entice.specs import Study
-from entice.study.cell import Cell
-from entice.world.players import AlwaysAccept
+from entice.model.probe import NO_PROBE
+from entice.study.running.cell import Cell
+from entice.study.spec import Study
+from entice.worlds.players import AlwaysAccept
 
 _NAMES = (
     "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",

@@ -4,11 +4,13 @@ A module for each result of the paper, `theorem1`, `theorem2` (with Lemma 1), `t
 Lemma 3) and `ucb_proof`, and `lower` for lower bounds. Each holds its `Bound`s: formulas
 `as_stated` and `as_proved`, of T and of gaps or means, and answers to `applies(study)` and
 `vacuous(study)`. `settled` predicts what UCB does under a linear drift. `bounds(result)` sets all
-of them against what was measured; `growth` asks how regret and compensation grow with T.
+of them against what was measured; `plot_bounds(result)` draws them; `growth` fits how regret
+and compensation grow with T.
 """
 
 from entice.theory import lower, settled, theorem1, theorem2, theorem3, ucb_proof
 from entice.theory.bound import Answer, Bound
+from entice.theory.figures import plot_bounds
 from entice.theory.growth import Growth, growth
 from entice.theory.table import BOUNDS, bounds
 
@@ -20,6 +22,7 @@ __all__ = [
     "bounds",
     "growth",
     "lower",
+    "plot_bounds",
     "settled",
     "theorem1",
     "theorem2",

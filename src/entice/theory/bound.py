@@ -11,7 +11,7 @@ import numpy as np
 
 from entice.errors import InputError
 from entice.policies.policy import PolicySpec
-from entice.specs import Study
+from entice.study.spec import Study
 from entice.theory.inputs import Floats, rounds_from
 from entice.theory.setting import Setting, largest, settings_of
 

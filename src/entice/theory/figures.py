@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from entice.plots import COLOURS, MUTED, TITLES, house_style
-from entice.specs import Study
+from entice.study.results.plots import COLOURS, MUTED, TITLES, house_style, plot_curves
+from entice.study.results.result import Result
+from entice.study.spec import Study
 from entice.theory.bound import Bound, Version, once
 from entice.theory.growth import METRICS, Growth
 from entice.theory.setting import Setting, settings_of
@@ -28,7 +30,45 @@ _KEY = (
     "Points: means with 95 % intervals. Solid: a + b log T fits better; dashed: a power of T does; "
     "no line: undecided, or T too short."
 )
+ZERO = "What reaches the lower edge goes down to zero, which a logarithmic axis cannot show."
 _LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
+
+
+def plot_bounds(result: Result, metric: str = "regret") -> Figure:
+    """Draw a metric of a result, as `Result.plot` does, with the bounds that apply to it.
+
+    Bounds that do not apply, or are vacuous, are listed below the panels with the reasons. If any
+    bound is drawn, both axes are logarithmic.
+
+    >>> import entice
+    >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+    ...                          horizon=100, replications=5, seed=7, progress=False)
+    >>> figure = entice.theory.plot_bounds(result, "regret")
+    """
+    return plot_curves(result, metric, _add_bounds)
+
+
+def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
+    """Draw the bounds on logarithmic axes, or leave the axes alone; return what is not shown."""
+    drawn = False
+    first = int(result.study.checkpoint_rounds()[0])
+    for p, d, policy, drift in result.study.cells():
+        setting = Setting(result.study, policy, drift)
+        drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)], first)
+    found = silent(result.study, metric)
+    notes = ["Not drawn, since they say nothing here:", *found] if found else []
+    if not drawn:
+        return notes
+    for ax in axes:  # bounds lie far from the runs, and grow like log t: logarithmic axes
+        ax.set_yscale("log")
+        ax.set_xscale("log")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(
+                FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+            )
+            axis.set_minor_formatter(NullFormatter())
+    reaches_zero = (result.curves.filter(metric=metric)["q05"] <= 0).any()
+    return [ZERO, *notes] if reaches_zero else notes
 
 
 def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int) -> bool:

@@ -14,13 +14,13 @@ from entice.checks import a_whole_number, is_list
 from entice.errors import InputError
 from entice.paper.setups import MEANS
 from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
-from entice.specs import Study
-from entice.study.progress import Report, reporting
-from entice.study.run import Run
-from entice.study.threads import Threads
+from entice.study.running.progress import Report, reporting
+from entice.study.running.run import StudyRun
+from entice.study.running.threads import Threads
+from entice.study.spec import Study
 from entice.theory.inputs import Floats
-from entice.world.arms import Gaussian
-from entice.world.drift import LinearDrift, StepDrift
+from entice.worlds.arms import Gaussian
+from entice.worlds.drifts import LinearDrift, StepDrift
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def growth(
     study, crew = study.with_seed(), Threads(threads)
     assert study.seed is not None
     runs = [
-        Run(
+        StudyRun(
             msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63),
             crew,
         )

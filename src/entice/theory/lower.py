@@ -36,7 +36,7 @@ from entice.theory.setting import (
     without_drift,
 )
 from entice.theory.special import digamma
-from entice.world.arms import Arms, Bernoulli, Beta, Gaussian
+from entice.worlds.arms import Arms, Bernoulli, Beta, Gaussian
 
 
 def kl_gaussian(mean: Any, other: Any, std: Any = 1.0, other_std: Any = None) -> Floats:

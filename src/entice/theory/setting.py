@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.functions import is_stand_in
 from entice.policies import (
     KLUCB,
     UCB,
@@ -18,13 +17,14 @@ from entice.policies import (
     Policy,
     ThompsonSampling,
 )
-from entice.specs import Study
+from entice.study.spec import Study
 from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
-from entice.world.arms import Bernoulli, Gaussian
-from entice.world.drift import CustomDrift, Drift
-from entice.world.meddler import Nobody
-from entice.world.players import Players
+from entice.user_functions import is_stand_in
+from entice.worlds.adversaries import NoAdversary
+from entice.worlds.arms import Bernoulli, Gaussian
+from entice.worlds.drifts import CustomDrift, Drift
+from entice.worlds.players import Players
 
 
 class Setting(NamedTuple):
@@ -72,8 +72,8 @@ def papers_world(setting: Setting) -> Iterator[str]:
     study = setting.study
     if study.players != Players():
         yield "players decline, or rate late or never: the model has none of it"
-    if study.meddler != Nobody():
-        yield f"{study.meddler.label} bends feedback, too: the model has drift alone"
+    if study.adversary != NoAdversary():
+        yield f"{study.adversary.label} bends feedback, too: the model has drift alone"
     if study.probe is not None:
         yield "a probe pays more than the gap"
 
@@ -250,7 +250,11 @@ def _widest_payment(setting: Setting) -> float:
     low, high = -math.inf, math.inf
     if study.probe is not None:
         return math.inf
-    if setting.lipschitz == 0 and study.meddler == Nobody() and not any(contradicted(setting)):
+    if (
+        setting.lipschitz == 0
+        and study.adversary == NoAdversary()
+        and not any(contradicted(setting))
+    ):
         low, high = study.arms.support()
     # Otherwise drift may push averages beyond the rewards' range.
     if study.feedback_range is not None:

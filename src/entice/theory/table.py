@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from entice.specs import Study
-from entice.study.result import Result
+from entice.study.results.result import Result
+from entice.study.spec import Study
 from entice.theory import lower, theorem1, theorem2, theorem3
 from entice.theory.bound import Bound, Version
 from entice.theory.setting import Setting

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from entice.study.table import number
+from entice.study.results.table import number
 from entice.theory.growth import METRICS, Growth
 
 _WORDS = {

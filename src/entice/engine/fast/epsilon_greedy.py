@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.fast.bridge import leap
-from entice.engine.jit import inner, inner_apart, unfolded
+from entice.engine.fast.random_walk import leap
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth
+from entice.jit.decorators import compiled_internal, compiled_internal_noinline, inline_always
 from entice.rng import Stream, advance, as_uniform, fill_normals, set_state, start, state_of
 
 Floats = npt.NDArray[np.float64]
@@ -83,10 +83,10 @@ def _bits_of(arms: int) -> int:
     return bits
 
 
-_group_bits = inner(_bits_of)
+_group_bits = compiled_internal(_bits_of)
 
 
-@unfolded
+@inline_always
 def replicate(
     drift: Callable[..., float],
     policy_params: tuple[float],
@@ -179,7 +179,7 @@ def replicate(
     return DONE, 0, 0, 0
 
 
-@inner
+@compiled_internal
 def _begin(scratch: Scratch, seed: int, replication: int, prior: float) -> None:
     """Go to the beginning of a replication: fresh streams, no ratings."""
     start(scratch.noise, seed, replication, NOISE)
@@ -190,7 +190,7 @@ def _begin(scratch: Scratch, seed: int, replication: int, prior: float) -> None:
     scratch.ceilings[:] = prior
 
 
-@inner_apart
+@compiled_internal_noinline
 def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> None:
     """Draw the next explorations after round t; what is beyond the horizon is at horizon + 1.
 
@@ -229,7 +229,7 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
     set_state(stream, state)
 
 
-@inner
+@compiled_internal
 def _exploit(scratch: Scratch, leader: int, rival: float, rounds: int, noise: float) -> int:
     """Pull the greedy arm for so many rounds, or until it may be overtaken; returns how many."""
     at = np.uint64(leader)
@@ -252,7 +252,7 @@ def _exploit(scratch: Scratch, leader: int, rival: float, rounds: int, noise: fl
     return rounds
 
 
-@inner
+@compiled_internal
 def _explore(
     scratch: Scratch, leader: int, rival: float, arm: int, feedback: float, bits: int
 ) -> tuple[int, float]:
@@ -274,7 +274,7 @@ def _explore(
     return leader, rival
 
 
-@inner
+@compiled_internal
 def _enter(scratch: Scratch, arm: int, feedback: float) -> float:
     """Enter one rating; returns the arm's new average."""
     at = np.uint64(arm)
@@ -287,14 +287,14 @@ def _enter(scratch: Scratch, arm: int, feedback: float) -> float:
     return mean
 
 
-@inner
+@compiled_internal
 def _reward(accounts: Floats, arm: int, noise: float) -> float:
     """The true reward of a pull whose standard normal draw is `noise`."""
     at = np.uint64(arm)
     return float(accounts[at, MEAN] + accounts[at, STD] * noise)
 
 
-@inner
+@compiled_internal
 def _overtaken(scratch: Scratch, leader: int, bits: int) -> tuple[int, float]:
     """Find the greedy arm after the last one fell to the bound on the others, or below."""
     group = leader >> bits
@@ -302,7 +302,7 @@ def _overtaken(scratch: Scratch, leader: int, bits: int) -> tuple[int, float]:
     return _find_leader(scratch.means, scratch.ceilings, bits)
 
 
-@inner_apart
+@compiled_internal_noinline
 def _find_leader(means: Floats, ceilings: Floats, bits: int) -> tuple[int, float]:
     """Find the greedy arm, ties to the lowest index, and a bound on all other averages.
 
@@ -320,7 +320,7 @@ def _find_leader(means: Floats, ceilings: Floats, bits: int) -> tuple[int, float
             return leader, max(second, others)
 
 
-@inner
+@compiled_internal
 def _top_two(values: Floats, begin: int, end: int) -> tuple[int, float, float]:
     """Find where the highest value in a range is, ties to the first, and the two highest."""
     place, best, second = begin, values[begin], -np.inf

@@ -52,8 +52,8 @@ from entice.engine.fast.thompson_sampling.state import (
     make_scratch,
     pull_each,
 )
-from entice.engine.jit import unfolded
 from entice.engine.kernel import DONE, NOT_FINITE, STOP_EVERY, STOPPED, Truth, write_metrics
+from entice.jit.decorators import inline_always
 
 __all__ = ["make_scratch", "replicate"]
 
@@ -68,7 +68,7 @@ _FEW_ARMS = 64  # so many samples are drawn outright sooner than searched for
 _EXPLORE = 64  # rounds that are played outright before it is tried again
 
 
-@unfolded
+@inline_always
 def replicate(
     drift: Callable[..., float],
     policy_params: Params,
@@ -116,7 +116,7 @@ def replicate(
     return DONE, 0, 0, 0
 
 
-@unfolded
+@inline_always
 def play(
     drift: Callable[..., float],
     params: Params,

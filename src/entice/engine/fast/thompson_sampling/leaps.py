@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from entice.engine.fast.bridge import leap
-from entice.engine.fast.thompson_sampling.line import (
+from entice.engine.fast.random_walk import leap
+from entice.engine.fast.thompson_sampling.hazards import (
     highest_above,
     highest_below,
     set_hazard,
@@ -22,8 +22,8 @@ from entice.engine.fast.thompson_sampling.state import (
     pull,
     spread,
 )
-from entice.engine.jit import inner, inner_apart
-from entice.principal.ledger import find_greedy
+from entice.jit.decorators import compiled_internal, compiled_internal_noinline
+from entice.model.ledger import find_greedy
 from entice.rng import normal
 
 # What follows decides how fast it is, not what comes out.
@@ -47,7 +47,7 @@ class Watch(NamedTuple):
     """Sum of the hazards of rivals' samples exceeding it; nan before they were looked at."""
 
 
-@inner_apart
+@compiled_internal_noinline
 def ride(
     drift: Callable[..., float],
     params: Params,
@@ -112,7 +112,7 @@ def ride(
     return t, -1
 
 
-@inner_apart
+@compiled_internal_noinline
 def set_watch(scratch: Scratch, leader: int, std: float, last: Watch) -> Watch:
     """Set the floor for the leader's present average, and move the level if that pays.
 
@@ -147,7 +147,7 @@ def set_watch(scratch: Scratch, leader: int, std: float, last: Watch) -> Watch:
     return Watch(floor, tail, dips, rivals)
 
 
-@inner
+@compiled_internal
 def depth_of_floor(pulls: int, std: float, width: float, line: float) -> float:
     """How far below the leader's average its floor should be.
 
@@ -158,7 +158,7 @@ def depth_of_floor(pulls: int, std: float, width: float, line: float) -> float:
     return min(most, max(0.2 * width, 8.0 * std / (math.sqrt(line) * (pulls + 1.0))))
 
 
-@inner
+@compiled_internal
 def decide(scratch: Scratch, leader: int, watch: Watch, place: float) -> tuple[int, float, bool]:
     """Decide a round with a point on the line at `place`: the leader's segment, then the rivals'.
 
@@ -184,7 +184,7 @@ def decide(scratch: Scratch, leader: int, watch: Watch, place: float) -> tuple[i
     return arm, place, lapsed
 
 
-@inner
+@compiled_internal
 def pull_leader(
     mean: float,
     std: float,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from entice.engine.jit import inner, inner_apart
+from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.rng import Stream, as_uniform, next_word, normal, uniform
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ _LAYER = np.uint64(255)
 _EXP_EDGE, _EXP_DENSITY = _exponential_layers()
 
 
-@inner
+@compiled_internal
 def exponential(stream: Stream) -> float:
     """Draw from the exponential distribution with mean 1."""
     bits = next_word(stream)
@@ -46,7 +46,7 @@ def exponential(stream: Stream) -> float:
     return exponential_at_the_edge(stream, layer, x)
 
 
-@inner_apart
+@compiled_internal_noinline
 def exponential_at_the_edge(stream: Stream, layer: int, x: float) -> float:
     """Finish the 2 % of draws that fall outside the inner rectangle of their layer."""
     while True:
@@ -80,7 +80,7 @@ def _smooth_part() -> Floats:
     return np.array(rows)
 
 
-@inner
+@compiled_internal
 def hazard(z: float) -> float:
     """−log Φ(z): what a segment must be long to be hit when a standard normal exceeds z."""
     place = (z - _LOW) * _PIECES_PER_UNIT
@@ -95,7 +95,7 @@ def hazard(z: float) -> float:
     return float(math.exp(-0.5 * z * z) * (even + u * odd))
 
 
-@inner_apart
+@compiled_internal_noinline
 def hazard_by_erfc(z: float) -> float:
     """The same by the textbook, slower."""
     if z > 0.0:
@@ -110,7 +110,7 @@ _SMOOTH = _smooth_part()
 _PIECES = float(len(_SMOOTH))
 
 
-@inner
+@compiled_internal
 def normal_above(z: float, stream: Stream) -> float:
     """Draw from the standard normal distribution above z.
 

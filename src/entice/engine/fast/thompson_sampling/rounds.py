@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from entice.engine.fast.thompson_sampling.line import (
+from entice.engine.fast.thompson_sampling.hazards import (
     highest_above,
     highest_below,
     set_hazard,
@@ -14,12 +14,12 @@ from entice.engine.fast.thompson_sampling.line import (
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard
 from entice.engine.fast.thompson_sampling.state import Floats, Params, Scratch, pull
-from entice.engine.jit import inner_apart
+from entice.jit.decorators import compiled_internal_noinline
 from entice.policies.thompson_sampling import highest_sample
 from entice.rng import normal
 
 
-@inner_apart
+@compiled_internal_noinline
 def draw_all(
     drift: Callable[..., float],
     params: Params,
@@ -39,7 +39,7 @@ def draw_all(
     return t, -1
 
 
-@inner_apart
+@compiled_internal_noinline
 def search(
     drift: Callable[..., float],
     params: Params,
@@ -81,7 +81,7 @@ def search(
     return t, -1
 
 
-@inner_apart
+@compiled_internal_noinline
 def seek_level(scratch: Scratch, leader: int, target: float) -> float:
     """Move the level until about `target` rivals exceed it; returns the sum of their hazards."""
     means, spreads = scratch.ledger.means, scratch.spreads

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.jit import inner, inner_apart
-from entice.principal.ledger import Ledger, clear, new_ledger, record
-from entice.principal.payment import gap
+from entice.jit.decorators import compiled_internal, compiled_internal_noinline
+from entice.model.ledger import Ledger, clear, new_ledger, record
+from entice.model.payment import gap
 from entice.rng import Stream, normal, start
 
 Floats = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
     )
 
 
-@inner
+@compiled_internal
 def begin(params: Params, prior: float, seed: int, replication: int, scratch: Scratch) -> None:
     """Forget the last replication."""
     start(scratch.stream, seed, replication, THOMPSON)
@@ -95,7 +95,7 @@ def begin(params: Params, prior: float, seed: int, replication: int, scratch: Sc
     scratch.account.total_drift[0] = 0.0
 
 
-@inner
+@compiled_internal
 def spread(params: Params, pulls: int) -> float:
     """The standard deviation of an arm's sample: noise/sqrt(n + 1); noise/(n + 1) for "std"."""
     if params[0]:
@@ -103,7 +103,7 @@ def spread(params: Params, pulls: int) -> float:
     return params[2] / math.sqrt(pulls + 1.0)
 
 
-@inner
+@compiled_internal
 def pull(
     drift: Callable[..., float],
     params: Params,
@@ -130,7 +130,7 @@ def pull(
     return True
 
 
-@inner_apart
+@compiled_internal_noinline
 def pull_each(
     params: Params,
     arm_params: tuple[Floats, Floats],

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from entice.engine.fast.ucb.bounds import Ceiling, draw_lines, find_greedy, look
-from entice.engine.fast.ucb.reign import reign
-from entice.engine.fast.ucb.scratch import (
+from entice.engine.fast.ucb.leader_run import reign
+from entice.engine.fast.ucb.simd import WIDTH
+from entice.engine.fast.ucb.workspace import (
     BATCH,
     NOBODY,
     SEATS,
@@ -37,9 +38,8 @@ from entice.engine.fast.ucb.scratch import (
     make_scratch,
     seated,
 )
-from entice.engine.fast.ucb.simd import WIDTH
-from entice.engine.jit import inner, unfolded
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth, write_metrics
+from entice.jit.decorators import compiled_internal, inline_always
 from entice.rng import fill_normals, start
 
 __all__ = ["make_scratch", "replicate"]
@@ -48,7 +48,7 @@ NOISE, BRIDGE = 19, 20
 """Purposes of the streams: normal draws, and questions to bridges."""
 
 
-@unfolded
+@inline_always
 def replicate(
     drift: Callable[..., float],
     policy_params: tuple[()],
@@ -111,7 +111,7 @@ def replicate(
     return DONE, 0, 0, 0
 
 
-@inner
+@compiled_internal
 def _clear(scratch: Scratch, arms: int, prior: float, seed: int, replication: int) -> None:
     """Forget the last replication and begin this one's random streams."""
     scratch.pulls[:] = 0
@@ -127,13 +127,13 @@ def _clear(scratch: Scratch, arms: int, prior: float, seed: int, replication: in
     start(scratch.bridge_stream, seed, replication, BRIDGE)
 
 
-@inner
+@compiled_internal
 def _draw_noise(scratch: Scratch) -> None:
     fill_normals(scratch.noise_stream, scratch.noise)
     scratch.used[0] = 0
 
 
-@inner
+@compiled_internal
 def _rate_each_arm(
     drift: Callable[..., float],
     drift_params: tuple[Any, ...],
@@ -184,7 +184,7 @@ def _rate_each_arm(
     return c, t
 
 
-@inner
+@compiled_internal
 def _report(scratch: Scratch, truth: Truth, metrics: Floats) -> None:
     """Write down a checkpoint."""
     tally = scratch.tally

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.engine.fast.ucb.scratch import Scratch
 from entice.engine.fast.ucb.simd import WIDTH, leader_and_rivals, leaders, rivals
-from entice.engine.jit import inner, inner_apart
+from entice.engine.fast.ucb.workspace import Scratch
+from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.policies.ucb import growth
 
 _AHEAD = 8
@@ -28,7 +28,7 @@ _NEVER = -1
 # The ledger --------------------------------------------------------------------------------------
 
 
-@inner
+@compiled_internal
 def enter(scratch: Scratch, t: int, arm: int, pulls: int, total: float) -> None:
     """Enter an arm's count and sum before round t, and keep what follows from them up to date."""
     at, mean = np.uint64(arm), total / pulls
@@ -41,7 +41,7 @@ def enter(scratch: Scratch, t: int, arm: int, pulls: int, total: float) -> None:
         _move_line(scratch, t, arm)
 
 
-@inner
+@compiled_internal
 def _compare(scratch: Scratch, arm: int, mean: float) -> None:
     """Keep the greedy arm, and the bound on all other averages, right after one has changed."""
     greedy, rival = scratch.greedy[0], scratch.rival[0]
@@ -55,7 +55,7 @@ def _compare(scratch: Scratch, arm: int, mean: float) -> None:
             scratch.greedy[0] = arm
 
 
-@inner_apart
+@compiled_internal_noinline
 def find_greedy(scratch: Scratch) -> None:
     """Search all averages for the greedy arm and for the best of the others."""
     greedy, highest, rival = 0, -np.inf, -np.inf
@@ -79,7 +79,7 @@ class Ceiling(NamedTuple):
     slope: float
 
 
-@inner
+@compiled_internal
 def growth_at(scratch: Scratch, t: int) -> float:
     """g_t = noise · sqrt(2 log t)."""
     if t < scratch.growth.shape[0]:
@@ -87,7 +87,7 @@ def growth_at(scratch: Scratch, t: int) -> float:
     return float(scratch.policy_noise[0] * growth(t))
 
 
-@inner
+@compiled_internal
 def look(scratch: Scratch, t: int, end: int, last: int) -> tuple[int, Ceiling]:
     """Find the arm with the highest bound at round t (line 2 of Algorithm 2), and a ceiling.
 
@@ -107,7 +107,7 @@ def look(scratch: Scratch, t: int, end: int, last: int) -> tuple[int, Ceiling]:
     return arm, Ceiling(until, level, slope)
 
 
-@inner
+@compiled_internal
 def _chord(now: float, height: float, later: float, height_later: float) -> tuple[float, float]:
     """Return (a, b) of the line a + b·g through two points: a convex function is below it."""
     slope = (height_later - height) / max(later - now, 1e-300)  # 0 where g does not resolve rounds
@@ -117,7 +117,7 @@ def _chord(now: float, height: float, later: float, height_later: float) -> tupl
 # Many arms, by blocks ----------------------------------------------------------------------------
 
 
-@inner
+@compiled_internal
 def _top(scratch: Scratch, t: int, growth: float) -> int:
     """Return the arm with the highest bound at round t."""
     while True:
@@ -134,7 +134,7 @@ def _top(scratch: Scratch, t: int, growth: float) -> int:
             return int(scratch.tops[block])
 
 
-@inner
+@compiled_internal
 def _rivals_of(scratch: Scratch, arm: int, now: float, later: float) -> tuple[float, float]:
     """Bound what is highest now and later in an arm's own block, without it, and in all others."""
     block = arm // WIDTH
@@ -146,14 +146,14 @@ def _rivals_of(scratch: Scratch, arm: int, now: float, later: float) -> tuple[fl
     return height, height_later
 
 
-@inner_apart
+@compiled_internal_noinline
 def draw_lines(scratch: Scratch, t: int) -> None:
     """Draw the lines of all blocks."""
     for block in range(scratch.means.shape[0] // WIDTH):
         _draw_line(scratch, t, growth_at(scratch, t), block)
 
 
-@inner
+@compiled_internal
 def _draw_line(scratch: Scratch, t: int, growth: float, block: int) -> float:
     """Put a block's line through its highest bound at round t, and return that bound.
 
@@ -168,7 +168,7 @@ def _draw_line(scratch: Scratch, t: int, growth: float, block: int) -> float:
     return float(bound)
 
 
-@inner
+@compiled_internal
 def _move_line(scratch: Scratch, t: int, arm: int) -> None:
     """Lay the line of a block anew after pulls of its top arm, from what is known of the others."""
     block = arm // WIDTH
@@ -179,7 +179,7 @@ def _move_line(scratch: Scratch, t: int, arm: int) -> None:
     _set_line(scratch, known, growth, block, max(bound, rest), scratch.rest_slopes[block])
 
 
-@inner
+@compiled_internal
 def _set_line(
     scratch: Scratch, t: int, growth: float, block: int, height: float, slope: float
 ) -> None:

@@ -1,0 +1,119 @@
+# The public names of Entice. `__init__.py` reads this file and loads each name when first used,
+# so that `entice --help` does not wait for Numba.
+
+from . import atlas, datasets, estimate, rng, testing, theory
+from .errors import EnticeError, InputError, StudyError
+from .live import Offer, Principal
+from .model.probe import Probe
+from .model.step import PLAYERS_CHOICE
+from .planner.belief import Spread, StarCounts
+from .planner.forecast import Forecast, forecast, plan
+from .planner.spec import Plan
+from .policies import (
+    KLUCB,
+    UCB,
+    AlternatingThompson,
+    BetaThompson,
+    CustomPolicy,
+    DiscountedUCB,
+    DriftCorrectedThompson,
+    EliminationRace,
+    EpsilonGreedy,
+    Greedy,
+    RoundRobinEpsilonGreedy,
+    SlidingWindowUCB,
+    ThompsonSampling,
+)
+from .study.results.result import Result
+from .study.running.run import run, simulate
+from .study.spec import Study
+from .study.sweep import sweep, sweep_from_file
+from .study.trace import trace
+from .worlds.adversaries import Attacker, NoAdversary, StrategicArms
+from .worlds.arms import Bernoulli, Beta, Empirical, Gaussian
+from .worlds.delays import ExponentialDelay, LogNormalDelay, TableDelay
+from .worlds.drifts import (
+    ArmDrift,
+    CarriedDrift,
+    CompressionDrift,
+    CustomDrift,
+    FadingDrift,
+    LinearDrift,
+    NegativeDrift,
+    NoDrift,
+    PowerDrift,
+    RandomDrift,
+    SaturatingDrift,
+    StepDrift,
+)
+from .worlds.players import AlwaysAccept, LogisticAcceptance, Players, TableAcceptance
+
+__version__: str
+
+__all__ = [
+    "KLUCB",
+    "PLAYERS_CHOICE",
+    "UCB",
+    "AlternatingThompson",
+    "AlwaysAccept",
+    "ArmDrift",
+    "Attacker",
+    "Bernoulli",
+    "Beta",
+    "BetaThompson",
+    "CarriedDrift",
+    "CompressionDrift",
+    "CustomDrift",
+    "CustomPolicy",
+    "DiscountedUCB",
+    "DriftCorrectedThompson",
+    "EliminationRace",
+    "Empirical",
+    "EnticeError",
+    "EpsilonGreedy",
+    "ExponentialDelay",
+    "FadingDrift",
+    "Forecast",
+    "Gaussian",
+    "Greedy",
+    "InputError",
+    "LinearDrift",
+    "LogNormalDelay",
+    "LogisticAcceptance",
+    "NegativeDrift",
+    "NoAdversary",
+    "NoDrift",
+    "Offer",
+    "Plan",
+    "Players",
+    "PowerDrift",
+    "Principal",
+    "Probe",
+    "RandomDrift",
+    "Result",
+    "RoundRobinEpsilonGreedy",
+    "SaturatingDrift",
+    "SlidingWindowUCB",
+    "Spread",
+    "StarCounts",
+    "StepDrift",
+    "StrategicArms",
+    "Study",
+    "StudyError",
+    "TableAcceptance",
+    "TableDelay",
+    "ThompsonSampling",
+    "atlas",
+    "datasets",
+    "estimate",
+    "forecast",
+    "plan",
+    "rng",
+    "run",
+    "simulate",
+    "sweep",
+    "sweep_from_file",
+    "testing",
+    "theory",
+    "trace",
+]

@@ -1,0 +1,104 @@
+"""Users' functions as Python itself runs them: slowly, but an error has a line.
+
+Compiled code says that an index is out of bounds and not where, and goes on with inf or nan after
+1/0 or log(0), as NumPy does.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from entice.jit.decorators import is_compiled, plain_python
+from entice.jit.fingerprint import names_used
+
+_LIBRARIES = ("entice", "numpy", "numba")
+
+
+class Fault(NamedTuple):
+    """An error in a user's function."""
+
+    error: Exception
+    where: str
+    """Function, line and file."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {type(self.error).__name__}: {self.error}"
+
+
+def is_users(function: Callable[..., Any]) -> bool:
+    """Tell whether a function is a user's, and not of this package."""
+    return not plain_python(function).__module__.startswith("entice.")
+
+
+def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that Python runs, and the functions that it calls, without the compiler.
+
+    Functions of this package stay compiled, as they are correct and may divide by 0 on purpose,
+    unless they take functions: compiled ones take no Python functions.
+    """
+    found: Callable[..., Any] = _interpreted(function, {})
+    return found
+
+
+def find_fault(function: Callable[..., Any], *arguments: Any) -> Fault | None:
+    """Run an interpreted function; return its error if it is of a kind that has a meaning here.
+
+    These are an index out of range, and arithmetic without a result: 1/0, log(0), sqrt(-1). Other
+    errors may be differences between Python and what Numba makes of it.
+    """
+    try:
+        with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
+            function(*arguments)
+    except (IndexError, ArithmeticError, ValueError) as error:
+        where = _location(error)
+        return Fault(error, where) if where is not None else None
+    except Exception:  # what Python does not run as Numba does
+        return None
+    return None
+
+
+def _interpreted(function: Any, done: dict[Any, Any]) -> Any:
+    plain: Any = plain_python(function)
+    if plain in done:
+        return done[plain]
+    namespace = dict(plain.__globals__)
+    cells = tuple(types.CellType() for _ in plain.__closure__ or ())
+    copy = types.FunctionType(plain.__code__, namespace, plain.__name__, plain.__defaults__, cells)
+    copy.__kwdefaults__ = plain.__kwdefaults__
+    done[plain] = copy  # before its helpers, which may call it
+    for name in names_used(plain.__code__) & namespace.keys():
+        namespace[name] = _helper(namespace[name], done)
+    for cell, given in zip(cells, plain.__closure__ or (), strict=True):
+        cell.cell_contents = _helper(given.cell_contents, done)
+    return copy
+
+
+def _helper(thing: Any, done: dict[Any, Any]) -> Any:
+    if is_compiled(thing) and (is_users(thing) or takes_functions(thing)):
+        return _interpreted(thing, done)
+    if isinstance(thing, types.FunctionType) and is_users(thing):
+        return _interpreted(thing, done)
+    return thing
+
+
+def takes_functions(function: Any) -> bool:
+    """Tell whether an argument of a function of this package is a function."""
+    kinds = getattr(plain_python(function), "__annotations__", {}).values()
+    return any("Callable" in str(kind) for kind in kinds)
+
+
+def _location(error: Exception) -> str | None:
+    """Name the innermost function of the user's in a traceback, with line and file."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _LIBRARIES:
+            file = Path(frame.f_code.co_filename).name
+            found = f"{frame.f_code.co_name}, line {trace.tb_lineno} of {file}"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,117 @@
+"""The ledger: what has been rated, how well, and which arm a myopic player would pick."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.jit.decorators import compiled
+
+
+class Ledger(NamedTuple):
+    """Everything that the principal and the players see."""
+
+    pulls: npt.NDArray[np.int64]
+    """n_i: the ratings that each arm has received."""
+    sums: npt.NDArray[np.float64]
+    """S_i: the sum of each arm's feedback, drift included."""
+    means: npt.NDArray[np.float64]
+    """m_i = S_i / n_i, or the prior while n_i = 0: what is displayed."""
+    greedy: npt.NDArray[np.int64]
+    """One element: argmax of `means`, ties to the lowest index, kept up to date by `record`."""
+    rival: npt.NDArray[np.float64]
+    """One element: no arm but the greedy one has a mean above it."""
+
+
+def new_ledger(arms: int, prior: float) -> Ledger:
+    """Make a ledger without ratings, in which each arm displays the prior."""
+    ledger = Ledger(
+        np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64), np.empty(1)
+    )
+    clear(ledger, prior)
+    return ledger
+
+
+@compiled
+def clear(ledger: Ledger, prior: float) -> None:
+    """Forget all ratings."""
+    ledger.pulls[:] = 0
+    ledger.sums[:] = 0.0
+    ledger.means[:] = prior
+    ledger.greedy[0] = 0
+    ledger.rival[0] = prior
+
+
+@compiled
+def record(ledger: Ledger, arm: int, feedback: float) -> None:
+    """Enter one rating (line 11 of Algorithm 1).
+
+    The greedy arm changes only if the rated arm overtakes it, or if it is that arm and falls
+    behind. `rival` tells most rounds apart from these at once, without a search.
+    """
+    pulls = ledger.pulls[arm] + 1
+    total = ledger.sums[arm] + feedback
+    mean = total / pulls
+    ledger.pulls[arm] = pulls
+    ledger.sums[arm] = total
+    ledger.means[arm] = mean
+    greedy = ledger.greedy[0]
+    if arm == greedy:
+        if mean <= ledger.rival[0]:
+            find_greedy(ledger)
+    elif mean >= ledger.rival[0]:
+        if mean > ledger.means[greedy] or (mean == ledger.means[greedy] and arm < greedy):
+            find_greedy(ledger)
+        else:
+            ledger.rival[0] = mean
+
+
+@compiled
+def restate(ledger: Ledger, arm: int, pulls: int, total: float, mean: float) -> None:
+    """Put an arm's ratings as they are known by now: some may have been changed or taken back.
+
+    The caller divides, as it may know the sum exactly; without ratings the mean is the prior.
+    """
+    ledger.pulls[arm] = pulls
+    ledger.sums[arm] = total
+    ledger.means[arm] = mean
+    find_greedy(ledger)
+
+
+@compiled
+def is_consistent(ledger: Ledger, prior: float, ratings: int) -> bool:
+    """Tell whether counts and averages are what so many ratings must have made them.
+
+    Policies are handed the arrays themselves, and a user's policy may write where it should read.
+    """
+    total = 0
+    for i in range(ledger.pulls.shape[0]):
+        total += ledger.pulls[i]
+        mean = ledger.sums[i] / ledger.pulls[i] if ledger.pulls[i] > 0 else prior
+        if ledger.means[i] != mean:
+            return False
+    return total == ratings
+
+
+@compiled
+def find_greedy(ledger: Ledger) -> None:
+    """Search all averages for the greedy arm and for the best of the others."""
+    greedy = argmax(ledger.means)
+    rival = -np.inf
+    for i in range(ledger.means.shape[0]):
+        if i != greedy:
+            rival = max(rival, ledger.means[i])
+    ledger.greedy[0] = greedy
+    ledger.rival[0] = rival
+
+
+@compiled
+def argmax(values: npt.NDArray[np.float64]) -> int:
+    """The position of the highest value, ties to the lowest index."""
+    best = 0
+    for i in range(1, values.shape[0]):
+        if values[i] > values[best]:
+            best = i
+    return best

@@ -1,0 +1,57 @@
+"""What a plan and a campaign set alike: the same names, the same units, the same checks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from entice.checks import field_name, set_number, set_whole
+from entice.errors import InputError
+from entice.model.probe import Probe
+from entice.money import amount_of
+
+Sees = Literal["stars", "zero_to_one"]
+"""What policies are told of ratings."""
+
+RATING_WINDOW = 30 * 24 * 3600
+"""Seconds for which a rating is awaited, unless a plan or a campaign says otherwise."""
+YEAR = 366 * 24 * 3600
+"""Seconds."""
+MOST_MONEY = 10**15
+"""Of minor units; sums of them stay far below what a database's integers hold."""
+
+
+SHARED = (
+    "policy_sees", "unrated_shows", "pace_over", "probe", "rating_window", "late_ratings",
+)  # fmt: skip
+"""The settings that plans and campaigns have in common, money apart."""
+
+
+def check_settings(spec: Any, lowest: int, highest: int) -> None:
+    """Check the settings of a plan or a campaign whose ratings go from lowest to highest."""
+    if spec.policy_sees not in get_args(Sees):
+        rule = 'must be "stars" or "zero_to_one"'
+        raise InputError(field_name(spec, "policy_sees"), rule, given=spec.policy_sees)
+    if spec.unrated_shows is not None:
+        set_number(spec, "unrated_shows")
+        if not lowest <= spec.unrated_shows <= highest:
+            rule = f"must be from {lowest} to {highest} stars"
+            raise InputError(field_name(spec, "unrated_shows"), rule, given=spec.unrated_shows)
+    if spec.pace_over is not None:
+        set_whole(spec, "pace_over", at_least=1)
+    if spec.probe is not None:
+        if not isinstance(spec.probe, Probe):
+            raise InputError(field_name(spec, "probe"), "must be a Probe", given=spec.probe)
+        if max(spec.probe.amounts) > highest - lowest:
+            rule = f"must be at most the {highest - lowest} stars of the scale"
+            raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)
+    set_whole(spec, "rating_window", at_least=1, at_most=10 * YEAR)
+    if not isinstance(spec.late_ratings, bool):
+        rule = "must be true or false"
+        raise InputError(field_name(spec, "late_ratings"), rule, given=spec.late_ratings)
+
+
+def check_probe_cost(spec: Any, price_of_a_star: int) -> None:
+    """Refuse a probe that adds less than the smallest amount of money, a minor unit."""
+    if spec.probe is not None and amount_of(min(spec.probe.amounts), price_of_a_star, 0) < 1:
+        rule = "must cost at least one minor unit, or heads and tails are the same"
+        raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)

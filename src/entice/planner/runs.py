@@ -1,0 +1,235 @@
+"""Runs a plan: each run in a world of its own, all policies in the same worlds."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from entice.errors import InputError, StudyError
+from entice.jit.specialize import get_compiled
+from entice.model.payment import as_asked
+from entice.model.settings import MOST_MONEY
+from entice.money import amount_of
+from entice.planner import campaign_loop as simulate
+from entice.planner.belief import STARS, DrawnWorld
+from entice.planner.campaign_loop import State, Terms, Visits, new_state, new_visits
+from entice.planner.outcome import Outcome, outcome_of
+from entice.planner.spec import Plan
+from entice.planner.visitors import SECOND, Habits
+from entice.policies import Policy
+from entice.policies.policy import PolicyKernel
+from entice.study.running.cell import Stopped
+from entice.study.running.progress import Report
+from entice.user_functions import ensure_found
+
+_BELIEF, _SEED = 7, 9
+"""Keep what is drawn of the worlds apart from what a user draws with the same seed."""
+_MOST_TRACES = 2**30
+"""Bytes that the visitors of all runs under way may take."""
+
+
+class PlanRun(NamedTuple):
+    """One world, and what came of each policy in it."""
+
+    world: DrawnWorld
+    outcomes: list[Outcome]
+
+
+class WorldSampler:
+    """What is believed, ready to be drawn from; star counts are read once."""
+
+    def __init__(self, plan: Plan) -> None:
+        assert plan.seed is not None
+        self._seed, self._drift = plan.seed, plan.drift
+        self._items = plan.drawing()
+
+    def draw(self, run: int) -> DrawnWorld:
+        """Draw the world of one run; it depends on the seed and on the run alone."""
+        rng = np.random.default_rng((self._seed, run, _BELIEF))
+        low, high = self._drift
+        slope = float(rng.uniform(low, high))
+        return DrawnWorld(self._items.draw(rng), slope)
+
+    def seed(self, run: int) -> int:
+        """Draw the seed of one run's campaign and visitors."""
+        rng = np.random.default_rng((self._seed, run, _SEED))
+        return int(rng.integers(2**63))
+
+
+class PlanRunner:
+    """A plan with a seed, compiled and ready to go."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.worlds = WorldSampler(plan)
+        self.stop = np.zeros(1, dtype=np.int64)
+        self.players = [_Player(plan, policy, self.worlds, self.stop) for policy in plan.policies]
+
+    def go(self, threads: int, report: Report) -> list[PlanRun]:
+        """Run all worlds."""
+        count = self.plan.replications
+        room = self.plan.visitors * 2 * simulate.VISIT_BYTES
+        threads = min(threads, max(1, _MOST_TRACES // room))
+        report(0, count)
+        found: dict[int, PlanRun] = {}
+        pool = ThreadPoolExecutor(threads)
+        try:
+            runs = {pool.submit(self.run, run): run for run in range(count)}
+            waiting: set[Future[PlanRun]] = set(runs)
+            while waiting:
+                # Not for ever: some libraries keep a signal from interrupting a wait.
+                finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    found[runs[future]] = future.result()
+                report(count - len(waiting), count)
+        finally:
+            self.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [found[run] for run in range(count)]
+
+    def visits(self, policy: int, run: int) -> tuple[Visits, Visits]:
+        """Play one run of one policy, with the budget and without; return every visitor."""
+        return self.players[policy].play(self.worlds.draw(run), run, explain=True)
+
+    def run(self, run: int) -> PlanRun:
+        """Play one world."""
+        world = self.worlds.draw(run)
+        played = (player.play(world, run, explain=False) for player in self.players)
+        return PlanRun(world, [outcome_of(*visits, world.means, self.plan) for visits in played])
+
+
+class _GapTooWide(Exception):
+    """An item was too dear although there was money for more than the whole scale."""
+
+
+def terms_of(plan: Plan, seed: int, rules: PolicyKernel) -> Terms:
+    """Write down a plan's settings as its campaign has them."""
+    money, probe = plan.money, plan.probe
+    caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
+    stars = plan.policy_sees == "stars"
+    return Terms(
+        seed=seed,
+        budget=MOST_MONEY if plan.budget is None else money.to_minor(plan.budget),
+        price_of_a_star=money.to_minor(plan.price_of_a_star),
+        margin=money.to_minor(plan.margin),
+        cap=min(map(money.to_minor, caps), default=MOST_MONEY),
+        pace_over=plan.pace_over or 0,
+        window=plan.rating_window * SECOND,
+        late_ratings=plan.late_ratings,
+        zero=0 if stars else int(STARS[0]),
+        steps=1 if stars else int(STARS[-1] - STARS[0]),
+        probe_share=probe.share if probe else 0.0,
+        probe_amounts=np.array(probe.amounts if probe else (0.0,)),
+        own_price=rules.price is not as_asked,
+    )
+
+
+class _Player:
+    """A policy of a plan, compiled."""
+
+    def __init__(self, plan: Plan, policy: Policy, worlds: WorldSampler, stop: Any) -> None:
+        assert plan.arms is not None
+        self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
+        self._shown = plan.shows_unrated
+        self._rules = policy.rules(plan.arms)
+        self._willingness, self._delays = plan.acceptance.willingness(), plan.delays()
+        parts = (
+            *self._rules.functions,
+            self._willingness.accept,
+            self._delays.draw,
+            simulate.counting_for(self._rules),
+        )
+        for part in parts:
+            ensure_found(part)
+        terms, how = terms_of(plan, 0, self._rules), (0, False, False)
+        state, nobody = self._state(terms), new_visits(0)
+        arguments = self._arguments(terms, worlds.draw(0), 0, how, state, nobody)
+        try:
+            self._compiled = get_compiled(simulate.play, parts, arguments)
+        except InputError:
+            self._explain()
+            raise
+
+    def play(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
+        """Play one run, with the budget and without.
+
+        As long as there is money for anything that might be offered, both are the same. That is
+        twice the whole scale: averages that are corrected for drift may leave it a little.
+        """
+        terms = terms_of(self._plan, self._worlds.seed(run), self._rules)
+        wide = amount_of(2 * (STARS[-1] - STARS[0]), terms.price_of_a_star, terms.margin)
+        try:
+            return self._play(terms, world, run, wide, explain)
+        except _GapTooWide:
+            return self._play(terms, world, run, MOST_MONEY + 1, explain)
+
+    def _play(
+        self, terms: Terms, world: DrawnWorld, run: int, wide: int, explain: bool
+    ) -> tuple[Visits, Visits]:
+        visits, state = new_visits(self._plan.visitors), self._state(terms)
+        begin = 0
+        if terms.budget < MOST_MONEY and terms.cap >= wide:
+            begin = self._call(terms, world, run, 0, (wide, True, explain), state, visits)
+        if begin == self._plan.visitors:
+            return visits, visits
+        unlimited, other = visits, state
+        if terms.budget < MOST_MONEY:
+            unlimited, other = visits.copy(), state.copy()
+            self._call(terms, world, run, begin, (wide, False, explain), state, visits)
+        free = terms._replace(budget=MOST_MONEY, pace_over=0)
+        self._call(free, world, run, begin, (wide, False, explain), other, unlimited)
+        return visits, unlimited
+
+    def _state(self, terms: Terms) -> State:
+        assert self._plan.arms is not None
+        return new_state(self._rules, terms, self._plan.arms, self._plan.visitors, self._shown)
+
+    def _call(
+        self, terms: Terms, world: DrawnWorld, run: int, first: int, how: tuple[int, bool, bool],
+        state: State, visits: Visits,
+    ) -> int:  # fmt: skip
+        """Let visitors come, from some one on; return before whom it ended."""
+        arguments = self._arguments(terms, world, first, how, state, visits)
+        try:
+            ended, visitor, arm = self._compiled(*arguments)
+        except Exception as error:  # whatever a user's function may raise
+            raise StudyError(
+                f"Policy {self._policy.label} raised {type(error).__name__}: {error}"
+            ) from error
+        if ended == simulate.STOPPED:
+            raise Stopped
+        if ended == simulate.WIDE:
+            raise _GapTooWide
+        if ended == simulate.BAD_ARM:
+            raise StudyError(
+                f"Policy {self._policy.label} selected arm {arm} for visitor {visitor + 1} of run "
+                f"{run}, but arms are numbered 0 to {len(world.shares) - 1}."
+            )
+        return int(visitor)
+
+    def _arguments(
+        self, terms: Terms, world: DrawnWorld, first: int, how: tuple[int, bool, bool],
+        state: State, visits: Visits,
+    ) -> Any:  # fmt: skip
+        habits = Habits(
+            terms.seed,
+            np.cumsum(world.shares, axis=1),
+            world.slope,
+            self._plan.share_who_rate,
+            terms.price_of_a_star,
+        )
+        params = self._rules.params, self._willingness.params, self._delays.params
+        per_day = self._plan.visitors_a_day
+        return *params, terms, habits, per_day, first, *how, state, visits, self._stop
+
+    def _explain(self) -> None:
+        """Find the simpler reason why a policy can't be compiled, if there is one."""
+        from entice.testing import CheckFailed, check_policy
+
+        arms = self._plan.arms or 2
+        try:
+            check_policy(self._policy, arms=arms, rounds=2 * arms)
+        except CheckFailed as reason:
+            raise InputError("the plan", f"can't be run: {reason}") from None

@@ -1,0 +1,59 @@
+"""From a plan to the campaign that it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from entice.errors import InputError
+from entice.planner.forecast import Forecast
+from entice.planner.spec import Plan
+from entice.planner.words import names, rounded_up
+from entice.service.domain.spec import CampaignSpec
+
+
+def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
+    """Write for each policy of a plan, by its name, the campaign that would run it.
+
+    What `POST /v1/campaigns` and `entice campaign create` take. Policies that a service can't run
+    have none. The budget is the plan's or, if it has none, what the policy needs with the plan's
+    confidence.
+    """
+    plan, found = forecast.plan, {}
+    for p, name in enumerate(names(plan)):
+        budget = plan.budget
+        if budget is None:
+            budget = rounded_up(forecast.promise(p, "needed"), plan.money.digits)
+        table = _campaign(plan, p, name, budget)
+        try:
+            CampaignSpec.from_plain(table)
+        except InputError:  # such as a policy that can't choose among a part of its arms
+            continue
+        found[name] = table
+    return found
+
+
+def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
+    """Write down a campaign with the plan's settings; its seed is its own."""
+    assert plan.arms is not None
+    money, places = plan.money, len(str(plan.arms))
+    caps = {"cap_per_offer": plan.cap_per_offer, "cap_per_player": plan.cap_per_player}
+    table = {
+        "name": f"{plan.arms:,} items, {name}",
+        "arms": [f"item-{i:0{places}}" for i in range(1, plan.arms + 1)],
+        "policy": msgspec.to_builtins(plan.policies[policy]),
+        "policy_sees": plan.policy_sees,
+        "unrated_shows": plan.shows_unrated,
+        "budget": money.to_minor(budget),
+        "currency": money.code,
+        "currency_digits": money.digits,
+        "price_of_a_star": money.to_minor(plan.price_of_a_star),
+        "margin": money.to_minor(plan.margin),
+        **{name: money.to_minor(cap) for name, cap in caps.items() if cap is not None},
+        "pace_over": plan.pace_over,
+        "probe": msgspec.to_builtins(plan.probe),
+        "rating_window": plan.rating_window,
+        "late_ratings": plan.late_ratings,
+    }
+    return {setting: value for setting, value in table.items() if value is not None}

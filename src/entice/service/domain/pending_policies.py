@@ -1,0 +1,15 @@
+"""Policies whose machine code is not loaded yet."""
+
+from __future__ import annotations
+
+from entice.service.domain.errors import NotReady
+
+PENDING: dict[str, int] = {}
+"""The kinds of policies still to be loaded or compiled, and the seconds after which to retry."""
+
+
+def check_compiled(kind: str) -> None:
+    """Raise `NotReady` if a policy is still to be loaded or compiled."""
+    retry_after = PENDING.get(kind)
+    if retry_after is not None:
+        raise NotReady(kind, retry_after)

@@ -1,0 +1,207 @@
+"""How likely a decision was: what makes estimates for other policies possible afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.jit.decorators import compiled_noinline
+from entice.jit.specialize import specialize
+from entice.model.step import PLAYERS_CHOICE, TRIES
+from entice.policies import (
+    UCB,
+    AlternatingThompson,
+    EpsilonGreedy,
+    Greedy,
+    RoundRobinEpsilonGreedy,
+    ThompsonSampling,
+)
+from entice.policies.policy import PolicyKernel
+from entice.rng import start
+from entice.service.domain.spec import ServedPolicy
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+DRAWS = 200
+"""How often a decision is drawn again where no formula tells how likely it was."""
+AGAIN = 4
+"""Purpose of those random numbers (those of `rng.py` go to 3)."""
+_SHARPEST = 8
+_AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
+
+Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[float, bool]]
+"""From the round, what the policy was told, what was permitted, the player's own choice, the arm
+and the memory before: the probability, and whether it is an estimate."""
+
+
+def propensity_of(
+    policy: ServedPolicy, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
+) -> Propensity | None:
+    """Return what tells how likely the policy's decisions were; None if they are certain.
+
+    `counts` is the type of the pulls that the policy sees.
+    """
+    match policy:
+        case UCB() | Greedy():
+            return None
+        case EpsilonGreedy(c=c):
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                _by_lot(min(1.0, c * len(means) / t), permitted, arm == greedy),
+                False,
+            )
+        case RoundRobinEpsilonGreedy(c=c):
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                _in_turn(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
+                False,
+            )
+        case ThompsonSampling(scale="variance", noise=noise):
+            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                float(run(means, counts, permitted, arm, noise, ends)),
+                False,
+            )
+        case AlternatingThompson():
+            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
+            return lambda t, counts, means, permitted, greedy, arm, memory: (
+                1.0 if t % 2 == 0 else run(means, counts, permitted, arm, 1.0, ends),
+                False,
+            )
+        case _:
+            return _drawn_again(rules, seed, counts)
+
+
+def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
+    """ε-greedy, asked again whenever it draws an arm that is not permitted."""
+    arms, some = len(permitted), int(np.count_nonzero(permitted))
+    again = explores * (arms - some) / arms
+    given_up = again**TRIES if some < arms else 0.0
+    tries = (1.0 - given_up) / (1.0 - again)
+    at_once = explores / arms + (1.0 - explores) * own_choice
+    return min(1.0, float(at_once * tries + given_up * own_choice))
+
+
+def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
+    """Round-robin ε-greedy: a turn that is not permitted passes to the next, by another lot."""
+    order = [*range(turn, len(permitted)), *range(turn)]
+    passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
+    reached = explores ** (passed + 1) if passed < TRIES else 0.0
+    return float(reached * (arm == first) + (1.0 - reached) * (arm == greedy))
+
+
+@compiled_noinline
+def highest(
+    means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats
+) -> float:
+    """The probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
+
+    ∫ φ(z) Π_j Φ((m_i + s_i z − m_j) / s_j) dz by Gauss and Legendre's rule, on pieces that end
+    where the sharpest rivals rise from 0 to 1; `ends` is room for those places.
+    """
+    arms = means.shape[0]
+    spread = noise / math.sqrt(counts[arm] + 1.0)
+    ends[0], ends[1], pieces = -7.0, 7.0, 2
+    floor = np.inf
+    for _ in range(_SHARPEST):  # the rivals with the highest averages, from the top
+        best, at = -np.inf, -1
+        for j in range(arms):
+            if j != arm and permitted[j] and best < means[j] < floor:
+                best, at = means[j], j
+        if at < 0:
+            break
+        floor = best
+        width = 3.0 * noise / math.sqrt(counts[at] + 1.0)
+        for shift in (-width, 0.0, width):
+            end = (best + shift - means[arm]) / spread
+            if -7.0 < end < 7.0:
+                ends[pieces] = end
+                pieces += 1
+    for i in range(1, pieces):
+        end, j = ends[i], i
+        while j > 0 and ends[j - 1] > end:
+            ends[j] = ends[j - 1]
+            j -= 1
+        ends[j] = end
+    total = 0.0
+    for piece in range(pieces - 1):
+        half = 0.5 * (ends[piece + 1] - ends[piece])
+        if half <= 0.0:
+            continue
+        middle = 0.5 * (ends[piece + 1] + ends[piece])
+        for k in range(_AT.shape[0]):
+            z = middle + half * _AT[k]
+            density = _WEIGHT[k] * half * math.exp(-0.5 * z * z)
+            for j in range(arms):
+                if j != arm and permitted[j]:
+                    ahead = means[arm] + spread * z - means[j]
+                    above = ahead * math.sqrt(counts[j] + 1.0) / noise
+                    density *= 0.5 * math.erfc(-above / math.sqrt(2.0))
+                    if density < 1e-18:
+                        break
+            total += density
+    return float(min(1.0, total / math.sqrt(2.0 * math.pi)))
+
+
+@lru_cache(maxsize=4)
+def _highest(counts: np.dtype[Any]) -> Callable[..., Any]:
+    return specialize(highest)  # so that its machine code is kept for the next process
+
+
+@compiled_noinline
+def draw_again(
+    select: Callable[..., int],
+    t: int,
+    counts: Counts,
+    means: Floats,
+    memory: Floats,
+    params: tuple[Any, ...],
+    permitted: Bools,
+    greedy: int,
+    arm: int,
+    seed: int,
+    tried: Floats,
+    stream: npt.NDArray[np.uint64],
+) -> int:
+    """Count how often the policy, asked again with other random numbers, selects the same arm."""
+    same = 0
+    for k in range(DRAWS):
+        start(stream, seed, t * DRAWS + k, AGAIN)
+        for i in range(memory.shape[0]):
+            tried[i] = memory[i]
+        wanted = PLAYERS_CHOICE
+        for _ in range(TRIES):
+            wanted = select(t, counts, means, tried, params, stream)
+            if wanted == PLAYERS_CHOICE or permitted[wanted]:
+                break
+            wanted = PLAYERS_CHOICE
+        same += (greedy if wanted == PLAYERS_CHOICE else wanted) == arm
+    return same
+
+
+@lru_cache(maxsize=16)
+def _again(select: Callable[..., int], counts: np.dtype[Any]) -> Callable[..., Any]:
+    return specialize(draw_again, select)
+
+
+def _drawn_again(rules: PolicyKernel, seed: int, counts: np.dtype[Any]) -> Propensity:
+    run = _again(rules.select, counts)
+    stream = np.zeros(4, dtype=np.uint64)
+
+    def estimated(
+        t: int, counts: Counts, means: Floats, permitted: Bools, greedy: int, arm: int,
+        memory: Floats,
+    ) -> tuple[float, bool]:  # fmt: skip
+        same = run(
+            t, counts, means, memory, rules.params, permitted, greedy, arm, seed,
+            np.empty_like(memory), stream,
+        )  # fmt: skip
+        # What was drawn did happen, so it counts as one more draw: never 0.
+        return (same + 1) / (DRAWS + 1), True
+
+    return estimated

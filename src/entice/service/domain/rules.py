@@ -1,0 +1,442 @@
+"""What may happen to a campaign: each rule turns a request into an event, and enters it.
+
+The live service and `entice verify` run the same rules. The service writes the events down; verify
+reads them, lets the rules make them again, and compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import entice
+from entice.errors import InputError
+from entice.model import in_flight
+from entice.model.campaign_step import EXPECTED_RATINGS
+from entice.service.domain import events as log
+from entice.service.domain.campaign import RULES, Campaign
+from entice.service.domain.errors import impossible, invalid, not_found
+from entice.service.domain.events import Event
+from entice.service.domain.offer import (
+    ACCEPTED,
+    DECLINED,
+    EXPIRED,
+    NEVER,
+    OFFERED,
+    RATED,
+    REVERSED,
+    SHADOW,
+    STATES,
+    UNRATED,
+    VOIDED,
+    OfferRecord,
+)
+from entice.service.domain.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, arm_ids, check_name
+
+MOST_CHANGES = 100
+"""Events of one offer, after which its rating can't be changed any more."""
+MOST_TO_LEARN_AGAIN = 20_000
+"""Events in a log that a policy is taught anew from: some tenths of a second."""
+SECOND = 1_000_000
+"""Microseconds."""
+
+
+class Learnt(NamedTuple):
+    """A rating as a policy learns from it."""
+
+    arm: str
+    paid: float
+    """In stars."""
+    rating: int
+
+
+class Offers(Protocol):
+    """Where the offers of a campaign are, and its log."""
+
+    def get(self, n: int) -> OfferRecord | None: ...  # noqa: D102
+    def put(self, offer: OfferRecord) -> None: ...  # noqa: D102
+    def live(self, player: bytes) -> OfferRecord | None: ...  # noqa: D102
+    def spent_on(self, player: bytes) -> int: ...  # noqa: D102
+    def open(self) -> list[OfferRecord]: ...  # noqa: D102
+    def under_way(self) -> list[OfferRecord]: ...  # noqa: D102
+    def overdue(self, now: int, most: int) -> list[OfferRecord]: ...  # noqa: D102
+    def learnt(self) -> Iterator[Learnt]: ...  # noqa: D102
+    def write(self, event: Event, body: bytes) -> None: ...  # noqa: D102
+
+
+class CampaignRules:
+    """The rules, at work on one campaign."""
+
+    def __init__(self, campaign: Campaign, offers: Offers) -> None:
+        self.campaign = campaign
+        self.offers = offers
+
+    def _enter(self, event: Event) -> None:
+        """Write an event down: number, time and hash move on with it."""
+        state = self.campaign.state
+        body = log.encode(event)
+        state.seq, state.at = event.seq, event.at
+        state.head = log.chained(state.head, body)
+        self.offers.write(event, body)
+
+    def _next(self, at: int) -> tuple[str, int, int]:
+        state = self.campaign.state
+        return state.campaign, state.seq + 1, max(at, state.at)
+
+    # The campaign itself
+
+    def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
+        """Write the first event; it names the version of Entice that wrote it."""
+        state = self.campaign.state
+        self._enter(log.Created(*self._next(at), state.spec, version, state.rules, by=by))
+
+    def upgrade(self, at: int, rules: int = RULES) -> None:
+        """Follow a later version of the rules from here on, if the campaign's is older."""
+        if self.campaign.state.rules >= rules:
+            return
+        if rules > RULES:
+            raise ValueError(f"rules of version {rules} are newer than this version of Entice")
+        name, seq, at = self._next(at)
+        self._enter(log.Upgraded(name, seq, at, rules))
+        under_way = [offer for offer in self.offers.under_way() if not offer.shadow]
+        self.campaign.upgrade(at, rules, under_way)
+
+    def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
+        """Change settings; a budget never falls below what is spent and reserved."""
+        state = self.campaign.state
+        changes = {k: v for k, v in changes.items() if v != self._setting(k)}
+        if not changes:
+            return
+        self._check_open()
+        self._check_changes(changes)
+        self._enter(log.Changed(*self._next(at), changes, by=by))
+        state.version += 1
+        state.budget = changes.get("budget", state.budget)
+        state.status = changes.get("status", state.status)
+        state.spec = {k: v for k, v in {**state.spec, **changes}.items() if v is not None}
+        self.campaign.reconfigure()
+        if state.status == "closed":
+            for offer in self.offers.open():
+                self._enter(log.Voided(*self._next(at), offer.n))
+                self._release(offer, VOIDED)
+
+    def _check_open(self) -> None:
+        if self.campaign.state.status == "closed":
+            raise impossible("The campaign is closed, which is final.", state="closed")
+
+    def _setting(self, name: str) -> Any:
+        state = self.campaign.state
+        return state.status if name == "status" else state.spec.get(name)
+
+    def _check_changes(self, changes: dict[str, Any]) -> None:
+        state = self.campaign.state
+        if "budget" in changes:
+            budget, least = changes["budget"], state.reserved + state.committed
+            money = state.money.format
+            if not 0 <= budget <= MOST_MONEY:
+                raise invalid(f"budget must be from 0 to {MOST_MONEY}; got {budget}.")
+            if budget < least:
+                raise impossible(
+                    f"budget must be at least {least}: {money(state.committed)} is spent and "
+                    f"{money(state.reserved)} reserved for open offers; got {budget}, which is "
+                    f"{money(budget)}.",
+                    least=least,
+                )
+        try:
+            if "name" in changes:
+                check_name("name", changes["name"])
+            status = {"status": "live"} if changes.get("status") == "closed" else {}
+            plain = {**state.spec, **changes, **status}
+            CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
+        except InputError as error:
+            raise invalid(str(error)) from error
+
+    def add_arms(self, at: int, arms: tuple[str, ...], by: str | None = None) -> None:
+        """Let further arms join; those that are there already are left as they are."""
+        campaign, state = self.campaign, self.campaign.state
+        self._check_open()
+        try:
+            arms = arm_ids("arms", arms, 1)
+        except InputError as error:
+            raise invalid(str(error)) from error
+        arms = tuple(arm for arm in arms if arm not in campaign.arms)
+        if not arms:
+            return
+        if len(state.arms) + len(arms) > MOST_ARMS:
+            raise invalid(
+                f"arms must be at most {MOST_ARMS} in all; there are {len(state.arms)}, "
+                f"and {len(arms)} more were given."
+            )
+        self._enter(log.ArmsAdded(*self._next(at), arms, by=by))
+        more = len(arms)
+        state.arms += arms
+        state.retired += [False] * more
+        for counts in (state.pulls, state.totals, state.in_flight):
+            counts += [0] * more
+        if state.rules >= EXPECTED_RATINGS:
+            state.offered += [0] * more
+        campaign.reconfigure()
+
+    def retire(self, at: int, arm: str, retired: bool, by: str | None = None) -> None:
+        """Offer an arm no more, or again."""
+        state, index = self.campaign.state, self._arm(arm)
+        if state.retired[index] == retired:
+            return
+        self._check_open()
+        if retired and state.retired.count(False) == 1:
+            raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
+        self._enter(log.ArmRetired(*self._next(at), arm, retired, by=by))
+        self.campaign.retire(index, retired)
+
+    # Offers
+
+    def offer(
+        self,
+        at: int,
+        player: bytes,
+        eligible: tuple[str, ...] | None,
+        displayed: dict[str, float] | None,
+    ) -> OfferRecord:
+        """Decide what a player is offered, and reserve what it may cost."""
+        campaign, state = self.campaign, self.campaign.state
+        capped = campaign.spec.cap_per_player is not None
+        limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
+        name, seq, at = self._next(at)
+        decision = campaign.decide(at, limit, eligible, displayed)
+        shadow = state.status == "shadow"
+        n, expires = state.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
+        reason, amount, shown = decision.reason, decision.amount, campaign.shown()
+        if not math.isfinite(decision.payment + decision.propensity + sum(shown)):
+            raise FloatingPointError("a decision whose numbers are not finite can't be logged")
+        self._enter(
+            log.Offered(
+                name, seq, at, n, state.version, player.hex(),
+                state.arms[decision.arm], state.arms[decision.greedy],
+                decision.payment, amount, reason, decision.propensity, shown, expires,
+                limit.amount, eligible, displayed, decision.estimated,
+                limit.by if decision.limited else None,
+                decision.probe, decision.probe_amount, shadow,
+            )
+        )  # fmt: skip
+        offer = OfferRecord(
+            n, player, OFFERED, expires, amount, decision.arm, decision.greedy, decision.payment,
+            amount, None, reason, decision.propensity, decision.probe,
+            decision.probe_amount, at, expires, None, [seq],
+        )  # fmt: skip
+        state.decisions = n
+        if shadow:
+            offer.state, offer.due, offer.cost = SHADOW, NEVER, 0
+        else:
+            state.reserved += amount
+            campaign.begin_pull(n, at, decision.arm)
+        self.offers.put(offer)
+        return offer
+
+    def check_request(
+        self, eligible: Sequence[str] | None, displayed: dict[str, float] | None
+    ) -> None:
+        """Refuse a request for an offer that could not be met."""
+        state = self.campaign.state
+        if state.status == "closed":
+            raise impossible("The campaign is closed and makes no more offers.", state="closed")
+        if eligible is not None:
+            retired = [state.retired[self._named("eligible", arm)] for arm in eligible]
+            if all(retired):  # also if there are none
+                raise invalid(
+                    "eligible must name at least one arm that is not retired; "
+                    f"got {', '.join(eligible) or 'none'}."
+                )
+        for arm, stars in (displayed or {}).items():
+            self._named("displayed", arm)
+            low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
+            if not low <= stars <= high:
+                raise invalid(f"displayed[{arm}] must be from {low} to {high} stars; got {stars}.")
+
+    def _named(self, where: str, arm: str) -> int:
+        index = self.campaign.arms.get(arm)
+        if index is None:
+            raise invalid(f"{where} must name arms of the campaign; there is no {arm!r}.")
+        return index
+
+    def _arm(self, arm: str) -> int:
+        index = self.campaign.arms.get(arm)
+        if index is None:
+            raise not_found("arm", arm)
+        return index
+
+    def accept(self, at: int, offer: OfferRecord, paid: int | None) -> None:
+        """Commit what an offer costs."""
+        if offer.paid is not None and offer.state != REVERSED and paid in (None, offer.paid):
+            return
+        if offer.state in (ACCEPTED, RATED, UNRATED):
+            name = f"{self.campaign.state.campaign}.{offer.n}"
+            raise impossible(
+                f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
+                state=STATES[offer.state],
+            )
+        if offer.state == SHADOW:
+            self._check_shadow(at, offer, "accepted")
+        elif offer.state != OFFERED or offer.due <= at:
+            raise self._too_late(offer, "accepted")
+        offered = 0 if offer.shadow else offer.amount
+        if paid is None:
+            paid = offered
+        if not 0 <= paid <= offered:
+            told = self.campaign.state.money.format(offered)
+            raise invalid(f"amount must be from 0 to {offered}: {told} was offered; got {paid}.")
+        name, seq, at = self._next(at)
+        due = at + self.campaign.spec.rating_window * SECOND
+        self._enter(log.Accepted(name, seq, at, offer.n, paid, due))
+        state = self.campaign.state
+        state.reserved -= offered
+        state.committed += paid
+        offer.paid = offer.cost = paid
+        offer.answered_in_shadow = offer.shadow
+        self._move(offer, ACCEPTED, due)
+
+    def decline(self, at: int, offer: OfferRecord) -> None:
+        """Release what was reserved: the player does not want it."""
+        if offer.state == DECLINED:
+            return
+        if offer.state == SHADOW:
+            self._check_shadow(at, offer, "declined")
+            self._enter(log.Declined(*self._next(at), offer.n))
+            offer.answered_in_shadow = True
+            self._move(offer, DECLINED)
+            return
+        if offer.state != OFFERED:
+            raise self._too_late(offer, "declined")
+        self._enter(log.Declined(*self._next(at), offer.n))
+        self._release(offer, DECLINED)
+
+    def expire(self, at: int, offer: OfferRecord) -> None:
+        """Let an offer pass that nobody took, or give up waiting for a rating."""
+        assert offer.due <= at, "it is not due yet"
+        if offer.state == OFFERED:
+            self._enter(log.Expired(*self._next(at), offer.n))
+            self._release(offer, EXPIRED)
+        elif offer.state == ACCEPTED:
+            self._enter(log.Unrated(*self._next(at), offer.n))
+            self._end_pull(offer, in_flight.UNRATED)
+            self._move(offer, UNRATED)
+
+    def rate(self, at: int, offer: OfferRecord, rating: int) -> None:
+        """Enter a rating, or another one than before."""
+        if offer.state == RATED and offer.rating == rating:
+            return
+        if offer.state == UNRATED and not self.campaign.spec.late_ratings:
+            raise impossible(
+                "The time for rating has passed, and this campaign takes no late ratings.",
+                state=STATES[offer.state],
+            )
+        if offer.state not in (ACCEPTED, UNRATED, RATED):
+            first = " Accept it first." if offer.state in (OFFERED, SHADOW) else ""
+            raise self._too_late(offer, "rated", first)
+        self._check_rating(rating)
+        if len(offer.events) >= MOST_CHANGES:
+            raise impossible(
+                f"This offer has changed {MOST_CHANGES} times already.", state=STATES[offer.state]
+            )
+        campaign, state, arm = self.campaign, self.campaign.state, offer.arm
+        before, name = offer.rating, state.arms[arm]
+        if before is not None:
+            self._enter(log.Revised(*self._next(at), offer.n, name, rating, before))
+            state.totals[arm] += rating - before
+        else:
+            paid, probe = campaign.stars_paid(offer), offer.probe
+            if offer.paid != offer.amount or offer.shadow:
+                probe = None  # the coin has decided nothing
+            amount = offer.probe_amount if probe is not None else None
+            self._enter(log.Rated(*self._next(at), offer.n, name, rating, paid, probe, amount))
+            state.pulls[arm] += 1
+            state.totals[arm] += rating
+            if offer.state == ACCEPTED:
+                self._end_pull(offer, in_flight.RATED)
+        offer.rating = rating
+        self._move(offer, RATED)
+        campaign.restate(arm, before is None, campaign.stars_paid(offer), rating)
+        if before is not None:
+            self._learn_again()
+
+    def reverse(self, at: int, offer: OfferRecord) -> None:
+        """Undo a sale: its money is free again, its rating counts no more."""
+        if offer.state == REVERSED:
+            return
+        if offer.state not in (ACCEPTED, RATED, UNRATED) or offer.paid is None:
+            raise self._too_late(offer, "reversed")
+        campaign, state, arm = self.campaign, self.campaign.state, offer.arm
+        self._enter(log.Reversed(*self._next(at), offer.n, offer.paid))
+        state.committed -= offer.paid
+        if offer.state == ACCEPTED:
+            self._end_pull(offer, in_flight.WITHDRAWN)
+        rated, offer.cost = offer.rating, 0
+        self._move(offer, REVERSED)
+        if rated is not None:
+            state.pulls[arm] -= 1
+            state.totals[arm] -= rated
+            campaign.restate(arm)
+            self._learn_again()
+
+    def organic(self, at: int, arm: str, rating: int) -> None:
+        """Enter the rating of somebody who was offered nothing."""
+        campaign, state = self.campaign, self.campaign.state
+        index = self.check_organic(arm, rating)
+        self._enter(log.OrganicRated(*self._next(at), arm, rating))
+        state.pulls[index] += 1
+        state.totals[index] += rating
+        campaign.restate(index, True, 0.0, rating)
+
+    def check_organic(self, arm: str, rating: int) -> int:
+        """Refuse a rating that can't be entered; else return the arm's index."""
+        index = self._named("arm", arm)
+        self._check_rating(rating)
+        return index
+
+    def _check_rating(self, rating: int) -> None:
+        low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
+        if not low <= rating <= high:
+            raise invalid(f"rating must be a whole number from {low} to {high}; got {rating}.")
+
+    def _check_shadow(self, at: int, offer: OfferRecord, wanted: str) -> None:
+        """Refuse to answer a shadow offer when a live one would have expired or been voided."""
+        ended = "has expired" if offer.expires <= at else "was voided when the campaign closed"
+        if offer.expires <= at or self.campaign.state.status == "closed":
+            name = f"{self.campaign.state.campaign}.{offer.n}"
+            raise impossible(f"Offer {name} can't be {wanted}: it {ended}.", state="shadow")
+
+    def _too_late(self, offer: OfferRecord, wanted: str, todo: str = "") -> Exception:
+        state = STATES[offer.state]
+        name = f"{self.campaign.state.campaign}.{offer.n}"
+        return impossible(f"Offer {name} can't be {wanted}: it is {state}.{todo}", state=state)
+
+    def _release(self, offer: OfferRecord, new_state: int) -> None:
+        state = self.campaign.state
+        state.reserved -= offer.amount
+        self._end_pull(offer, in_flight.WITHDRAWN)
+        offer.cost = 0
+        self._move(offer, new_state)
+
+    def _end_pull(self, offer: OfferRecord, outcome: int) -> None:
+        """Take an offer out of those in flight, at the time of the last event."""
+        if offer.shadow:  # it never was among them
+            return
+        self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
+
+    def _move(self, offer: OfferRecord, state: int, due: int = NEVER) -> None:
+        offer.state, offer.due = state, due
+        offer.events.append(self.campaign.state.seq)
+        self.offers.put(offer)
+
+    def _learn_again(self) -> None:
+        """Teach the policy all ratings anew, as they are by now, in the order in which they came.
+
+        Only some policies remember single ratings; what the others remember is not changed. In a
+        long log one rating hardly matters to what was learnt, and everybody would wait for it:
+        there only the averages change.
+        """
+        campaign = self.campaign
+        if campaign.remembers and campaign.state.seq <= MOST_TO_LEARN_AGAIN:
+            campaign.forget()
+            for arm, paid, rating in self.offers.learnt():
+                campaign.restate(campaign.arms[arm], True, paid, rating)

@@ -1,0 +1,63 @@
+"""Granian's supervising process, which also logs the death of a worker.
+
+Granian's own messages are off, since the service's logs are JSON, and they do not say how a worker
+ended. What is overridden here is internal to Granian; the tests kill workers to see that it works.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+from granian import Granian
+
+from entice.service import logs
+
+CRASH_LOOP = 5.5
+"""Seconds after a restart within which Granian takes another death for a crash loop, and stops."""
+
+
+class Supervisor(Granian):  # type: ignore[misc,valid-type]
+    """A Granian server that logs each worker that ends without having been told to."""
+
+    def _spawn_worker(self, idx: int, *arguments: Any, **named: Any) -> Any:
+        worker = super()._spawn_worker(idx, *arguments, **named)
+        act_on_death = worker._watcher
+
+        def watch() -> None:
+            worker.inner.join()
+            # After Ctrl-C in a terminal, workers may end before they are told to.
+            if not worker.interrupt_by_parent and not self.interrupt_signal:
+                self._log_death(worker)
+            act_on_death()
+
+        worker._watcher = watch
+        return worker
+
+    def _log_death(self, worker: Any) -> None:
+        restarted = self.respawned_wrks.get(worker.idx)
+        looping = restarted is not None and time.monotonic() - restarted <= CRASH_LOOP
+        restart = self.respawn_failed_workers and not looping
+        logs.failure(
+            "worker-died",
+            worker=worker.idx + 1,
+            pid=worker.inner.pid,
+            **how_it_ended(worker.inner.exitcode),
+            next="restart the worker" if restart else "stop the service with exit code 1",
+        )
+
+
+def how_it_ended(exitcode: int | None) -> dict[str, int | str | None]:
+    """Tell an exit code from the signal that ended a process.
+
+    >>> from entice.service.http.supervisor import how_it_ended
+    >>> how_it_ended(1), how_it_ended(-9)
+    ({'exit_code': 1, 'signal': None}, {'exit_code': None, 'signal': 'SIGKILL'})
+    """
+    if exitcode is None or exitcode >= 0:
+        return {"exit_code": exitcode, "signal": None}
+    try:
+        return {"exit_code": None, "signal": signal.Signals(-exitcode).name}
+    except ValueError:  # a real-time signal has no name
+        return {"exit_code": None, "signal": str(-exitcode)}

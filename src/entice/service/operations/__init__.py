@@ -1,0 +1,1 @@
+"""Running the service: server, verification, export, metrics, warm-up."""

@@ -1,0 +1,102 @@
+"""What a store must promise, as checks that any store can be put through, also one of your own.
+
+The service keeps money. It relies on its database for much that is easily lost in a new backend:
+that a transaction is all or nothing, that two of them do not overlook each other, that numbers and
+texts come back as they were. Each check says in its error what the service would have suffered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from entice.service.operations.conformance.common import NotConforming, Open
+from entice.service.operations.conformance.several_writers import several_desks_share_a_campaign
+from entice.service.operations.conformance.tables import (
+    a_player_has_one_live_offer,
+    many_rows_are_written_and_found_at_once,
+    more_than_the_budget_is_refused,
+    nothing_belongs_to_a_campaign_that_is_not_there,
+    values_come_back_as_they_were,
+)
+from entice.service.operations.conformance.transactions import (
+    a_failed_statement_is_not_passed_over,
+    a_read_changes_nothing,
+    a_read_is_a_snapshot,
+    a_store_goes_on_after_an_error,
+    a_write_is_all_or_nothing,
+    a_write_is_kept,
+    many_threads_read_at_once,
+    readers_and_writers_do_not_wait_for_each_other,
+)
+from entice.service.operations.conformance.writers import (
+    a_change_can_depend_on_what_was_there,
+    a_row_is_there_once,
+    writers_do_not_overlook_each_other,
+    writers_who_lock_in_different_order_get_on,
+)
+
+__all__ = [
+    "CHECKS",
+    "NotConforming",
+    "Open",
+    "a_change_can_depend_on_what_was_there",
+    "a_failed_statement_is_not_passed_over",
+    "a_player_has_one_live_offer",
+    "a_read_changes_nothing",
+    "a_read_is_a_snapshot",
+    "a_row_is_there_once",
+    "a_store_goes_on_after_an_error",
+    "a_write_is_all_or_nothing",
+    "a_write_is_kept",
+    "check_store",
+    "many_rows_are_written_and_found_at_once",
+    "many_threads_read_at_once",
+    "more_than_the_budget_is_refused",
+    "nothing_belongs_to_a_campaign_that_is_not_there",
+    "readers_and_writers_do_not_wait_for_each_other",
+    "several_desks_share_a_campaign",
+    "values_come_back_as_they_were",
+    "writers_do_not_overlook_each_other",
+    "writers_who_lock_in_different_order_get_on",
+]
+
+CHECKS: tuple[Callable[[Open], None], ...] = (
+    a_write_is_kept,
+    a_write_is_all_or_nothing,
+    a_failed_statement_is_not_passed_over,
+    a_store_goes_on_after_an_error,
+    a_read_is_a_snapshot,
+    a_read_changes_nothing,
+    readers_and_writers_do_not_wait_for_each_other,
+    many_threads_read_at_once,
+    writers_do_not_overlook_each_other,
+    a_change_can_depend_on_what_was_there,
+    writers_who_lock_in_different_order_get_on,
+    a_row_is_there_once,
+    more_than_the_budget_is_refused,
+    a_player_has_one_live_offer,
+    nothing_belongs_to_a_campaign_that_is_not_there,
+    values_come_back_as_they_were,
+    many_rows_are_written_and_found_at_once,
+    several_desks_share_a_campaign,
+)
+"""Each of them takes what opens the store, and raises `NotConforming`."""
+
+
+def check_store(open_store: Open) -> None:
+    """Put a store through all checks, on a database that may hold campaigns already.
+
+    Parameters
+    ----------
+    open_store
+        Connects to the database; called several times, also while others are still connected.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from entice.service.operations.conformance import check_store
+    >>> from entice.service.storage.store import open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_store(lambda: open_store(f"sqlite:///{folder}/entice.db"))
+    """
+    for check in CHECKS:
+        check(open_store)

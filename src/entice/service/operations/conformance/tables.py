@@ -1,0 +1,148 @@
+"""What the tables refuse, and that values come back from them as they were."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from entice.service.operations.conformance.common import (
+    Open,
+    begin,
+    demand,
+    execute,
+    must_fail,
+    number_of,
+    opened,
+)
+from entice.service.storage.store import ANSWERS, OFFERS, Columns
+
+# What the tables refuse
+
+
+def more_than_the_budget_is_refused(open_store: Open) -> None:
+    """Whatever SQL tries it."""
+    with opened(open_store) as (store, _):
+        name = begin(store, "budget")
+        for change in (
+            "reserved = budget + 1", "committed = budget + 1", "budget = -1", "reserved = -1",
+            "committed = -1", "reserved = budget, committed = 1", "reserved = NULL",
+        ):  # fmt: skip
+            sql = f"UPDATE campaigns SET {change} WHERE id = ?"
+            must_fail(
+                partial(execute, store.write, sql, (name,)),
+                f"a campaign took {change}: the last defence of its budget is missing",
+            )
+        sql = "UPDATE campaigns SET {} WHERE id = ?"
+        execute(store.write, sql.format("reserved = budget - 1, committed = 1"), (name,))
+        must_fail(
+            partial(execute, store.write, sql.format("budget = budget - 1"), (name,)),
+            "a budget fell below what is spent and reserved",
+        )
+
+
+def a_player_has_one_live_offer(open_store: Open) -> None:
+    """Of those that are open; any number of others."""
+    with opened(open_store) as (store, _):
+        number = number_of(store, begin(store, "live offers"))
+
+        def offer(n: int, state: int, player: bytes = b"p") -> None:
+            with store.write() as session:
+                row = (number, n, player, state, 1, 0, b"", b"")
+                session.insert(OFFERS, [row])
+
+        for n, state in enumerate((5, 5, 0, 1, 2)):
+            offer(n, state)
+        offer(9, 0, b"another")
+        must_fail(partial(offer, 10, 0), "a player has two live offers")
+        with store.write() as session:
+            session.run("UPDATE offers SET state = 4 WHERE campaign = ? AND n = 2", (number,))
+        offer(11, 0)
+        sql = "UPDATE offers SET state = 0 WHERE campaign = ? AND n = 2"
+        must_fail(partial(execute, store.write, sql, (number,)), "a player has two live offers")
+
+
+def nothing_belongs_to_a_campaign_that_is_not_there(open_store: Open) -> None:
+    """Events and offers have a campaign, and an event has its number alone."""
+    with opened(open_store) as (store, _):
+        number = number_of(store, begin(store, "belonging"))
+        event = "INSERT INTO events (campaign, seq, body, hash) VALUES (?, ?, ?, ?)"
+        execute(store.write, event, (number, 1, b"", b""))
+        for row in ((number, 1, b"", b""), (10**9, 1, b"", b""), (number, 2, None, b"")):
+            must_fail(
+                partial(execute, store.write, event, row),
+                f"the log took an event (campaign, seq, body, hash) = {row!r}",
+            )
+
+
+# Values
+
+
+def values_come_back_as_they_were(open_store: Open) -> None:
+    """Numbers up to 2⁶³ − 1, any bytes, any text, and nothing."""
+    numbers = (0, 1, -1, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1)
+    blobs = (b"", b"\x00", bytes(range(256)), b"%s ? $1 \\x00", bytes(1_000_000))
+    texts = ("", " ", "'; DROP TABLE events; --", "100 % ?", "Zoë 茶 🍵 \u202e\u0301", "x" * 10_000)
+    with opened(open_store) as (store, other):
+        number = number_of(store, begin(store, "values"))
+        with store.write() as session:
+            session.insert(
+                OFFERS,
+                [(number, n, b"%d" % n, 5, value, 0, b"", b"") for n, value in enumerate(numbers)],
+            )
+            for n, blob in enumerate(blobs):
+                sql = "INSERT INTO events (campaign, seq, body, hash) VALUES (?, ?, ?, ?)"
+                session.run(sql, (number, n, blob, blob[:32]))
+            session.insert(
+                ANSWERS,
+                [(f"{number}", text, b"", 200, b"", n, b"") for n, text in enumerate(texts)],
+            )
+        with other.read() as session:
+            sql = "SELECT {} WHERE campaign = ? ORDER BY {}"
+            got = session.rows(sql.format("due FROM offers", "n"), (number,))
+            demand(got == [(value,) for value in numbers], f"of {numbers} came back {got}")
+            got = session.rows(sql.format("body, hash FROM events", "seq"), (number,))
+            demand(
+                got == [(blob, blob[:32]) for blob in blobs]
+                and all(type(value) is bytes for row in got for value in row),
+                "bytes came back as something else",
+            )
+            sql = "SELECT key FROM answers WHERE scope = ? ORDER BY at"
+            got = session.rows(sql, (f"{number}",))
+            demand(got == [(text,) for text in texts], f"of {texts!r:.200} came back {got!r:.200}")
+            for text in texts:
+                sql = "SELECT count(*) FROM answers WHERE scope = ? AND key = ?"
+                got = session.rows(sql, (f"{number}", text))
+                demand(got == [(1,)], f"{text!r:.50} is there, but not found")
+            got = session.rows("SELECT min(n) FROM offers WHERE campaign = -1")
+            demand(got == [(None,)], "nothing must be None")
+
+
+def many_rows_are_written_and_found_at_once(open_store: Open) -> None:
+    """`insert` and `rows_among`, with none, with some and with thousands."""
+    some = Columns(OFFERS, ("n", "player", "cost"))
+    with opened(open_store) as (store, _):
+        number = number_of(store, begin(store, "many rows"))
+        rows = [(number, n, b"%d" % n, 5, 1, n, b"", b"") for n in range(3000)]
+        update = "ON CONFLICT (campaign, n) DO UPDATE SET cost = excluded.cost"
+        with store.write() as session:
+            session.insert(OFFERS, [])
+            session.insert(OFFERS, rows)
+            session.insert(OFFERS, [(*row[:5], row[5] + 1, *row[6:]) for row in rows[:10]], update)
+        everything = [(n, b"%d" % n, n + (n < 10)) for n in range(3000)]
+        for wanted in (
+            [],
+            [7],
+            [5, 5, 5],
+            [0, 2999, 5000, -1],
+            list(range(0, 3000, 3)),
+            range(5000),
+        ):
+            with store.read() as session:
+                where, params = "campaign = ? AND state = 5", (number,)
+                found = session.rows_among(some, where, params, "n", list(wanted))
+                demand(
+                    sorted(found) == [everything[n] for n in sorted(set(wanted)) if 0 <= n < 3000],
+                    f"rows_among() of {len(wanted)} values found {len(found)} rows, and not those",
+                )
+                players = [b"%d" % n for n in wanted]
+                again = session.rows_among(some, where, params, "player", players)
+                demand(sorted(again) == sorted(found), "rows_among() finds others by bytes")

@@ -1,0 +1,167 @@
+"""A campaign as one table: a row for each offer and each organic rating, for estimates elsewhere.
+
+Its columns are those that `entice.estimate` reads. Pages of the log go to a file one after the
+other, so memory stays small whatever the size of the campaign; and to a file rather than straight
+to whoever asked, since a reader that is slow must not keep the database from tidying up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from entice.errors import InputError
+from entice.service.domain import events as log
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.offer import RATED, STATES, OfferRecord
+from entice.service.storage.queries import find
+from entice.service.storage.store import Session, Store
+from entice.service.storage.unit_of_work import OFFER, offer_of
+
+Format = Literal["parquet", "csv", "jsonl"]
+
+MEDIA_TYPES: dict[Format, str] = {
+    "parquet": "application/vnd.apache.parquet",
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl",
+}
+PAGE = 5000
+_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
+
+SCHEMA: dict[str, Any] = {
+    "t": pl.Int64,  # the number of the event
+    "at": pl.Datetime("us", "UTC"),
+    "kind": pl.String,  # offer, organic
+    "offer": pl.String,
+    "player": pl.String,  # a keyed hash
+    "version": pl.Int64,  # of the configuration
+    "state": pl.String,
+    "arm": pl.String,
+    "greedy_arm": pl.String,
+    "reason": pl.String,
+    "propensity": pl.Float64,
+    "payment": pl.Float64,  # in stars: what was paid, or offered if nothing was paid yet
+    "amount": pl.Int64,  # in minor units of the currency, as `paid` is
+    "paid": pl.Int64,
+    "currency": pl.String,
+    "currency_digits": pl.Int64,
+    "probe": pl.Int64,  # 1: the coin added probe_amount; 0: it did not; null: none was thrown
+    "probe_amount": pl.Float64,
+    "feedback": pl.Int64,  # the rating that counts; null: none
+}
+
+
+def form_of(path: Path) -> Format:
+    """Tell the format by the end of a file's name."""
+    for form in get_args(Format):
+        if path.name.lower().endswith(f".{form}"):
+            return cast(Format, form)
+    names = ", ".join(f".{form}" for form in get_args(Format))
+    raise InputError("the file", f"must be named with one of {names} at its end", given=str(path))
+
+
+def write(store: Store, campaign: str, form: Format, target: Path) -> int:
+    """Write a campaign to a file, as it is at this moment, and return the number of rows."""
+    count = 0
+
+    def counted(pages: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        nonlocal count
+        for page in pages:
+            count += page.height
+            yield page
+
+    with store.read() as session:
+        pages = counted(_pages(session, find(session, campaign)))
+        if form == "parquet":
+            _write_parquet(pages, target)
+        else:
+            with target.open("wb") as file:
+                _write_text(pages, form, file)
+    return count
+
+
+def _write_parquet(pages: Iterator[pl.DataFrame], target: Path) -> None:
+    def source(
+        columns: list[str] | None, predicate: Any, rows: int | None, batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        yield from pages
+
+    register_io_source(source, schema=SCHEMA).sink_parquet(target, row_group_size=20 * PAGE)
+
+
+def _write_text(pages: Iterator[pl.DataFrame], form: Format, file: BinaryIO) -> None:
+    first = True
+    for page in pages:
+        told = page.with_columns(pl.col("at").dt.strftime(_TIME))
+        if form == "csv":
+            told.with_columns(_harmless(pl.col(pl.String))).write_csv(file, include_header=first)
+        else:
+            told.write_ndjson(file)
+        first = False
+
+
+def _harmless(cells: pl.Expr) -> pl.Expr:
+    """Keep spreadsheets from taking a cell for a formula."""
+    suspicious = cells.str.contains(r"^[=+\-@\t\r]")
+    return pl.when(suspicious).then(pl.lit("'") + cells).otherwise(cells).name.keep()
+
+
+def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
+    """Read the log and the offers side by side; at least one page, if an empty one."""
+    after, empty = 0, True
+    offers = _offers(session, campaign)
+    while True:
+        rows = session.rows(
+            "SELECT seq, body FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (campaign.number, after, PAGE),
+        )
+        told = [row for _, body in rows if (row := _row(campaign, log.decode(body), offers))]
+        if told or (empty and len(rows) < PAGE):
+            yield pl.DataFrame(told, schema=SCHEMA, orient="row")
+            empty = False
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def _offers(session: Session, campaign: Campaign) -> Iterator[OfferRecord]:
+    after = 0
+    while rows := session.rows(
+        f"{OFFER.select} WHERE campaign = ? AND n > ? ORDER BY n LIMIT ?",
+        (campaign.number, after, PAGE),
+    ):
+        yield from (offer_of(campaign.number, row) for row in rows)
+        after = rows[-1][0]
+
+
+def _row(
+    campaign: Campaign, event: log.Event, offers: Iterator[OfferRecord]
+) -> tuple[Any, ...] | None:
+    money = campaign.spec.money
+    match event:
+        case log.Offered():
+            return _row_of_offer(campaign, event, next(offers))
+        case log.OrganicRated(seq=seq, at=at, arm=arm, rating=rating):
+            return (
+                seq, at, "organic", None, None, None, None, arm, None, None, None,
+                0.0, 0, 0, money.code, money.digits, None, None, rating,
+            )  # fmt: skip
+    return None
+
+
+def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) -> tuple[Any, ...]:
+    payment, money = campaign.stars_paid(offer), campaign.spec.money
+    # A coin of which less was paid than it said, or nothing as in shadow mode, tells nothing.
+    tells = payment == offered.payment and not offer.shadow
+    coin = log.COINS[offered.probe if tells else None]
+    return (
+        offered.seq, offered.at, "offer", f"{offered.campaign}.{offered.n}", offered.player,
+        offered.version, STATES[offer.state], offered.arm, offered.greedy_arm, offered.reason,
+        offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
+        offered.probe_amount,
+        offer.rating if offer.state == RATED else None,
+    )  # fmt: skip

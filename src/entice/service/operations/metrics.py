@@ -1,0 +1,263 @@
+"""What the service counts, for Prometheus. Gauges that must be 0 say so in their help."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+from entice.errors import EnticeError
+from entice.service.domain.errors import Corrupt
+from entice.service.storage.queries import find_state
+from entice.service.storage.store import Session, Store
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_FRESH = 5.0
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class CampaignGauges(msgspec.Struct, frozen=True):
+    """What a campaign's gauges show at one moment."""
+
+    id: str
+    budget: int
+    reserved: int
+    committed: int
+    decisions: int
+    open: int
+    """What open offers hold, added up."""
+    written: int
+    """The number of the last event in the log."""
+    seq: int
+    """The number of the last event by the campaign's row."""
+
+
+class RatingGauges(msgspec.Struct, frozen=True):
+    """What a campaign's gauges about ratings show at one moment."""
+
+    id: str
+    share_who_rate: float
+    arms_without_ratings: int
+
+
+class ServiceGauges(msgspec.Struct, frozen=True):
+    """What all gauges show at one moment."""
+
+    campaigns: list[CampaignGauges]
+    ratings: list[RatingGauges]
+    clock_ahead: float
+
+
+class Metrics:
+    """The counters of one process; with several, a scrape adds up those of all."""
+
+    def __init__(self, gauges: Callable[[], ServiceGauges], depth: Callable[[], int]) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._gauges = _Gauges(gauges)
+        self._requests = Counter(
+            "entice_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "entice_request_seconds",
+            "From the first byte of a request to the last of its answer.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._sizes = Histogram(
+            "entice_group_size",
+            "Commands that were committed together.",
+            buckets=_SIZES,
+            registry=registry,
+        )
+        self._commits = Histogram(
+            "entice_commit_seconds",
+            "From the first command of a group to its durable commit.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._depth = Gauge(
+            "entice_queue_depth",
+            "Commands that wait for the writer.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        self._streams = Gauge(
+            "entice_open_streams",
+            "Event streams that are open.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        self._read_depth = depth
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        found = self._answered.get((method, route, status))
+        if found is None:
+            found = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(route),
+            )
+            self._answered[method, route, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
+    def group(self, size: int, seconds: float) -> None:
+        """Count a group of commands that the desk has committed."""
+        self._sizes.observe(size)
+        self._commits.observe(seconds)
+        self._depth.set(self._read_depth())
+
+    def streams(self, more: int) -> None:
+        """Count streams that were opened or closed."""
+        self._streams.inc(more)
+
+    def text(self) -> bytes:
+        """Write everything down as Prometheus reads it."""
+        self._depth.set(self._read_depth())
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            forget_the_dead()
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+            return generate_latest(registry) + generate_latest(self._gauges)
+        return generate_latest(self._registry) + generate_latest(self._gauges)
+
+
+class _Gauges(Collector):
+    """Gauges that are read from the database, at most once in some seconds."""
+
+    def __init__(self, read: Callable[[], ServiceGauges]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._known: ServiceGauges | None = None
+        self._read_at = -_FRESH
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        with self._lock:
+            if time.monotonic() - self._read_at > _FRESH:
+                try:
+                    self._known = self._read()
+                except EnticeError:
+                    self._known = None
+                self._read_at = time.monotonic()
+            known = self._known
+        yield GaugeMetricFamily(
+            "entice_database_up",
+            "Whether the database could be read. Must be 1.",
+            value=float(known is not None),
+        )
+        if known is not None:
+            yield from _families(known)
+
+
+def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
+    told: dict[str, tuple[str, Callable[[CampaignGauges], int]]] = {
+        "budget": ("Money that may be spent, in minor units.", lambda c: c.budget),
+        "reserved": ("Money held by open offers.", lambda c: c.reserved),
+        "committed": ("Money spent.", lambda c: c.committed),
+        "free": ("Money still to be offered.", lambda c: c.budget - c.reserved - c.committed),
+        "decisions": ("Offers decided since the beginning.", lambda c: c.decisions),
+        "overdrawn": (
+            "Money beyond the budget. Must be 0.",
+            lambda c: max(0, c.reserved + c.committed - c.budget),
+        ),
+        "reserved_gap": (
+            "Money reserved, less the sum of open offers. Must be 0.",
+            lambda c: c.reserved - c.open,
+        ),
+        "log_gap": (
+            "Events that the campaign's row counts and the log lacks. Must be 0.",
+            lambda c: c.seq - c.written,
+        ),
+    }
+    for name, (words, value) in told.items():
+        family = GaugeMetricFamily(f"entice_campaign_{name}", words, labels=["campaign"])
+        for campaign in known.campaigns:
+            family.add_metric([campaign.id], value(campaign))
+        yield family
+    share = GaugeMetricFamily(
+        "entice_campaign_share_who_rate",
+        "Share of accepted offers that are rated, by the age that offers have reached so far.",
+        labels=["campaign"],
+    )
+    unrated = GaugeMetricFamily(
+        "entice_campaign_arms_without_ratings",
+        "Arms without a rating although their offers should have brought at least three.",
+        labels=["campaign"],
+    )
+    for ratings in known.ratings:
+        share.add_metric([ratings.id], ratings.share_who_rate)
+        unrated.add_metric([ratings.id], ratings.arms_without_ratings)
+    yield from (share, unrated)
+    yield GaugeMetricFamily(
+        "entice_clock_ahead_seconds",
+        "By how much the log's clock is ahead of the wall clock. Must be near 0.",
+        value=known.clock_ahead,
+    )
+
+
+def forget_the_dead() -> None:
+    """Leave out of sums what processes counted that are no more."""
+    for file in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("gauge_live*_*.db"):
+        process = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            mark_process_dead(process)  # type: ignore[no-untyped-call]
+
+
+def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges:
+    """Read what the gauges show, all at one moment."""
+    with store.read() as session:
+        campaigns = read_campaign_gauges(session)
+        ratings = list(_rating_gauges(session, campaigns))
+    return ServiceGauges(campaigns, ratings, clock_ahead())
+
+
+def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Iterator[RatingGauges]:
+    """Read the gauges about ratings of the campaigns that have made offers and are not damaged."""
+    for campaign in campaigns:
+        with contextlib.suppress(Corrupt):
+            state = find_state(session, campaign.id)
+            expected = state.expectation
+            if expected.share is not None:
+                without = len(state.without_first_rating(expected))
+                yield RatingGauges(campaign.id, expected.share, without)
+
+
+def read_campaign_gauges(session: Session) -> list[CampaignGauges]:
+    """Read what the gauges of all campaigns show."""
+    rows = session.rows(
+        "SELECT c.id, c.budget, c.reserved, c.committed, "
+        "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
+        f"coalesce((SELECT sum(cost) FROM offers AS o{session.by('paid_offers')} "
+        "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
+        "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
+        "FROM campaigns c ORDER BY c.number"
+    )
+    return [CampaignGauges(name, *(int(value) for value in row)) for name, *row in rows]

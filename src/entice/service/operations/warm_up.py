@@ -1,0 +1,198 @@
+"""Compiles the policies of campaigns when the service starts, so that no request waits for it.
+
+Machine code that an earlier process has kept is loaded, which takes about a second for all
+policies. What is missing is compiled by processes beside the service, one for each core, while
+this one goes on answering. A request for a campaign whose policy is not there yet is refused with
+`NotReady`. Where nothing can be kept, such as in a read-only home, this process compiles itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from entice.jit.specialize import NotCompiled, cache_folder, loading_only
+from entice.model.in_flight import WITHDRAWN
+from entice.service import logs
+from entice.service.domain.campaign import RULES, Campaign
+from entice.service.domain.pending_policies import PENDING
+from entice.service.domain.spec import CampaignSpec, ServedPolicy
+from entice.study.running.threads import thread_count
+
+SOON, LATER = 1, 5
+"""Seconds after which to ask again for a policy that is being loaded, or compiled."""
+
+_loaded: set[str] = set()
+
+
+def kinds() -> list[str]:
+    """Name all kinds of policies that a campaign can have."""
+    return [str(kind.__struct_config__.tag) for kind in get_args(ServedPolicy)]
+
+
+class WarmUp:
+    """Makes all policies ready; `end` gives up."""
+
+    def __init__(self) -> None:
+        self._open = True
+        self._lock = threading.Lock()
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def run(self, first: Sequence[str] = ()) -> int:
+        """Load all policies, those first that are named, and compile what is missing.
+
+        Returns how many kinds had to be compiled. Takes as long as that takes.
+        """
+        order = [kind for kind in dict.fromkeys([*first, *kinds()]) if kind not in _loaded]
+        PENDING.update(dict.fromkeys(order, SOON))
+        try:
+            missing = [kind for kind in order if self._open and not _load(kind)]
+            if missing:
+                PENDING.update(dict.fromkeys(missing, LATER))
+                processes = min(thread_count(None), len(missing))
+                with ThreadPoolExecutor(processes) as threads:
+                    shares = [missing[i::processes] for i in range(processes)]
+                    list(threads.map(self._compile, shares))
+            return len(missing)
+        finally:
+            for kind in order:  # also when it was given up, or broke off
+                PENDING.pop(kind, None)
+
+    def end(self) -> None:
+        """Give up: the service shuts down."""
+        with self._lock:
+            self._open = False
+            for process in self._processes:
+                process.kill()
+
+    def _compile(self, share: list[str]) -> None:
+        """Have some policies compiled by a process, and load each when it is there."""
+        process = self._start(share)
+        if process is not None:
+            with process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    _load(line.strip())
+            if process.returncode and self._open:
+                logs.failure("compiling-process-failed", exit_code=process.returncode)
+        for kind in share:
+            if self._open and kind not in _loaded:  # nothing could be kept for us to load
+                _make_ready(kind)
+
+    def _start(self, share: list[str]) -> subprocess.Popen[str] | None:
+        command = [sys.executable, "-P", "-m", __name__, *share]
+        with self._lock:
+            if not self._open:
+                return None
+            try:
+                process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                )
+            except OSError as error:
+                logs.failure("compiling-process-failed", error=type(error).__name__)
+                return None
+            self._processes.append(process)
+            return process
+
+
+def _load(kind: str) -> bool:
+    """Load a policy without compiling, and return whether that was possible."""
+    try:
+        with loading_only():
+            _make_ready(kind)
+    except NotCompiled:
+        return False
+    return True
+
+
+def _make_ready(kind: str) -> None:
+    try:
+        _exercise_all(kind)
+    except NotCompiled:
+        raise
+    except Exception as error:  # whoever asks for an offer is told
+        logs.unexpected(error, during="warm-up")
+    _loaded.add(kind)
+    PENDING.pop(kind, None)
+
+
+def _exercise_all(kind: str) -> None:
+    for policy in variants(kind):
+        exercise(policy)
+
+
+def variants(kind: str) -> list[ServedPolicy]:
+    """Return policies of a kind, one for each piece of machine code that it may need."""
+    found: dict[Any, ServedPolicy] = {}
+    [spec] = [spec for spec in get_args(ServedPolicy) if spec.__struct_config__.tag == kind]
+    fields = msgspec.structs.fields(spec)
+    for values in itertools.product(*map(_values, fields)):
+        policy = spec(**{field.name: v for field, v in zip(fields, values, strict=True)})
+        rules = policy.rules(2)
+        found.setdefault((rules.functions, tuple(map(type, rules.params))), policy)
+    return list(found.values())
+
+
+def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
+    """Return values of a setting that may choose among functions: words, or whether it is set."""
+    parts = get_args(field.type) or (field.type,)
+    if get_origin(field.type) is Literal:
+        return list(parts)
+    if bool in parts:
+        return [False, True]
+    default = [] if field.default is msgspec.NODEFAULT else [field.default]
+    if str in parts:  # a name chooses no function
+        return default
+    return [*default, 1.0] if type(None) in parts or not default else default
+
+
+def exercise(policy: ServedPolicy) -> None:
+    """Do once all that requests do with machine code, on a campaign that is thrown away."""
+    spec = CampaignSpec(
+        name="warm-up", arms=["a", "b"], budget=0, price_of_a_star=1, policy=policy, seed=0
+    )
+    campaign = Campaign.begin("c_warm_up", spec, 0, rules=1)
+    campaign.upgrade(0, RULES, [])  # as happens to campaigns that an earlier version has written
+    campaign.decide(0, campaign.limit(0), None, None)
+    campaign.begin_pull(1, 0, 0)
+    campaign.state.status = "paused"
+    campaign.decide(0, campaign.limit(0), None, None)
+    campaign.end_pull(1, 0, 0, WITHDRAWN)
+    campaign.restate(0, True, 0.0, spec.lowest_rating)
+    campaign.displays()
+    campaign.expected()
+
+
+def main(share: Sequence[str]) -> None:
+    """Compile some kinds of policies, and name each on standard output when its code is kept."""
+    for kind in share:
+        with _alone(kind):
+            _exercise_all(kind)
+        print(kind, flush=True)
+
+
+@contextlib.contextmanager
+def _alone(kind: str) -> Iterator[None]:
+    """Keep other processes from compiling the same: of several workers one does it for all."""
+    import fcntl
+
+    try:
+        cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = (cache_folder() / f"{kind}.lock").open("w")
+    except OSError:  # nothing can be kept: whoever waits for us has to compile itself
+        sys.exit(1)
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

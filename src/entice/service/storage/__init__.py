@@ -1,0 +1,1 @@
+"""The databases, the group-commit writer, and queries."""

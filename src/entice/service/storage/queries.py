@@ -1,0 +1,192 @@
+"""What can be looked up: campaigns, arms, offers, events. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from entice.service.domain import events as log
+from entice.service.domain.campaign import Campaign, CampaignState
+from entice.service.domain.commands import offer_number
+from entice.service.domain.errors import Corrupt, not_found
+from entice.service.domain.explain import explain
+from entice.service.domain.offer import OfferRecord
+from entice.service.domain.views import (
+    ArmView,
+    CampaignView,
+    EventView,
+    OfferHistory,
+    arm_views,
+    campaign_view,
+    moment,
+    offer_view,
+)
+from entice.service.storage.drift_estimate import Drifts, DriftView
+from entice.service.storage.spending import By, Spendings, SpendingView
+from entice.service.storage.store import Session, Store
+from entice.service.storage.unit_of_work import (
+    CAMPAIGN,
+    OFFER,
+    all_states,
+    lost_or_unknown,
+    offer_of,
+    read_campaign,
+    read_state,
+    trusted_events,
+)
+
+
+class Queries:
+    """Looks things up, from any thread; each call sees the database as it is at one moment."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._drifts = Drifts()
+        self._spendings = Spendings()
+
+    def campaigns(self) -> list[CampaignView]:
+        """All campaigns, the oldest first."""
+        with self.store.read() as session:
+            return [campaign_view(state) for state in all_states(session)]
+
+    def campaign(self, name: str) -> CampaignView:
+        """One campaign."""
+        with self.store.read() as session:
+            return campaign_view(find_state(session, name))
+
+    def arms(self, name: str) -> list[ArmView]:
+        """The arms of a campaign, retired ones too."""
+        with self.store.read() as session:
+            return arm_views(find(session, name))
+
+    def offer(self, name: str) -> OfferHistory:
+        """An offer, its history, and how its price came about."""
+        with self.store.read() as session:
+            campaign = find_for_offer(session, name)
+            offer = find_offer(session, campaign, name)
+            events = [_event(session, campaign, seq) for seq in offer.events]
+            offered = log.decode(events[0][1])
+        assert isinstance(offered, log.Offered)
+        history = [_as_table(body, hash_) for _, body, hash_ in events]
+        arithmetic = _arithmetic(campaign, offer, history[0])
+        return OfferHistory(offer_view(campaign, offer), explain(offered), arithmetic, history)
+
+    def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
+        """Events of a campaign that come after one, in order."""
+        with self.store.read() as session:
+            found = read_events(session, name, number_of(session, name), after, limit)
+        return [_event_view(*row) for row in found]
+
+    def head(self, name: str) -> int:
+        """The number of a campaign's last event."""
+        with self.store.read() as session:
+            rows = session.rows("SELECT seq FROM campaigns WHERE id = ?", (name,))
+        if not rows:
+            raise not_found("campaign", name)
+        return int(rows[0][0])
+
+    def drift(self, name: str) -> DriftView:
+        """What the campaign's probe tells of the drift."""
+        with self.store.read() as session:
+            return self._drifts.view(session, find(session, name))
+
+    def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
+        """How the campaign's spending grew."""
+        with self.store.read() as session:
+            number, state = number_of(session, name), find_state(session, name)
+            return self._spendings.view(session, number, state, by, points)
+
+
+def number_of(session: Session, name: str) -> int:
+    """The number by which the database knows a campaign."""
+    rows = session.rows("SELECT number FROM campaigns WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return int(rows[0][0])
+
+
+def find_state(session: Session, name: str) -> CampaignState:
+    """Read the books of a campaign, without what its policy needs to decide."""
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return read_state(name, rows[0])
+
+
+def find(session: Session, name: str) -> Campaign:
+    """Read a campaign."""
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
+    if not rows:
+        raise not_found("campaign", name)
+    return read_campaign(name, rows[0])
+
+
+def find_for_offer(session: Session, name: str) -> Campaign:
+    """Read the campaign that an offer belongs to."""
+    campaign = name.partition(".")[0]
+    rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (campaign,))
+    if not rows:
+        raise not_found("offer", name)
+    return read_campaign(campaign, rows[0])
+
+
+def find_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
+    """Read an offer."""
+    n = offer_number(name)
+    rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (campaign.number, n))
+    if not rows:
+        raise lost_or_unknown(campaign.state, n, name)
+    return offer_of(campaign.number, rows[0])
+
+
+def read_events(
+    session: Session, name: str, number: int, after: int, limit: int
+) -> list[tuple[int, bytes, bytes]]:
+    """Read a page of a log: seq, body, hash."""
+    page = list(itertools.islice(trusted_events(session, name, number, after, limit), limit))
+    [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
+    reached = page[-1][0] if page else after
+    if len(page) < limit and reached < last:
+        raise Corrupt(f"Event {reached + 1} of campaign {name} is missing. Run `entice verify`.")
+    return page
+
+
+def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
+    event = log.decode(body)
+    told = explain(event) if isinstance(event, log.Offered) else None
+    return EventView(seq, moment(event.at), hash_.hex(), msgspec.Raw(body), told)
+
+
+def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, bytes]:
+    """Read an event."""
+    rows = read_events(session, campaign.state.campaign, campaign.number, seq - 1, 1)
+    if not rows or rows[0][0] != seq:
+        raise Corrupt(f"Event {seq} of campaign {campaign.state.campaign} is missing.")
+    return rows[0]
+
+
+def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
+    """Write an event as a table."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    return {**event, "at": moment(event["at"]), "hash": hash_.hex()}
+
+
+def _arithmetic(campaign: Campaign, offer: OfferRecord, offered: dict[str, Any]) -> dict[str, Any]:
+    """Say how an offer's amount came about, in numbers that can be checked by hand."""
+    state, spec = campaign.state, campaign.spec
+    shown = dict(zip(state.arms, offered["shown"], strict=False))
+    arm, own = offered["arm"], offered["greedy_arm"]
+    return {
+        "shown": shown,
+        "own_choice_shows": shown[own],
+        "arm_shows": shown[arm],
+        "payment_in_stars": offered["payment"],
+        "probe_added": offered.get("probe_amount") if offered.get("probe") == "heads" else None,
+        "price_of_a_star": spec.price_of_a_star,
+        "margin": spec.margin if offer.amount else 0,
+        "amount": offer.amount,
+        "limit": offered["limit"],
+        "limited_by": offered.get("limited_by"),
+    }

@@ -1,0 +1,251 @@
+"""SQLite: the embedded default. One file, no set-up, one writer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from entice.errors import InputError
+from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.storage.migrations import migrations
+from entice.service.storage.store import Columns, Row, Table
+
+Connect = Callable[[str], Any]
+"""Opens a file; returns what behaves as a `sqlite3.Connection` in autocommit mode does."""
+
+_MOST_VALUES = 1024
+# Our SQL is right, so that an error in it, or none of SQLite's own (text that is no text), means
+# that the tables are not what they were.
+_DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open a file without Python's own ideas of transactions."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+class SqliteSession:
+    """A connection to SQLite."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:  # noqa: D102
+        found: list[Row] = self.connection.execute(sql, params).fetchall()
+        return found
+
+    def rows_among(  # noqa: D102
+        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+    ) -> list[Row]:
+        found: list[Row] = []
+        index = self.by(some.by) if some.by else ""
+        for first in range(0, len(values), _MOST_VALUES):
+            part = list(values[first : first + _MOST_VALUES])
+            # In lengths of which there are few: each has a statement, which SQLite keeps.
+            length = 1 << (len(part) - 1).bit_length()
+            part += [part[-1]] * (length - len(part))
+            marks = ", ".join("?" * length)
+            sql = f"{some.select}{index} WHERE {where} AND {column} IN ({marks})"
+            found += self.rows(sql, (*params, *part))
+        return found
+
+    def by(self, index: str) -> str:  # noqa: D102
+        return f" INDEXED BY {index}"
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
+        return int(self.connection.execute(sql, params).rowcount)
+
+    def insert(  # noqa: D102
+        self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = ""
+    ) -> None:
+        self.connection.executemany(_insertion(table.name, tuple(table.columns), otherwise), rows)
+
+
+class SqliteStore:
+    """A SQLite file with a write-ahead log, synced at each commit.
+
+    Any number of threads and processes may use it: SQLite lets one of them write at a time. The
+    service has a single writer thread, which commits many requests at once.
+    """
+
+    for_update = ""
+    faults: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: Path, connect: Connect = connect) -> None:
+        if not path.parent.is_dir():
+            rule = "must be in a folder that exists"
+            raise InputError("the database", rule, given=str(path))
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self._connect = connect
+        self._readers = threading.local()
+        self._open: list[Any] = []
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        try:
+            with _told(path):
+                self._writer = SqliteSession(self._new_connection())
+                self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def _new_connection(self) -> Any:
+        connection = self._connect(str(self.path))
+        with self._opening:
+            self._open.append(connection)
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL").fetchall()
+        connection.execute("PRAGMA foreign_keys = ON").fetchall()
+        # Pages of indexes are hit at random: they want room, and to be written back less often.
+        connection.execute("PRAGMA cache_size = -8000").fetchall()
+        connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()
+        connection.execute("PRAGMA cell_size_check = ON").fetchall()
+        connection.execute("PRAGMA trusted_schema = OFF").fetchall()
+        return connection
+
+    def _migrate(self) -> None:
+        scripts = migrations("sqlite")
+        session = self._writer
+        if self._version() == len(scripts):
+            return
+        session.run("BEGIN IMMEDIATE")
+        try:
+            version = self._version()  # another process may have been first
+            if version > len(scripts):
+                raise SchemaTooNew(
+                    f"{self.path} has schema version {version}; this Entice knows versions up to "
+                    f"{len(scripts)}. Use the Entice that wrote it, or a newer one."
+                )
+            if version < 0:
+                raise Corrupt(f"{self.path} is damaged: its schema has version {version}.")
+            if version == 0 and session.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
+                raise Corrupt(f"{self.path} is a SQLite database, but not one of Entice's.")
+            for script in scripts[version:]:
+                for statement in _statements(script):
+                    session.run(statement)
+            session.run(f"PRAGMA user_version = {len(scripts)}")
+            session.run("COMMIT")
+        except BaseException:
+            _roll_back(session)
+            raise
+
+    def _version(self) -> int:
+        return int(self._writer.rows("PRAGMA user_version")[0][0])
+
+    def examine(self) -> None:
+        """Refuse a damaged file: what an index has lost would be served as if it never was."""
+        with _told(self.path):
+            found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
+            if self._writer.rows(_SCHEMA) != _intended_schema():
+                found = ["its schema is not the one that Entice made"]
+        if found != ["ok"]:
+            raise Corrupt(f"{self.path} is damaged: {'; '.join(found)}. Restore a backup.")
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:  # noqa: D102
+        with _told(self.path):
+            session: SqliteSession | None = getattr(self._readers, "session", None)
+            if session is None:
+                session = SqliteSession(self._new_connection())
+                session.rows("PRAGMA query_only = ON")
+                self._readers.session = session
+            session.run("BEGIN")
+            try:
+                yield session
+            finally:
+                _roll_back(session)
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:  # noqa: D102
+        session = self._writer
+        with self._lock, _told(self.path):
+            _roll_back(session)  # if that failed at the end of the last one
+            session.run("BEGIN IMMEDIATE")
+            try:
+                yield session
+                session.run("COMMIT")
+            except BaseException:
+                _roll_back(session)
+                raise
+
+    def check(self) -> None:  # noqa: D102
+        with self.read() as session:
+            session.rows("SELECT 1 FROM campaigns LIMIT 1")
+
+    def backup(self, path: Path) -> None:
+        """Copy the database to a file while it is in use."""
+        beside = path.with_name(f"{path.name}.part")
+        try:
+            with _told(self.path):
+                source, target = self._connect(str(self.path)), self._connect(str(beside))
+                try:
+                    # In one step: one in several begins again whenever somebody writes in between.
+                    source.backup(target)
+                finally:
+                    source.close()
+                    target.close()
+            beside.rename(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def close(self) -> None:  # noqa: D102
+        with self._opening:
+            for connection in self._open:
+                connection.close()
+            self._open.clear()
+
+
+@lru_cache
+def _insertion(name: str, columns: tuple[str, ...], otherwise: str) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {otherwise}"
+
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+
+
+@lru_cache
+def _intended_schema() -> list[Row]:
+    """What the migrations make of an empty database."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for script in migrations("sqlite"):
+            connection.executescript(script)
+        return connection.execute(_SCHEMA).fetchall()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; SQLite runs one statement at a time inside a transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _roll_back(session: SqliteSession) -> None:
+    """End a transaction without a trace; some errors have ended it already."""
+    if session.connection.in_transaction:
+        session.connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into those of the service."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.ProgrammingError as error:  # such as a connection that was closed meanwhile
+        raise Unavailable(f"{path} can't be used any more: {error}") from error
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if (code if code is None else code & 0xFF) in _DAMAGE:
+            raise Corrupt(f"{path} is damaged: {error}. Restore a backup.") from error
+        raise Unavailable(f"{path} can't be used just now: {error}.") from error

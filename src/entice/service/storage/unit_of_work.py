@@ -1,0 +1,343 @@
+"""A group of requests on its way into the database: written at the end, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import DecodeError
+
+from entice.service.domain import events as log
+from entice.service.domain.campaign import Campaign, CampaignState, decode_state
+from entice.service.domain.errors import Corrupt, Stale, not_found
+from entice.service.domain.events import Event
+from entice.service.domain.offer import OFFERED, OfferRecord, digest, read_offer
+from entice.service.domain.pending_policies import check_compiled
+from entice.service.domain.rules import Learnt
+from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
+
+CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
+"""What `read_campaign` and `read_state` read."""
+OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
+"""What `offer_of` reads."""
+_LIVE = OFFER._replace(by="live_offers")
+
+
+class UnitOfWork:
+    """What one transaction reads and writes.
+
+    Parameters
+    ----------
+    session
+        The transaction.
+    kept
+        Campaigns as they were after the last one. They are used again if the database says that
+        nobody has changed them since.
+    """
+
+    def __init__(self, store: Store, session: Session, kept: dict[str, Campaign]) -> None:
+        self.session = session
+        self._for_update = store.for_update
+        self._kept = kept
+        self._state: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}  # with what the row has
+        self._offers: dict[str, CampaignOffers] = {}
+        self._answers: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
+
+    def campaign(self, name: str) -> Campaign:
+        """Take hold of a campaign until the end of the transaction."""
+        found = self._state.get(name)
+        if found is not None:
+            return found[0]
+        campaign = self._kept.get(name)
+        rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
+        if not rows:
+            raise not_found("campaign", name)
+        seq, head = rows[0][1:3]
+        if campaign is None or (campaign.state.seq, campaign.state.head) != (seq, head):
+            campaign = read_campaign(name, rows[0])
+            self._kept[name] = campaign
+        self._state[name] = campaign, (seq, head)
+        return campaign
+
+    def begin(self, campaign: Campaign) -> None:
+        """Make room for a new campaign."""
+        state = campaign.state
+        rows = self.session.rows(
+            "INSERT INTO campaigns (id, seq, head, budget, reserved, committed, state, digest) "
+            "VALUES (?, 0, ?, ?, 0, 0, ?, ?) RETURNING number",
+            (state.campaign, state.head, state.budget, b"", b""),
+        )
+        campaign.number = rows[0][0]
+        self._state[state.campaign] = campaign, (0, state.head)
+        self._kept[state.campaign] = campaign
+
+    def offers(self, campaign: Campaign) -> CampaignOffers:
+        """The offers of a campaign, as this transaction sees them."""
+        name = campaign.state.campaign
+        if name not in self._offers:
+            self._offers[name] = CampaignOffers(self, campaign)
+        return self._offers[name]
+
+    def keep(self, answer: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
+        """Keep an answer under its idempotency key."""
+        self._answers.append(answer)
+
+    def flush(self) -> None:
+        """Write everything; the budget is a condition of it, and of the table."""
+        for offers in self._offers.values():
+            offers.flush()
+        if self._answers:
+            self.session.insert(ANSWERS, self._answers)
+        for campaign, before in self._state.values():
+            state = campaign.state
+            if state.seq == before[0]:
+                continue
+            encoded = campaign.encoded()
+            changed = self.session.run(
+                "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
+                "state = ?, digest = ? WHERE number = ? AND seq = ? AND head = ? AND ? <= ?",
+                (
+                    state.seq, state.head, state.budget, state.reserved, state.committed,
+                    encoded, digest(encoded), campaign.number, *before,
+                    state.reserved + state.committed, state.budget,
+                ),
+            )  # fmt: skip
+            if changed != 1:
+                raise Stale
+
+
+class CampaignOffers:
+    """The offers and the log of one campaign inside a transaction: see `rules.Offers`."""
+
+    def __init__(self, work: UnitOfWork, campaign: Campaign) -> None:
+        self._session = work.session
+        self._number = campaign.number
+        self._campaign = campaign
+        self._known: dict[int, OfferRecord] = {}
+        self._changed: dict[int, None] = {}
+        self._live: dict[bytes, int | None] = {}
+        self._events: list[tuple[int, int, bytes, bytes]] = []
+
+    def get(self, n: int) -> OfferRecord | None:
+        """Look an offer up by its number."""
+        if n in self._known:
+            return self._known[n]
+        rows = self._session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n))
+        return self._take(rows[0]) if rows else None
+
+    def live(self, player: bytes) -> OfferRecord | None:
+        """Look up the offer that a player has open."""
+        if player not in self._live:
+            self.look_up_players([player])
+        n = self._live[player]
+        return None if n is None else self._known[n]
+
+    def look_up_players(self, players: Sequence[bytes]) -> None:
+        """Look up what several players have open: one question to the database for all."""
+        unknown = [player for player in players if player not in self._live]
+        if not unknown:
+            return
+        where, params = "campaign = ? AND state = 0", (self._number,)
+        for row in self._session.rows_among(_LIVE, where, params, "player", unknown):
+            if row[0] not in self._known:  # else it may have another state by now than the row
+                self._take(row)
+        for player in unknown:
+            self._live.setdefault(player, None)
+
+    def look_up(self, numbers: Sequence[int]) -> None:
+        """Look up several offers: one question to the database for all."""
+        unknown = [n for n in numbers if n not in self._known]
+        if not unknown:
+            return
+        where, params = "campaign = ?", (self._number,)
+        for row in self._session.rows_among(OFFER, where, params, "n", unknown):
+            self._take(row)
+
+    def _take(self, row: tuple[object, ...]) -> OfferRecord:
+        offer = offer_of(self._number, row)
+        self._known[offer.n] = offer
+        if offer.state == OFFERED:
+            self._live[offer.player] = offer.n
+        return offer
+
+    def put(self, offer: OfferRecord) -> None:
+        """Keep an offer as it is now."""
+        self._known[offer.n] = offer
+        self._changed[offer.n] = None
+        if offer.state == OFFERED:
+            self._live[offer.player] = offer.n
+        elif self._live.get(offer.player) == offer.n:
+            self._live[offer.player] = None
+
+    def spent_on(self, player: bytes) -> int:
+        """What a player's offers take from the budget by now."""
+        self.flush()
+        rows = self._session.rows(
+            f"SELECT coalesce(sum(cost), 0) FROM offers{self._session.by('paid_offers')} "
+            "WHERE campaign = ? AND player = ? AND cost > 0",
+            (self._number, player),
+        )
+        return int(rows[0][0])
+
+    def open(self) -> list[OfferRecord]:
+        """All offers that nobody has answered yet, the oldest first."""
+        return self._found("live_offers", "state = 0 ORDER BY n")
+
+    def under_way(self) -> list[OfferRecord]:
+        """All offers that may still be rated, the oldest first."""
+        return self._found("due_offers", "state <= 1 ORDER BY n")
+
+    def overdue(self, now: int, most: int) -> list[OfferRecord]:
+        """Offers whose time has passed, or the time for rating them; at most so many of them."""
+        where = "state <= 1 AND due <= ? ORDER BY due, n LIMIT ?"
+        return self._found("due_offers", where, now, most)
+
+    def _found(self, index: str, where: str, *params: int) -> list[OfferRecord]:
+        self.flush()
+        sql = f"{OFFER.select}{self._session.by(index)} WHERE campaign = ? AND {where}"
+        rows = self._session.rows(sql, (self._number, *params))
+        return [self._known.get(row[0]) or self._take(row) for row in rows]
+
+    def learnt(self) -> Iterator[Learnt]:
+        """All ratings that count, in the order in which they came."""
+        self.flush()
+        name = self._campaign.state.campaign
+        return learnt_from(trusted_events(self._session, name, self._number))
+
+    def write(self, event: Event, body: bytes) -> None:
+        """Add an event to the log."""
+        self._events.append((self._number, event.seq, body, self._campaign.state.head))
+
+    def flush(self) -> None:
+        """Hand everything to the database, still inside the transaction."""
+        if self._events:
+            self._session.insert(EVENTS, self._events)
+            self._events = []
+        if self._changed:
+            # Those that are live no more go first: their players may have new ones already.
+            offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
+            self._session.insert(
+                OFFERS,
+                [row_of(self._number, offer) for offer in offers],
+                "ON CONFLICT (campaign, n) DO UPDATE SET state = excluded.state, "
+                "due = excluded.due, cost = excluded.cost, body = excluded.body, "
+                "digest = excluded.digest",
+            )
+            self._changed = {}
+
+
+def read_campaign(name: str, row: tuple[object, ...]) -> Campaign:
+    """Make a campaign from its row."""
+    number = row[0]
+    assert isinstance(number, int)
+    state = read_state(name, row)
+    check_compiled(state.spec["policy"]["kind"])
+    return Campaign(state, number)
+
+
+def read_state(name: str, row: tuple[object, ...]) -> CampaignState:
+    """Decode the state in a campaign's row; raise `Corrupt` if the row is not as it was written."""
+    _, seq, head, budget, reserved, committed, encoded, written = row
+    assert isinstance(encoded, bytes)
+    if digest(encoded) != written:
+        raise Corrupt(f"The row of campaign {name} is damaged. Restore a backup.")
+    try:
+        state = decode_state(encoded)
+    except DecodeError as error:
+        raise Corrupt(f"The row of campaign {name} can't be read ({error}).") from error
+    columns = (state.campaign, state.seq, state.head, state.budget, state.reserved, state.committed)
+    if columns != (name, seq, head, budget, reserved, committed):
+        raise Corrupt(f"The row of campaign {name} contradicts itself. Restore a backup.")
+    return state
+
+
+def all_states(session: Session) -> list[CampaignState]:
+    """Return the state of all campaigns, oldest first."""
+    names = session.rows("SELECT id FROM campaigns ORDER BY number")
+    return [
+        read_state(name, session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0]) for (name,) in names
+    ]
+
+
+def row_of(number: int, offer: OfferRecord) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
+    """An offer as a row of the table."""
+    body = offer.row()
+    return (
+        number, offer.n, offer.player, offer.state, offer.due, offer.cost,
+        body, digest(number.to_bytes(8), body),
+    )  # fmt: skip
+
+
+def offer_of(number: int, row: tuple[object, ...]) -> OfferRecord:
+    """Make an offer from its row; a row that is not as it was written is refused."""
+    n, player, state, due, cost, body, written = row
+    assert isinstance(body, bytes)
+    if digest(number.to_bytes(8), body) != written:
+        raise Corrupt(f"The row of offer {n} of campaign {number} is damaged. Restore a backup.")
+    try:
+        offer = read_offer(body)
+    except DecodeError as error:
+        raise Corrupt(f"The row of offer {n} can't be read ({error}).") from error
+    if (offer.n, offer.player, offer.state, offer.due, offer.cost) != (n, player, state, due, cost):
+        raise Corrupt(f"The row of offer {n} of campaign {number} contradicts itself.")
+    return offer
+
+
+def lost_or_unknown(state: CampaignState, n: int, name: str) -> Exception:
+    """Say why there is no row of an offer: it never was, or it should be there."""
+    if 1 <= n <= state.decisions:
+        return Corrupt(f"The row of offer {name} is missing. Restore a backup.")
+    return not_found("offer", name)
+
+
+PAGE = 10_000
+
+
+def events_of(
+    session: Session, number: int, after: int = 0, page: int = PAGE
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """The log of a campaign from some place on, page by page: seq, body, hash."""
+    while True:
+        rows = session.rows(
+            "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
+            "ORDER BY seq LIMIT ?",
+            (number, after, page),
+        )
+        yield from rows
+        if len(rows) < page:
+            return
+        after = rows[-1][0]
+
+
+def trusted_events(
+    session: Session, name: str, number: int, after: int = 0, page: int = PAGE
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """The same, but each event must follow from the one before."""
+    before = log.GENESIS
+    if after > 0:
+        rows = session.rows(
+            "SELECT hash FROM events WHERE campaign = ? AND seq = ?", (number, after)
+        )
+        before = rows[0][0] if rows else b""
+    for seq, body, written in events_of(session, number, after, page):
+        if log.chained(before, body) != written:
+            raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
+        yield seq, body, written
+        before = written
+
+
+def learnt_from(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:
+    """Read off a log which ratings count by now."""
+    counting: dict[int, Learnt] = {}  # by seq for organic ones, by −n for those of offers
+    for _, body, _ in rows:
+        match log.decode(body):
+            case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
+                counting[-n] = Learnt(arm, payment, rating)
+            case log.Revised(n=n, rating=rating):
+                counting[-n] = counting[-n]._replace(rating=rating)
+            case log.Reversed(n=n):
+                counting.pop(-n, None)
+            case log.OrganicRated(seq=seq, arm=arm, rating=rating):
+                counting[seq] = Learnt(arm, 0.0, rating)
+            case _:
+                pass
+    yield from counting.values()

@@ -1,0 +1,114 @@
+"""From plain tables, as TOML and JSON have them, to specs: what is misspelt is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from entice.errors import InputError, did_you_mean
+from entice.policies import Policy
+from entice.worlds.adversaries import Adversary
+from entice.worlds.arms import Arms
+from entice.worlds.delays import Delay
+from entice.worlds.drifts import Drift
+from entice.worlds.players import Acceptance
+
+UNIONS: dict[str, Any] = {
+    "arms": Arms, "policies": Policy, "drifts": Drift, "adversary": Adversary,
+    "acceptance": Acceptance, "delay": Delay,
+}  # fmt: skip
+"""The kinds that a table may name, by the field that it stands in."""
+MOST_SWEPT = 1_000
+"""Entries that one table may stand for."""
+
+
+def entry_of(field: str, where: str, entry: Any) -> Any:
+    """Build the arms, a policy or a drift from a table that names its kind."""
+    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    if not isinstance(entry, dict) or "kind" not in entry:
+        todo = did_you_mean("", kinds)
+        raise InputError(where, "must be a table with a kind", given=entry, todo=todo)
+    kind = entry["kind"]
+    if not isinstance(kind, str) or kind not in kinds:
+        todo = did_you_mean(str(kind), kinds)
+        raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
+    settings = {name: value for name, value in entry.items() if name != "kind"}
+    return build(kinds[kind], where, settings)
+
+
+def swept(field: str, position: int, entry: Any) -> list[Any]:
+    """Expand a table in which a parameter has a list of values: a table for each of them.
+
+    Parameters that are lists themselves take a list of lists. Several lists are combined.
+    """
+    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        return [entry]  # told where it is built
+    lists = {}
+    for parameter in msgspec.structs.fields(kinds[kind]):
+        given = entry.get(parameter.name)
+        if not isinstance(given, list) or parameter.name == "name":
+            continue
+        if not _takes_lists(parameter.type) or (given and all(isinstance(v, list) for v in given)):
+            lists[parameter.name] = given
+            if not given:
+                where = f"{field}[{position}]: {parameter.name}"
+                raise InputError(where, "must have at least one value to sweep over", given=given)
+    count = math.prod(map(len, lists.values()))
+    if count > MOST_SWEPT:
+        rule = f"must stand for at most {MOST_SWEPT:,} entries"
+        raise InputError(f"{field}[{position}]", rule, given=f"{count:,}")
+    return [entry | dict(zip(lists, one, strict=True)) for one in product(*lists.values())]
+
+
+def _takes_lists(kind: Any) -> bool:
+    return get_origin(kind) is Sequence or any(map(_takes_lists, get_args(kind)))
+
+
+def text_of(what: str, path: Path) -> str:
+    """Read a file of text, or say why it can't be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InputError(what, f"can't be read ({reason})", given=str(path)) from error
+
+
+def table_of(where: str, given: Any) -> dict[str, Any]:
+    """Return a table of settings, or say that there is none."""
+    if not isinstance(given, dict):
+        raise InputError(where, "must be a table of settings", given=given)
+    return dict(given)
+
+
+def build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
+    """Call a spec's constructor, after a look at the names of its settings."""
+    fields = {field.name: field for field in msgspec.structs.fields(spec)}
+    for name in settings:
+        if name not in fields:
+            todo = did_you_mean(name, fields)
+            raise InputError(where, "has an unknown setting", given=name, todo=todo)
+    for name, field in fields.items():
+        if field.required and name not in settings:
+            raise InputError(where, f"must have the setting {name!r}", given=settings)
+    return spec(**settings)
+
+
+def kinds_of(field: str) -> str:
+    """Name the kinds that a field may hold."""
+    return ", ".join(spec.__name__ for spec in get_args(UNIONS[field]))
+
+
+def without_none(plain: Any) -> Any:
+    """Leave out what is not set: TOML has no word for it."""
+    if isinstance(plain, dict):
+        return {k: without_none(v) for k, v in plain.items() if v is not None}
+    if isinstance(plain, (list, tuple)):
+        return [without_none(v) for v in plain]
+    return plain

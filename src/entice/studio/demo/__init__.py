@@ -1,0 +1,1 @@
+"""`entice demo`: a demo campaign with simulated visitors."""

@@ -1,0 +1,1 @@
+"""The studio's routes, mounted on the service's app."""

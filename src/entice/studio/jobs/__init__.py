@@ -1,0 +1,1 @@
+"""The simulation process and the jobs it runs for the studio."""

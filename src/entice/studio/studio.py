@@ -1,0 +1,36 @@
+"""The studio as an extension of the service's app: its routes, and the state behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entice.service.http.context import AppContext
+from entice.service.http.operation import Operation
+from entice.service.operations.invariants import ReplayView
+from entice.studio.jobs.queue import JobQueue
+
+
+class Studio:
+    """The job queue, and results that are kept while the service runs."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.operations = operations
+        self.jobs = JobQueue()
+        self.paper: bytes | None = None
+        """The reproduction of the paper, once a client has requested it."""
+        self.replays: dict[str, ReplayView] = {}
+        """The last replay of each campaign."""
+
+    def end(self) -> None:
+        """Reject new jobs and end those under way."""
+        self.jobs.end()
+
+    async def close(self) -> None:
+        """Stop the simulation process."""
+        await self.jobs.close()
+
+
+def studio_of(context: AppContext) -> Studio:
+    """Return the studio that is mounted on an app."""
+    [found] = [e for e in context.extensions if isinstance(e, Studio)]
+    return found

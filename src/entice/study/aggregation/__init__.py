@@ -1,0 +1,1 @@
+"""Statistics of replications: exact where they fit in memory, streaming where they do not."""

@@ -1,0 +1,108 @@
+"""Results of several studies as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import polars as pl
+
+from entice.errors import InputError
+from entice.study.results.files import folders_for, folders_within
+from entice.study.results.result import Result
+from entice.study.spec import Study
+from entice.study.sweep import check_compatible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def combined(results: Iterable[Result]) -> Result:
+    """Put results together; a single one is returned as it is."""
+    parts: list[Result] = []
+    for i, result in enumerate(results):
+        if not isinstance(result, Result):
+            raise InputError(f"Result.concat: results[{i}]", "must be a Result", given=result)
+        parts += result.parts
+    if not parts:
+        raise InputError("Result.concat: results", "must have at least one entry", given=parts)
+    check_compatible("Result.concat: results", [part.study for part in parts])
+    return parts[0] if len(parts) == 1 else CombinedResult(parts)
+
+
+class CombinedResult(Result):
+    """The results of several studies: the frames have the rows of all."""
+
+    def __init__(self, parts: Sequence[Result]) -> None:
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[Result, ...]:
+        """The results one by one."""
+        return self._parts
+
+    @property
+    def study(self) -> Study:
+        """Not one but several: an error."""
+        self._refuse("study")
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Not of one study but of several: an error."""
+        self._refuse("engines")
+
+    @cached_property
+    def final(self) -> pl.DataFrame:
+        """One row for each study, cell and replication."""
+        return _concat([part.final for part in self.parts])
+
+    @cached_property
+    def curves(self) -> pl.DataFrame:
+        """One row for each study, cell, metric and checkpoint."""
+        return _concat([part.curves for part in self.parts])
+
+    def summary(self) -> pl.DataFrame:
+        """Summarise the last rounds: a row for each study, cell and metric."""
+        return _concat([part.summary() for part in self.parts])
+
+    def pulls_per_arm(self) -> pl.DataFrame:
+        """Summarise how often each arm was pulled: a row for each study, cell and arm."""
+        return _concat([part.pulls_per_arm() for part in self.parts])
+
+    def plot(self, metric: str = "regret") -> Figure:
+        """Draw one of the parts instead: an error."""
+        self._refuse("plot(…)")
+
+    def save(self, folder: str | Path) -> Path:
+        """Write each part into a sub-folder, named by horizon and seed if that tells them apart."""
+        folder = Path(folder)
+        own = folders_for([part.study for part in self.parts], folder)
+        others = [path.name for path in folders_within(folder) if path not in own]
+        if others:
+            rule = "must hold no other results, or they would be read with these"
+            given = ", ".join(others)
+            raise InputError(f"the folder {folder}", rule, given=given, todo="Choose another.")
+        for place, part in zip(own, self.parts, strict=True):
+            part.save(place)
+        return folder
+
+    def __repr__(self) -> str:
+        horizons = sorted({part.study.horizon for part in self.parts})
+        seeds = sorted({part.study.seed or 0 for part in self.parts})
+        return f"<Result: {len(self.parts)} studies, horizons {horizons}, seeds {seeds}>"
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InputError(
+            f"result.{what}",
+            f"is of one study, and this result has {len(self.parts)}",
+            todo=f"Say result.parts[0].{what}, or go through result.parts.",
+        )
+
+
+def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    numbered = [
+        frame.with_columns(study_index=pl.lit(i, dtype=pl.Int64)) for i, frame in enumerate(frames)
+    ]
+    return pl.concat(numbered, how="diagonal_relaxed")

@@ -1,0 +1,217 @@
+"""What a study found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from entice.engine.kernel import METRICS
+from entice.study.aggregation.statistics import STATISTICS, statistics
+from entice.study.results import files as result_files
+from entice.study.results.frames import with_settings
+from entice.study.spec import Study
+from entice.study.spool import Spool
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Result:
+    """The numbers of a study, with the spec and the seed that made them.
+
+    Attributes
+    ----------
+    study : Study
+        What was run, seed included.
+    final : polars.DataFrame
+        One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
+        `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
+        `best_arm_error` (relative; nan if the best mean is 0), `pulls` (an array, one entry for
+        each arm) and `stopped`: the round in which payments had grown without bound, if they did.
+        Metrics of such a run are nan.
+
+        Then what was set: `horizon`, `seed`, and a column for each parameter of a policy or a
+        drift, such as `policy.kind`, `policy.c`, `drift.kind` and `drift.l`; null where a kind has
+        no such parameter.
+    curves : polars.DataFrame
+        One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`, and what
+        was set, as in `final`. Quantiles of a large study
+        (`entice.study.aggregation.block_digest.is_large`) are accurate to 0.4 %; those of `summary`
+        are exact.
+    engines : tuple
+        What ran each policy of the study: ``"fast"``, a path that skips rounds, or ``"generic"``,
+        the kernel that plays each. Their numbers differ as those of two seeds do.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        final: pl.DataFrame | Path,
+        curves: pl.DataFrame,
+        engines: Sequence[str],
+        kept_in: Spool | None = None,
+    ) -> None:
+        self._study = study
+        self._curves = with_settings(curves, study)
+        self._engines = tuple(engines)
+        self._final = final
+        self._kept_in = kept_in  # the file lasts as long as the result
+
+    @property
+    def study(self) -> Study:
+        """What was run, seed included."""
+        return self._study
+
+    @property
+    def parts(self) -> tuple[Result, ...]:
+        """The results that this one was put together from, one for each study."""
+        return (self,)
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """What ran each policy: ``"fast"`` or ``"generic"``."""
+        return self._engines
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """One row for each cell, metric and checkpoint."""
+        return self._curves
+
+    @cached_property
+    def final(self) -> pl.DataFrame:
+        """One row for each cell and replication; that of a large study is read when asked for."""
+        final = pl.read_parquet(self._final) if isinstance(self._final, Path) else self._final
+        return with_settings(final, self.study)
+
+    def __repr__(self) -> str:
+        cells = len(self.study.policies) * len(self.study.drifts)
+        return (
+            f"<Result: {cells} cell{'s' * (cells > 1)} × {self.study.replications} replications × "
+            f"{self.study.horizon} rounds, seed {self.study.seed}>"
+        )
+
+    def __str__(self) -> str:
+        """Show each cell's mean, error and range, as `entice run` does."""
+        from rich.console import Console
+
+        from entice.study.results.table import summary_table
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            for part in self.parts:
+                console.print(summary_table(part))
+        return capture.get().rstrip()
+
+    def summary(self) -> pl.DataFrame:
+        """Summarise the last round: a row for each cell and metric, with mean and quantiles.
+
+        What was set follows, as in `final`.
+
+        >>> import entice
+        >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+        ...                          horizon=100, replications=5, seed=7)
+        >>> result.summary().columns[:5]
+        ['policy', 'drift', 'metric', 'mean', 'stderr']
+        """
+        rows = []
+        for p, d, _, _ in self.study.cells():
+            cell = self._rows_of(p, d, METRICS)
+            for metric in METRICS:
+                found = statistics(cell[metric].cast(pl.Float64).to_numpy())
+                rows.append(self._row(p, d, {"metric": metric}, found))
+        return with_settings(pl.DataFrame(rows), self.study)
+
+    def pulls_per_arm(self) -> pl.DataFrame:
+        """Summarise how often each arm was pulled: a row for each cell and arm.
+
+        `arm` is its number, `arm_name` its name if the arms have names, `true_mean` what it is
+        worth; then mean and quantiles over the runs, and what was set, as in `summary`.
+
+        >>> import entice
+        >>> result = entice.simulate(
+        ...     arms=entice.Gaussian([0.9, 0.1], names=["tea", "water"]), policies=[entice.UCB()],
+        ...     horizon=100, replications=5, seed=7)
+        >>> result.pulls_per_arm().select("arm", "arm_name", "true_mean").rows()
+        [(0, 'tea', 0.9), (1, 'water', 0.1)]
+        """
+        names = self.study.arms.names
+        rows = []
+        for p, d, _, _ in self.study.cells():
+            cell = self._rows_of(p, d, ("pulls", "stopped"))
+            pulls = cell["pulls"].to_numpy().astype(float)
+            pulls[cell["stopped"].is_not_null().to_numpy()] = math.nan
+            found = statistics(pulls)
+            for arm, mean in enumerate(self.study.arms.true_means()):
+                about: dict[str, Any] = {
+                    "arm": arm,
+                    "arm_name": names and names[arm],
+                    "true_mean": float(mean),
+                }
+                rows.append(self._row(p, d, about, {n: v[arm] for n, v in found.items()}))
+        schema = {"arm_name": pl.String}
+        return with_settings(pl.DataFrame(rows, schema_overrides=schema), self.study)
+
+    def _row(self, p: int, d: int, about: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+        row = {"policy": self.study.policy_labels[p], "drift": self.study.drift_labels[d], **about}
+        row |= {name: float(found[name]) for name in STATISTICS}
+        return row | {"policy_index": p, "drift_index": d}
+
+    def _rows_of(self, p: int, d: int, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of one cell, without reading those of others."""
+        final = self._final
+        rows = final.lazy() if isinstance(final, pl.DataFrame) else pl.scan_parquet(final)
+        return rows.filter(policy_index=p, drift_index=d).select(columns).collect()
+
+    def plot(self, metric: str = "regret") -> Figure:
+        """Draw a metric against t: a line and bands for each policy, a panel for each drift.
+
+        The line is the median of the runs at each round, which no single run need follow. The bands
+        hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds the
+        bounds.
+        """
+        from entice.study.results.plots import plot_curves
+
+        return plot_curves(self, metric)
+
+    @staticmethod
+    def concat(results: Iterable[Result]) -> Result:
+        """Put results of several studies into one, whose frames have all of their rows.
+
+        Horizons, seeds, policies, drifts and everything else may differ, but not the number of
+        arms; a run that is in two of the results would count twice, and is an error. In
+        frames, `study_index` says which study a row belongs to; `parts` are the results one by one.
+
+        >>> import entice
+        >>> both = entice.Result.concat(
+        ...     entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+        ...                     horizon=horizon, replications=5, seed=7) for horizon in (100, 200))
+        >>> both.summary().filter(metric="regret").select("horizon", "policy").rows()
+        [(100, 'UCB'), (200, 'UCB')]
+        """
+        from entice.study.results.combined import combined
+
+        return combined(results)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `final.parquet` and `curves.parquet`, spec and seed inside, into a folder.
+
+        Results of several studies get a sub-folder each.
+        """
+        return result_files.save(Path(folder), self.study, self._final, self.curves)
+
+    @staticmethod
+    def load(folder: str | Path) -> Result:
+        """Read a result, or those of several studies, that `save` or `entice run` wrote.
+
+        Where a custom function of the study is not to be found here, another stands in for it, with
+        its name: the result can be looked at, but the study can't be run again.
+        """
+        folder = Path(folder)
+        if within := result_files.folders_within(folder):
+            return Result.concat(Result(*result_files.load(one)) for one in within)
+        return Result(*result_files.load(folder))

@@ -1,0 +1,1 @@
+"""Running a study: cells, blocks of replications, executors, folders."""

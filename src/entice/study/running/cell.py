@@ -1,0 +1,275 @@
+"""One cell of a study, policy × drift, ready to run any of its replications."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.engine import kernel
+from entice.engine.pending_ratings import new_under_way
+from entice.errors import InputError, StudyError
+from entice.jit.cache_aligned import cache_aligned
+from entice.jit.interpret import Fault
+from entice.jit.specialize import get_compiled
+from entice.model.display import raw
+from entice.model.in_flight import new_in_flight
+from entice.model.ledger import new_ledger
+from entice.policies import Policy
+from entice.study.run_arrays import RunArrays
+from entice.study.running.locate_error import find_fault_in_run
+from entice.study.spec import Study
+from entice.user_functions import ensure_found
+from entice.worlds.arms import Arms
+from entice.worlds.drifts import Drift
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+_NO_TRACE = np.empty((0, kernel.TRACED))
+
+
+class _Raised(Exception):
+    """A user's function raised an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Stopped(Exception):
+    """The run was told to stop before it was done."""
+
+
+def work_of(study: Study, policy: Policy) -> int:
+    """How many rounds × arms of the kernel a replication of a policy amounts to, roughly."""
+    rounds, fast = study.horizon * len(study.arms.true_means()), study.fast_path(policy)
+    return rounds if fast is None else -(-rounds // fast.speedup)
+
+
+class Cell:
+    """A policy and a drift bound to the compiled kernel of their combination.
+
+    Parameters
+    ----------
+    study
+        Everything but the policy and the drift. It must have a seed.
+    stop
+        One element; any thread that sets it to 1 makes all runs end soon, with `Stopped`.
+    traced
+        Write every round down, for a run of a single replication.
+    """
+
+    def __init__(
+        self, study: Study, policy: Policy, drift: Drift, stop: Counts, traced: bool = False
+    ) -> None:
+        means = study.arms.true_means()
+        self.arms = len(means)
+        self._study, self._policy, self._drift, self._stop = study, policy, drift, stop
+        self._rounds = study.checkpoint_rounds()
+        self._rules, self._bend = policy.rules(self.arms), drift.kernel()
+        self._sampler = study.arms.sampler()
+        self._willingness = study.players.acceptance.willingness()
+        self._delays = study.players.delay_sampler()
+        self._adversary = study.adversary.kernel(means)
+        self._truth = kernel.truth_of(means, study.arms.scale())
+        late = not study.players.rate_at_once
+        self._counting = late and self._rules.counts_in_flight
+        # A trace has every round in it.
+        self._fast = None if traced else study.fast_path(policy)
+        entry: Any = kernel.replicate
+        self._functions: Any = (
+            *self._rules.functions,
+            self._bend.function,
+            self._bend.apply_drift,
+            self._sampler.sample,
+            self._willingness.accept,
+            self._delays.draw,
+            self._adversary.manipulate,
+            kernel.no if late else kernel.yes,
+            kernel.yes if self._counting else kernel.no,
+            kernel.yes if study.probe is not None else kernel.no,
+            kernel.traced_display if traced else kernel.no_display,
+            kernel.traced if traced else kernel.unobserved,
+        )
+        parts = self._functions
+        if self._fast is not None:
+            entry, parts = self._fast.replicate, (self._bend.function,)
+        for part in parts:
+            ensure_found(part)
+        metrics, pulls, _ = self.room_for(0)
+        arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
+        try:
+            self._compiled = get_compiled(entry, parts, arguments)
+        except InputError:
+            self._explain()
+            raise
+
+    def _explain(self) -> None:
+        """Find the simpler reason why something can't be compiled, if there is one.
+
+        The checks try one function at a time; the compiler's own words speak of the kernel.
+        """
+        from entice.testing import CheckFailed, check_drift, check_policy
+
+        policy = partial(check_policy, self._policy, arms=self.arms, rounds=2 * self.arms)
+        for check in (policy, partial(check_drift, self._drift, arms=self.arms)):
+            try:
+                check()
+            except CheckFailed as reason:
+                if not isinstance(reason.__cause__, (ArithmeticError, ValueError)):  # it compiles
+                    raise InputError("the study", f"can't be run: {reason}") from None
+
+    def in_world(self, arms: Arms, drift: Drift) -> Cell:
+        """The same policy in another world of the same kinds of arms and drift.
+
+        Setting a cell up takes milliseconds even when its code is known; another world changes
+        numbers only, none of what was compiled.
+        """
+        other = copy.copy(self)
+        other._sampler, other._bend, other._drift = arms.sampler(), drift.kernel(), drift
+        other._truth = kernel.truth_of(arms.true_means(), arms.scale())
+        return other
+
+    @property
+    def work(self) -> int:
+        """How many rounds × arms of the kernel one replication amounts to, roughly."""
+        return work_of(self._study, self._policy)
+
+    def room_for(self, replications: int) -> RunArrays:
+        """Make the arrays that so many replications fill."""
+        return RunArrays(
+            np.empty((replications, len(self._rounds), len(kernel.METRICS))),
+            np.empty((replications, self.arms), dtype=np.int64),
+            np.empty(replications, dtype=np.int64),
+        )
+
+    def run(self, first: int, room: RunArrays, trace: Floats = _NO_TRACE) -> None:
+        """Run the replications first, first + 1, …, one for each row of the room.
+
+        One whose payments grow without bound is stopped: its round is noted in `stopped` (0 for
+        the others), and its metrics are nan from there on.
+        """
+        room.stopped[:] = 0
+        to_do = [(0, len(room.stopped))]
+        while to_do:
+            begin, end = to_do.pop()
+            rows = room.rows(begin, end - begin)
+            try:
+                found = self._call(self._arguments(first + begin, trace, rows.metrics, rows.pulls))
+            except _Raised as raised:
+                raise self._told(raised.error, first + begin, rows) from raised.error
+            if found is not None:
+                row, t = found[0] - first, found[1]
+                room.metrics[row, self._rounds >= t] = np.nan
+                room.pulls[row] = 0
+                room.stopped[row] = t
+                to_do.append((row + 1, end))
+                if self._fast is not None and self._fast.interleaved:
+                    to_do.append((begin, row))  # some of them may not have been finished
+
+    def _call(self, arguments: Any) -> tuple[int, int] | None:
+        """Run the compiled loop; return the replication and round where payments ran away."""
+        try:
+            code, replication, t, arm = self._compiled(*arguments)
+        except Exception as error:  # whatever a user's function may raise
+            raise _Raised(error) from error
+        if code == kernel.STOPPED:
+            raise Stopped
+        if code == kernel.BAD_ARM:
+            raise StudyError(
+                f"Policy {self._policy.label} selected arm {arm} in round {t} of replication "
+                f"{replication} (drift {self._drift.label}), "
+                f"but arms are numbered 0 to {self.arms - 1}."
+            )
+        if code == kernel.TAMPERED:
+            raise StudyError(
+                f"Policy {self._policy.label} changed the counts or averages that it is shown: "
+                "pulls and means are to be read, not written."
+            )
+        return (replication, t) if code == kernel.NOT_FINITE else None
+
+    def _told(self, error: Exception, first: int, rows: RunArrays) -> StudyError:
+        """Say what a user's function raised, and where if that can be found."""
+        fault = self._find_fault(first, rows) if isinstance(error, IndexError) else None
+        hint = ""
+        if isinstance(error, IndexError):
+            hint = ". Are memory, memory_per_arm and params long enough?"
+        who = f"Policy {self._policy.label} or drift {self._drift.label}"
+        if fault is not None and type(fault.error) is type(error):
+            return StudyError(f"{who} failed in {fault}{hint}")
+        # Compiled code goes on after 1/0, and may fail later for that reason.
+        before = f" Before that: {fault}." if fault is not None else ""
+        return StudyError(f"{who} raised {type(error).__name__}: {error}{hint}{before}")
+
+    def _find_fault(self, first: int, rows: RunArrays) -> Fault | None:
+        """Find the replication that fails, and run it once more in plain Python."""
+        for i in range(len(rows.stopped)):
+            one = rows.rows(i, 1)
+            try:
+                self._call(self._arguments(first + i, _NO_TRACE, one.metrics, one.pulls))
+            except _Raised:
+                arguments = self._kernel_arguments(first + i, _NO_TRACE, one.metrics, one.pulls)
+                return find_fault_in_run(self._functions, arguments, self._study.horizon)
+        return None
+
+    def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
+        study, fast = self._study, self._fast
+        assert study.seed is not None
+        which = study.seed, first, self._rounds
+        if fast is not None:
+            world = fast.params, self._bend.params, self._sampler.params, self._truth
+            beginning = study.cold_start == "each_arm_once", study.prior
+            scratch = cache_aligned(fast.make_scratch(self.arms, study.horizon))
+            return *world, *beginning, *which, scratch, self._stop, metrics, pulls
+        return self._kernel_arguments(first, trace, metrics, pulls)
+
+    def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
+        which = self._study.seed, first, self._rounds
+        params = (
+            self._rules.params,
+            self._bend.params,
+            self._sampler.params,
+            (self._willingness.params, self._delays.params),
+            self._adversary.params,
+        )
+        return (
+            *params, self._truth, self._play(), *which, self._workspace(), self._stop,
+            trace, metrics, pulls,
+        )  # fmt: skip
+
+    def _play(self) -> kernel.Play:
+        study, probe = self._study, self._study.probe
+        return kernel.Play(
+            study.cold_start == "each_arm_once",
+            study.prior,
+            *study.feedback_limits,
+            study.players.loss,
+            float(study.players.rating_window or np.inf),
+            probe.share if probe else 0.0,
+            np.array(probe.amounts if probe else (), dtype=np.float64),
+        )
+
+    def _workspace(self) -> kernel.Workspace:
+        study, rules, players = self._study, self._rules, self._study.players
+        late, ledger = not players.rate_at_once, cache_aligned(new_ledger(self.arms, study.prior))
+        arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
+        return kernel.Workspace(
+            ledger=ledger,
+            memory=cache_aligned(np.zeros(rules.memory)),
+            flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
+            counted=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
+            shown=ledger.means if rules.display is raw else cache_aligned(np.zeros(self.arms)),
+            tried=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
+            drift_memory=cache_aligned(np.zeros(self._bend.memory_per_arm * self.arms)),
+            adversary_memory=cache_aligned(np.zeros(self._adversary.memory_per_arm * self.arms)),
+            under_way=cache_aligned(
+                new_under_way(players.longest_wait(study.horizon) if late else 0)
+            ),
+            policy_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
+            reward_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
+            player_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
+            probe_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
+        )

@@ -1,0 +1,408 @@
+"""The spec of a study: everything that decides its numbers, in and out of TOML and JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import tomli_w
+
+from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number, set_whole
+from entice.engine.fast.selection import FastPath, fast_path
+from entice.engine.kernel import RUNAWAY, replicate
+from entice.errors import InputError
+from entice.jit.decorators import reference
+from entice.jit.fingerprint import NoFingerprint, fingerprint
+from entice.labels import unique_labels
+from entice.model.probe import Probe
+from entice.policies import Policy
+from entice.spec_parsing import (
+    UNIONS,
+    build,
+    entry_of,
+    kinds_of,
+    swept,
+    table_of,
+    text_of,
+    without_none,
+)
+from entice.user_functions import importable
+from entice.worlds.adversaries import Adversary, NoAdversary
+from entice.worlds.arms import Arms
+from entice.worlds.drifts import ArmDrift, Drift, NoDrift
+from entice.worlds.players import MOST_ROUNDS_LATE, Players
+
+_THIS_PROCESS = secrets.token_hex()
+
+ColdStart = Literal["each_arm_once", "prior"]
+Engine = Literal["auto", "generic"]
+
+SWEPT = ("horizon", "seed")
+"""Settings of which a sweep may have a list, a study for each value."""
+_ONE = ("arms", "adversary")
+"""Fields that hold one entry; the others of `UNIONS` hold a list."""
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Policies × drifts on one set of arms, so many rounds, so many times.
+
+    Parameters
+    ----------
+    arms
+        The arms' true rewards.
+    policies, drifts
+        Each policy meets each drift: a cell of the study.
+    horizon
+        T, the number of rounds.
+    replications
+        Independent runs of each cell.
+    seed
+        Of all random numbers; a study that is run without one draws it and records it.
+    checkpoints
+        The rounds after which metrics are written down: how many, evenly spaced, or a list.
+        The last round is always one. On a fast path other checkpoints give other numbers, from
+        the same distribution.
+    cold_start
+        ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
+        arm displays `prior` and is paid for like any other.
+    prior
+        What an unrated arm displays: with ``cold_start="prior"``, or where ratings are late or
+        missing.
+    feedback_range
+        Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
+        in the paper's experiments.
+    players
+        Whether they take offers, and when, if ever, their ratings are seen; by default always, and
+        at once, as in the paper.
+    adversary
+        Who bends feedback on purpose: nobody, arms that cheat, an attacker.
+    probe
+        A coin that adds a known amount to some payments, so that the drift can be estimated.
+    engine
+        ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
+        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells; there
+        all cells see the same rewards, round by round, so that their differences are more precise.
+
+    >>> import entice
+    >>> study = entice.Study(
+    ...     arms=entice.Bernoulli([0.6, 0.4]), policies=[entice.UCB()], horizon=100,
+    ...     replications=10, seed=1)
+    >>> entice.Study.from_toml(study.to_toml()) == study
+    True
+    """
+
+    arms: Arms
+    policies: Sequence[Policy]
+    drifts: Sequence[Drift] = (NoDrift(),)
+    horizon: int
+    replications: int = 1000
+    seed: int | None = None
+    checkpoints: int | Sequence[int] = 200
+    cold_start: ColdStart = "each_arm_once"
+    prior: float = 0.0
+    feedback_range: tuple[float, float] | None = None
+    players: Players = Players()
+    adversary: Adversary = NoAdversary()
+    probe: Probe | None = None
+    engine: Engine = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arms, get_args(Arms)):
+            rule = f"must be one of {kinds_of('arms')}"
+            raise InputError("arms", rule, given=self.arms, todo="Say entice.Gaussian([0.9, 0.8]).")
+        self._set_each("policies")
+        self._set_each("drifts")
+        set_whole(self, "horizon", at_least=1)
+        set_whole(self, "replications", at_least=1)
+        if self.seed is not None:
+            msgspec.structs.force_setattr(self, "seed", a_seed("Study: seed", self.seed))
+        if self.cold_start not in get_args(ColdStart):
+            rule = 'must be "each_arm_once" or "prior"'
+            raise InputError("Study: cold_start", rule, given=self.cold_start)
+        shown_once_rated = self.cold_start == "each_arm_once" and (
+            not isinstance(self.players, Players) or self.players.rate_at_once
+        )
+        if set_number(self, "prior") != 0 and shown_once_rated:
+            raise InputError(
+                "Study: prior",
+                'needs cold_start="prior", or ratings that are late or missing: '
+                'with "each_arm_once" no unrated arm is ever displayed',
+                given=self.prior,
+            )
+        arms = len(self.arms.true_means())
+        if self.cold_start == "each_arm_once" and self.horizon < arms:
+            raise InputError(
+                "Study: horizon",
+                f"must be at least the number of arms, {arms}, when each is tried once first",
+                given=self.horizon,
+                todo='Take more rounds, or cold_start="prior".',
+            )
+        self._set_checkpoints()
+        self._set_feedback_range()
+        self._check_world(arms)
+        if self.engine not in get_args(Engine):
+            rule = 'must be "auto" or "generic"'
+            todo = '"auto" takes a fast path wherever there is one.'
+            raise InputError("Study: engine", rule, given=self.engine, todo=todo)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Study:
+        """Read a study from TOML; what is unknown or misspelt is an error."""
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError("the study", f"must be TOML ({error})") from error
+        return cls.from_table(table)
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Study:
+        """Build a study from the table that TOML was read into.
+
+        A parameter of a policy or a drift may be a list of values: an entry for each.
+        """
+        for field in SWEPT:
+            if is_list(table.get(field)):
+                raise InputError(
+                    f"the study: {field}",
+                    "must be one number where a single study is asked for",
+                    given=table[field],
+                    todo="`entice run` and entice.sweep_from_file take a list, a study for each.",
+                )
+        expanded = {
+            field: [one for i, entry in enumerate(given) for one in swept(field, i, entry)]
+            for field, given in table.items()
+            if field in ("policies", "drifts") and isinstance(given, list)
+        }
+        return cls._from_plain(table | expanded)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Study:
+        """Read a study from a TOML file; modules beside it may hold its custom functions."""
+        path = Path(path)
+        text = text_of("the study file", path)
+        with importable(path.resolve().parent):
+            return cls.from_toml(text)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Study:
+        """Read a study from JSON."""
+        try:
+            plain = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InputError("the study", f"must be JSON ({error})") from error
+        if isinstance(plain, dict) and "meddler" in plain:  # its name in results saved before 0.2
+            adversary = plain.pop("meddler")
+            plain["adversary"] = {"kind": "none"} if adversary == {"kind": "nobody"} else adversary
+        return cls._from_plain(plain)
+
+    def to_json(self) -> str:
+        """Write the study as JSON, custom functions as "module:name"."""
+        return msgspec.json.encode(self, enc_hook=reference).decode()
+
+    def to_toml(self) -> str:
+        """Write the study as TOML, custom functions as "module:name"."""
+        plain = msgspec.to_builtins(self, enc_hook=reference)
+        return tomli_w.dumps(without_none(plain))
+
+    def key(self, *, anywhere: bool = False) -> str:
+        """Hash what decides the numbers of a study: the spec, and the code that it would run.
+
+        Code of which nothing tells two versions apart is equal in this process alone; where keys
+        of other processes are compared, with `anywhere`, it is an error.
+        """
+        means, sampler = self.arms.true_means(), self.arms.sampler()
+        code: list[Any] = [sampler.sample]
+        numbers: list[Any] = [sampler.params, RUNAWAY]
+        for policy in self.policies:
+            fast, rules = self.fast_path(policy), policy.rules(len(means))
+            code += [fast.replicate] if fast else [replicate, *rules.functions]
+            numbers += [rules.params, rules.memory, rules.counts_in_flight]
+        for drift in self.drifts:
+            kernel = drift.kernel()
+            code += [kernel.function, kernel.apply_drift]
+            numbers += [kernel.params]
+        willingness = self.players.acceptance.willingness()
+        adversary = self.adversary.kernel(means)
+        delays = self.players.delay_sampler()
+        code += [willingness.accept, delays.draw, adversary.manipulate]
+        numbers += [willingness.params, delays.params, adversary.params]
+        try:
+            told = fingerprint(*code)
+        except NoFingerprint as reason:
+            if anywhere:
+                rule = f"has functions that can't be compared between machines ({reason})"
+                todo = "Numba's cache=True is not needed: Entice keeps compiled code itself."
+                raise InputError("the study", rule, todo=todo) from None
+            told = _THIS_PROCESS
+        made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
+        return hashlib.sha256(made_of.encode()).hexdigest()
+
+    def runs_key(self) -> str:
+        """Hash what decides the numbers of single runs: all but how many there are."""
+        return msgspec.structs.replace(self, replications=1).key()
+
+    def with_seed(self) -> Study:
+        """Return the study with a seed: its own, or a fresh one."""
+        if self.seed is not None:
+            return self
+        return msgspec.structs.replace(self, seed=secrets.randbits(32))
+
+    def checkpoint_rounds(self) -> npt.NDArray[np.int64]:
+        """The rounds after which metrics are written down, the last one being T."""
+        if not isinstance(self.checkpoints, int):
+            return np.array(sorted({*self.checkpoints, self.horizon}), dtype=np.int64)
+        count = min(self.checkpoints, self.horizon)
+        return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count
+
+    def engines(self) -> tuple[str, ...]:
+        """Say what runs each policy: ``"fast"`` or ``"generic"``.
+
+        >>> import entice
+        >>> study = entice.Study(
+        ...     arms=entice.Gaussian([0.9, 0.5]), policies=[entice.UCB()], horizon=100)
+        >>> study.engines()
+        ('fast',)
+        """
+        return tuple("fast" if self.fast_path(p) else "generic" for p in self.policies)
+
+    def fast_path(self, policy: Policy) -> FastPath | None:
+        """Find the fast path by which a policy is run in this study, unless it is the kernel."""
+        plain = self.players == Players() and self.adversary == NoAdversary() and self.probe is None
+        simple = all(drift.kernel().is_function_of_payment for drift in self.drifts)
+        if self.engine == "generic" or self.feedback_range is not None or not (plain and simple):
+            return None
+        return fast_path(policy, self.arms)
+
+    def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
+        """Go through policies × drifts: (policy index, drift index, policy, drift)."""
+        for p, policy in enumerate(self.policies):
+            for d, drift in enumerate(self.drifts):
+                yield p, d, policy, drift
+
+    @property
+    def policy_labels(self) -> tuple[str, ...]:
+        """The labels of the policies; those that are alike say what tells them apart."""
+        return unique_labels(self.policies)
+
+    @property
+    def drift_labels(self) -> tuple[str, ...]:
+        """The labels of the drifts; those that are alike say what tells them apart."""
+        return unique_labels(self.drifts)
+
+    @classmethod
+    def _from_plain(cls, plain: Any) -> Study:
+        """Build a study through the same constructors, and so the same checks, as Python does."""
+        if not isinstance(plain, dict):
+            raise InputError("the study", "must be a table of settings", given=plain)
+        settings = dict(plain)
+        for field, given in plain.items():
+            if field in _ONE:
+                settings[field] = entry_of(field, field, given)
+            elif field == "players":
+                settings[field] = _players(given)
+            elif field == "probe" and given is not None:
+                settings[field] = build(Probe, field, table_of(field, given))
+            elif field in ("policies", "drifts"):
+                entries = plain[field] if isinstance(plain[field], list) else [plain[field]]
+                settings[field] = [
+                    entry_of(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
+                ]
+        study: Study = build(cls, "the study", settings)
+        return study
+
+    def _set_each(self, field: str) -> None:
+        given = getattr(self, field)
+        members = given if is_list(given) else [given]
+        union = get_args(UNIONS[field])
+        if not members:
+            raise InputError(f"Study: {field}", "must have at least one entry", given=given)
+        for i, member in enumerate(members):
+            if not isinstance(member, union):
+                raise InputError(
+                    f"Study: {field}[{i}]", f"must be one of {kinds_of(field)}", given=member
+                )
+        msgspec.structs.force_setattr(self, field, tuple(members))
+
+    def _check_world(self, arms: int) -> None:
+        for field, kinds in (("players", (Players,)), ("adversary", get_args(Adversary))):
+            if not isinstance(getattr(self, field), kinds):
+                rule = f"must be one of {', '.join(kind.__name__ for kind in kinds)}"
+                raise InputError(f"Study: {field}", rule, given=getattr(self, field))
+        if self.probe is not None and not isinstance(self.probe, Probe):
+            raise InputError("Study: probe", "must be a Probe, or none", given=self.probe)
+        self._check_wait()
+        for drift in self.drifts:
+            if isinstance(drift, ArmDrift) and len(drift.slopes) != arms:
+                rule = f"must have one slope for each of the {arms} arms"
+                raise InputError("ArmDrift: slopes", rule, given=drift.slopes)
+        self.adversary.kernel(self.arms.true_means())  # a target must be one of the arms
+        low, high = np.clip(self.arms.support(), *self.feedback_limits)
+        for i, policy in enumerate(self.policies):
+            if policy.unit_ratings and not 0 <= low <= high <= 1:
+                rule = f"is {policy.label}, which needs ratings between 0 and 1"
+                todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
+                given = (float(low), float(high))
+                raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
+
+    def _check_wait(self) -> None:
+        if self.players.longest_wait(self.horizon) > MOST_ROUNDS_LATE + 1:
+            raise InputError(
+                "Players: rating_window",
+                f"must be given, and at most {MOST_ROUNDS_LATE:,}, where ratings may come later "
+                "than that in the study: a run keeps a place for each round they may take",
+                given=self.players.rating_window,
+            )
+
+    def _set_checkpoints(self) -> None:
+        given: Any = self.checkpoints
+        if not is_list(given):
+            set_whole(self, "checkpoints", at_least=1, at_most=1_000_000)
+            return
+        rounds = tuple(a_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
+        if not rounds or min(rounds) < 1 or max(rounds) > self.horizon:
+            rule = f"must be a number, or rounds from 1 to the horizon, {self.horizon}"
+            raise InputError("Study: checkpoints", rule, given=given)
+        msgspec.structs.force_setattr(self, "checkpoints", rounds)
+
+    def _set_feedback_range(self) -> None:
+        given: Any = self.feedback_range
+        if given is None:
+            return
+        if not is_list(given) or len(given) != 2:
+            rule = "must be a pair (lowest, highest), or none"
+            raise InputError("Study: feedback_range", rule, given=given)
+        low, high = (a_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
+        if not low < high:
+            rule = "must have its lowest value below its highest"
+            raise InputError("Study: feedback_range", rule, given=given)
+        msgspec.structs.force_setattr(self, "feedback_range", (low, high))
+
+    @property
+    def feedback_limits(self) -> tuple[float, float]:
+        """The lowest and the highest feedback: infinite where nothing is projected."""
+        return self.feedback_range or (-math.inf, math.inf)
+
+
+def _players(given: Any) -> Any:
+    settings = table_of("players", given)
+    if "acceptance" in settings:
+        where = "players: acceptance"
+        settings["acceptance"] = entry_of("acceptance", where, settings["acceptance"])
+    if isinstance(settings.get("delay"), dict):
+        settings["delay"] = entry_of("delay", "players: delay", settings["delay"])
+    return build(Players, "players", settings)
+
+
+def _plain(numbers: Any) -> Any:
+    """Write arrays as lists, all of them, wherever they stand."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.tolist()
+    return [_plain(n) for n in numbers] if isinstance(numbers, (list, tuple)) else numbers

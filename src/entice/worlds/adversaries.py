@@ -1,0 +1,178 @@
+"""Those who bend feedback on purpose: arms that cheat, and an attacker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from entice.checks import set_number, set_whole
+from entice.errors import InputError
+from entice.jit.decorators import compiled
+from entice.model.ledger import Ledger
+
+Floats = npt.NDArray[np.float64]
+
+
+class AdversaryKernel(NamedTuple):
+    """A adversary as the engine runs it."""
+
+    manipulate: Callable[..., float]
+    """`manipulate(felt, t, arm, ledger, params, memory) -> what is added to the feedback`."""
+    params: tuple[Any, ...] = ()
+    memory_per_arm: int = 0
+
+
+class AdversarySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all adversaries."""
+
+
+class NoAdversary(AdversarySpec, frozen=True, tag="none"):
+    """No adversary: feedback is not manipulated.
+
+    >>> import entice
+    >>> entice.NoAdversary().label
+    'NoAdversary'
+    """
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "NoAdversary"
+
+    def kernel(self, means: Floats) -> AdversaryKernel:  # noqa: D102
+        return AdversaryKernel(_leave_alone)
+
+
+@compiled
+def _leave_alone(
+    felt: float, t: int, arm: int, ledger: Ledger, params: tuple[()], memory: Floats
+) -> float:
+    return 0.0
+
+
+class StrategicArms(AdversarySpec, frozen=True, tag="strategic_arms"):
+    """Each arm but the best adds to its own feedback, as much as it can, until `budget` is spent.
+
+    Lump-sum investing: early ratings count most. Feng, Parkes and Xu, "The Intrinsic Robustness of
+    Stochastic Bandits to Strategic Manipulation" (2019), show regret of O(max(B, log T)) for UCB,
+    ε-greedy and Thompson sampling, B being the largest budget.
+
+    Parameters
+    ----------
+    budget
+        What each of these arms may add in total.
+    at_most
+        What it may add to one rating.
+
+    >>> import entice
+    >>> entice.StrategicArms(budget=50).label
+    'StrategicArms(budget=50)'
+    """
+
+    budget: float
+    at_most: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in ("budget", "at_most"):
+            if set_number(self, field) <= 0:
+                rule, given = "must be greater than 0", getattr(self, field)
+                raise InputError(f"StrategicArms: {field}", rule, given=given)
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"StrategicArms(budget={self.budget:g})"
+
+    def kernel(self, means: Floats) -> AdversaryKernel:  # noqa: D102
+        best = int(means.argmax())
+        return AdversaryKernel(
+            _promote_oneself, (self.budget, self.at_most, best), memory_per_arm=1
+        )
+
+
+@compiled
+def _promote_oneself(
+    felt: float, t: int, arm: int, ledger: Ledger, params: tuple[float, float, int], memory: Floats
+) -> float:
+    budget, at_most, best = params
+    if arm == best:
+        return 0.0
+    added = min(at_most, budget - memory[arm])
+    memory[arm] += added
+    return float(added)
+
+
+class Attacker(AdversarySpec, frozen=True, tag="attacker"):
+    """Pushes every other arm below a target arm, so that the target is pulled almost always.
+
+    Jun, Li, Ma and Zhu, "Adversarial Attacks on Stochastic Bandits" (2018): whenever another arm is
+    rated, its feedback is lowered by just enough that its average falls below
+    mean_target − 2β(n_target) − margin, with β(n) = sqrt(2σ²/n · log(π²Kn²/(3δ))).
+
+    Parameters
+    ----------
+    target
+        The arm that is to win; none: the worst one.
+    sigma
+        The noise that the attacker assumes.
+    delta
+        The probability with which it accepts to fail.
+    margin
+        How far below, on top of the bound.
+
+    >>> import entice
+    >>> entice.Attacker(target=8).label
+    'Attacker(target=8)'
+    """
+
+    target: int | None = None
+    sigma: float = 1.0
+    delta: float = 0.05
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.target is not None:
+            set_whole(self, "target", at_least=0)
+        if set_number(self, "sigma") < 0:
+            raise InputError("Attacker: sigma", "must not be negative", given=self.sigma)
+        if not 0 < set_number(self, "delta") < 1:
+            raise InputError("Attacker: delta", "must lie between 0 and 1", given=self.delta)
+        if set_number(self, "margin") < 0:
+            raise InputError("Attacker: margin", "must not be negative", given=self.margin)
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "Attacker" if self.target is None else f"Attacker(target={self.target})"
+
+    def kernel(self, means: Floats) -> AdversaryKernel:  # noqa: D102
+        target = int(means.argmin()) if self.target is None else self.target
+        if target >= len(means):
+            rule = f"must be an arm from 0 to {len(means) - 1}"
+            raise InputError("Attacker: target", rule, given=target)
+        return AdversaryKernel(_push_below, (target, self.sigma, self.delta, self.margin))
+
+
+@compiled
+def _push_below(
+    felt: float,
+    t: int,
+    arm: int,
+    ledger: Ledger,
+    params: tuple[int, float, float, float],
+    memory: Floats,
+) -> float:
+    target, sigma, delta, margin = params
+    n = ledger.pulls[target]
+    if arm == target or n == 0:
+        return 0.0
+    arms = ledger.pulls.shape[0]
+    beta = math.sqrt(2 * sigma**2 / n * math.log(math.pi**2 * arms * n**2 / (3 * delta)))
+    ceiling = ledger.means[target] - 2 * beta - margin
+    wanted = ceiling * (ledger.pulls[arm] + 1) - ledger.sums[arm]  # the feedback that gets there
+    return float(min(0.0, wanted - felt))
+
+
+Adversary = NoAdversary | StrategicArms | Attacker

@@ -1,0 +1,183 @@
+"""Players: whether they take an offer, and when, if ever, their rating is seen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from entice.checks import set_number, set_numbers, set_whole
+from entice.errors import InputError
+from entice.jit.decorators import compiled
+from entice.rng import Stream, uniform
+from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
+
+Floats = npt.NDArray[np.float64]
+
+MOST_ROUNDS_LATE = 10**7
+"""For each of these rounds a run keeps a place for a rating that is under way, of 56 bytes."""
+
+
+class Willingness(NamedTuple):
+    """An acceptance as the engine runs it."""
+
+    accept: Callable[..., bool]
+    """`accept(payment, params, rng) -> bool`, asked of offers for another arm than the greedy."""
+    params: tuple[Any, ...] = ()
+
+
+class AcceptanceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of the ways in which players take or decline an offer."""
+
+
+class AlwaysAccept(AcceptanceSpec, frozen=True, tag="always"):
+    """Everyone who is offered the gap takes it (the paper).
+
+    >>> import entice
+    >>> entice.AlwaysAccept()
+    AlwaysAccept()
+    """
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_always)
+
+
+@compiled
+def _always(payment: float, params: tuple[()], rng: Stream) -> bool:
+    return True
+
+
+class LogisticAcceptance(AcceptanceSpec, frozen=True, tag="logistic"):
+    """Of those offered x, a share 1/(1 + exp(−(x − midpoint)/width)) takes the offer.
+
+    >>> import entice
+    >>> entice.LogisticAcceptance(midpoint=0.1, width=0.05)
+    LogisticAcceptance(midpoint=0.1, width=0.05)
+    """
+
+    midpoint: float
+    width: float
+
+    def __post_init__(self) -> None:
+        set_number(self, "midpoint")
+        if set_number(self, "width") <= 0:
+            rule = "must be greater than 0"
+            raise InputError("LogisticAcceptance: width", rule, given=self.width)
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_logistic, (self.midpoint, self.width))
+
+
+@compiled
+def _logistic(payment: float, params: tuple[float, float], rng: Stream) -> bool:
+    return uniform(rng) * (1.0 + math.exp(-(payment - params[0]) / params[1])) < 1.0
+
+
+class TableAcceptance(AcceptanceSpec, frozen=True, tag="table"):
+    """Of those offered `payments[i]`, `shares[i]` take it; straight lines in between.
+
+    Below the first payment and beyond the last their shares hold.
+
+    >>> import entice
+    >>> table = entice.TableAcceptance(payments=[0, 0.1, 0.2], shares=[0.34, 0.67, 0.77])
+    """
+
+    payments: Sequence[float]
+    shares: Sequence[float]
+
+    def __post_init__(self) -> None:
+        payments = set_numbers(self, "payments", at_least=2)
+        shares = set_numbers(self, "shares", at_least=2)
+        if any(a >= b for a, b in itertools.pairwise(payments)):
+            raise InputError("TableAcceptance: payments", "must increase", given=payments)
+        if len(shares) != len(payments):
+            rule = f"must have as many entries as payments, {len(payments)}"
+            raise InputError("TableAcceptance: shares", rule, given=shares)
+        if min(shares) < 0 or max(shares) > 1:
+            raise InputError("TableAcceptance: shares", "must lie between 0 and 1", given=shares)
+
+    def willingness(self) -> Willingness:  # noqa: D102
+        return Willingness(_by_table, (np.array(self.payments), np.array(self.shares)))
+
+
+@compiled
+def _by_table(payment: float, params: tuple[Floats, Floats], rng: Stream) -> bool:
+    payments, shares = params
+    u = uniform(rng)
+    if payment <= payments[0]:
+        return bool(u < shares[0])
+    for i in range(1, payments.shape[0]):
+        if payment < payments[i]:
+            part = (payment - payments[i - 1]) / (payments[i] - payments[i - 1])
+            return bool(u < shares[i - 1] + part * (shares[i] - shares[i - 1]))
+    return bool(u < shares[-1])
+
+
+Acceptance = AlwaysAccept | LogisticAcceptance | TableAcceptance
+
+
+class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who comes: whether offers are taken, how late ratings are, how many are never given.
+
+    Parameters
+    ----------
+    acceptance
+        Who declines an offer takes the arm with the best displayed average, unpaid.
+    delay
+        How many rounds ratings take: one number for all of them, or a distribution. A rating of
+        round t with delay d is seen from round t + 1 + ⌊d⌋ on. Ratings that are seen from the
+        same round on come in the order of their pulls.
+    loss
+        The probability that a rating never comes. A missing rating stays missing.
+    rating_window
+        Ratings that have not come so many rounds after the pull never come: from round
+        t + 1 + `rating_window` on, nobody waits for those of round t. Policies that count pulls in
+        flight know the window. By default it is the length of the study.
+
+    >>> import entice
+    >>> entice.Players(delay=500, loss=0.7)
+    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7, rating_window=None)
+    >>> late = entice.Players(delay=entice.ExponentialDelay(mean=300), rating_window=3000)
+    """
+
+    acceptance: Acceptance = AlwaysAccept()
+    delay: int | Delay = 0
+    loss: float = 0.0
+    rating_window: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.acceptance, AcceptanceSpec):
+            rule = "must be one of AlwaysAccept, LogisticAcceptance, TableAcceptance"
+            raise InputError("Players: acceptance", rule, given=self.acceptance)
+        if not isinstance(self.delay, DelaySpec):
+            set_whole(self, "delay", at_least=0, at_most=MOST_ROUNDS_LATE)
+        if not 0 <= set_number(self, "loss") < 1:
+            raise InputError("Players: loss", "must be at least 0 and less than 1", given=self.loss)
+        if self.rating_window is None:
+            return
+        window = set_whole(self, "rating_window", at_least=1)
+        if isinstance(self.delay, int) and window <= self.delay:
+            rule = f"must be greater than the delay, {self.delay}, or no rating ever comes"
+            raise InputError("Players: rating_window", rule, given=window)
+
+    @property
+    def rate_at_once(self) -> bool:
+        """Whether every rating is seen before the next decision."""
+        return self.delay == 0 and self.loss == 0
+
+    def delay_sampler(self) -> DelaySampler:
+        """Return how delays are drawn; a constant one takes no random numbers."""
+        if isinstance(self.delay, DelaySpec):
+            return self.delay.sampler()
+        return DelaySampler(constant, (float(self.delay),), self.delay)
+
+    def longest_wait(self, horizon: int) -> int:
+        """Return for how many rounds of a study a rating that is yet to come may be under way."""
+        rounds = horizon if self.rating_window is None else min(horizon, self.rating_window)
+        longest = self.delay_sampler().longest
+        return rounds if longest >= rounds else math.floor(longest) + 1

@@ -1,0 +1,91 @@
+"""`entice atlas`: policies × worlds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from command_line import Entice, assert_told, plain
+
+import entice
+from entice.atlas import POLICIES, WORLDS, atlas
+from entice.atlas.worlds import AtlasWorld
+
+TWO = [entice.UCB(), entice.EpsilonGreedy(c=5)]
+BY_NAME = {world.name: world for world in WORLDS}
+
+
+def small(names: list[str], **changes: object) -> pl.DataFrame:
+    settings = {"horizon": 2_000, "replications": 20, "seed": 7, "progress": False}
+    return atlas([BY_NAME[name] for name in names], TWO, **settings | changes).table  # type: ignore[arg-type]
+
+
+def test_a_cell_is_what_simulate_finds() -> None:
+    table = small(["linear, l = 1.1"])
+    world: AtlasWorld = BY_NAME["linear, l = 1.1"]
+    result = entice.simulate(
+        policies=TWO, horizon=2_000, replications=20, seed=7, checkpoints=1, progress=False,
+        **world.settings,
+    )  # fmt: skip
+    means = result.summary().filter(metric="regret")
+    assert table["regret"].to_list() == pytest.approx(means["mean"].to_list())
+    assert table["regret_stderr"].to_list() == pytest.approx(means["stderr"].to_list())
+    assert table["median_regret"].to_list() == pytest.approx(means["q50"].to_list())
+    best = min(table["regret"])
+    assert table["regret_ratio"].to_list() == pytest.approx([r / best for r in table["regret"]])
+
+
+def test_who_runs_away_has_no_mean() -> None:
+    table = small(["no drift", "linear, l = 10"])
+    greedy = table.filter(pl.col("policy") == "EpsilonGreedy(c=5)")
+    assert greedy["stopped"].to_list() == [0.0, 1.0]
+    assert greedy["regret"].is_null().to_list() == [False, True]
+    assert greedy["regret_ratio"].is_null().to_list() == [False, True]
+
+
+def test_numbers_depend_on_the_seed_alone() -> None:
+    one = small(["no drift"], threads=1)
+    assert small(["no drift"], threads=2).equals(one)
+    assert not small(["no drift"], seed=8).equals(one)
+
+
+def test_every_world_is_a_study_of_its_own() -> None:
+    names = [world.name for world in WORLDS]
+    assert len(set(names)) == len(names)
+    for world in WORLDS:
+        assert entice.Study(policies=POLICIES, horizon=100, **world.settings)
+
+
+def test_nowhere_to_go_is_refused() -> None:
+    with pytest.raises(entice.InputError, match="worlds must have at least one entry"):
+        atlas([], TWO)
+
+
+def test_the_picture_says_every_cell() -> None:
+    found = atlas(
+        [BY_NAME["no drift"], BY_NAME["linear, l = 10"]], TWO, horizon=2_000, replications=20,
+        seed=7, progress=False,
+    )  # fmt: skip
+    left, right = found.plot().axes
+    for ax, metric in ((left, "regret"), (right, "compensation")):
+        texts = [text.get_text() for text in ax.texts]
+        assert len(texts) == 4
+        assert texts[3] == "runs away"
+        assert texts[0].startswith(f"{found.table[metric][0]:,.0f}")
+
+
+def test_the_command(run_entice: Entice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entice.atlas.worlds.WORLDS", [BY_NAME["linear, l = 10"]])
+    monkeypatch.setattr("entice.atlas.worlds.POLICIES", TWO)
+    ran = run_entice(
+        "atlas", "--replications", "5", "--horizon", "500", "--seed", "7", "--out", "a"
+    )
+    assert ran.code == 0
+    told = plain(ran.out)
+    assert "linear, l = 10" in told
+    assert "runs away" in told
+    assert "Seed 7, 5 runs of 500 rounds for each cell." in told
+    assert {p.name for p in Path("a").iterdir()} == {"atlas.csv", "atlas.png"}
+    assert pl.read_csv("a/atlas.csv").height == 2
+    assert_told(run_entice("atlas", "--replications", "0"), "replications must be")

@@ -1,0 +1,173 @@
+"""The fast paths have the kernel's distribution, and the tests that say so have power.
+
+Seeds are fixed. Had they been drawn, an exact path would fail the comparison over its grid with
+probability `ALPHA`, 0.1 %, at most; the same for each bold setting. Planted faults have to fail the
+very same test.
+"""
+
+from __future__ import annotations
+
+import pytest
+from exactness import (
+    EPSILONS,
+    GREEDY,
+    OTHER_NOISE,
+    THOMPSONS,
+    UCBS,
+    Case,
+    compare,
+    grid,
+    is_exact,
+)
+from planted_faults import Change, changed
+
+import entice
+from entice.policies import Policy
+
+ONCE, PRIOR = "each_arm_once", "prior"
+EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB()
+
+
+@pytest.mark.parametrize(
+    ("policies", "cases"),
+    [(UCBS, 16), (EPSILONS, 20), (THOMPSONS, 20), (GREEDY, 16), (OTHER_NOISE, 20)],
+    ids=["UCB", "ε-greedy", "Thompson sampling", "greedy", "another noise"],
+)
+def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], cases: int) -> None:
+    found = compare(grid(policies, cases), replications=2_000, seed=100)
+    assert is_exact(found), found[:3]
+
+
+BOLD = {
+    # Leaps so long that the lead is mostly lost on the way, and where they would not pay.
+    "epsilon_greedy": (
+        Change("epsilon_greedy", "_FEW = 2 ", "_FEW = 1 "),
+        Change("epsilon_greedy", "_CLOSE = 2.0 ", "_CLOSE = 0.01 "),
+        Change("epsilon_greedy", "_SOON = 8.0 ", "_SOON = 0.0 "),
+    ),
+    "thompson_sampling": (
+        Change("thompson_sampling.leaps", "_CALM = 3.5 ", "_CALM = 0.1 "),
+        Change("thompson_sampling.leaps", "_DEPTH = 0.75 ", "_DEPTH = 0.1 "),
+        Change("thompson_sampling.leaps", "_BUSY = 0.45 ", "_BUSY = 2.5 "),
+        Change("thompson_sampling.leaps", "_SLACK = 0.75 ", "_SLACK = 0.1 "),
+        Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 8 "),
+    ),
+    # Jumps of which most touch their line.
+    "ucb": (
+        Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
+        Change("ucb.reign", "SAFETY = 4.0\n", "SAFETY = 0.3\n"),
+    ),
+    # The same with another noise, and widths beyond the table of them from round 32 on.
+    "ucb_noise": (
+        Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
+        Change("ucb.scratch", "_TABLE = 1 << 20\n", "_TABLE = 1 << 5\n"),
+    ),
+    # Few arms by the method for many.
+    "thompson_search": (
+        Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
+        Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 16 "),
+    ),
+}
+CASES = {
+    "epsilon_greedy": [
+        Case(EPS, 2, 3_000, 0.5, "1", ONCE),
+        Case(EPS, 9, 3_000, 0.5, "1", PRIOR),
+        Case(EPS, 9, 1_000, 1.1, "unequal", ONCE),
+    ],
+    "thompson_sampling": [
+        Case(TS, 2, 2_000, 0.5, "1", ONCE),
+        Case(TS, 3, 2_000, 0.0, "1", PRIOR),
+        Case(TS, 9, 1_000, 1.1, "unequal", ONCE),
+    ],
+    "ucb": [
+        Case(UCB, 2, 5_000, 3.0, "1", ONCE, spread=0.0),
+        Case(UCB, 3, 2_000, 0.5, "0.1", ONCE),
+        Case(UCB, 9, 1_000, 1.1, "unequal", PRIOR),
+    ],
+    "ucb_noise": [
+        Case(entice.UCB(noise=0.3), 3, 2_000, 0.5, "1", ONCE),
+        Case(entice.UCB(noise=3.0), 9, 1_000, 1.1, "unequal", PRIOR),
+    ],
+    "thompson_search": [
+        Case(TS, 3, 1_000, 0.5, "1", ONCE),
+        Case(TS, 9, 1_000, 0.5, "0.1", PRIOR),
+    ],
+}
+
+
+@pytest.mark.parametrize("setting", BOLD)
+def test_how_far_a_path_leaps_changes_no_distribution(setting: str) -> None:
+    with changed(*BOLD[setting]):
+        found = compare(CASES[setting], replications=10_000, seed=500)
+    assert is_exact(found), found[:3]
+
+
+_FOUND = "if sample > top:\n            top = sample\n            best = arm"
+FAULTS = {
+    "a bridge's touch is ignored": (
+        "epsilon_greedy",
+        Change("bridge", " or touches(lead, end, variance, stream):", ":"),
+    ),
+    "a touch counts as lost": (
+        "epsilon_greedy",
+        Change("bridge", "        if lead <= 0.0:\n            return passed, lead",
+               "        if True:\n            return passed, -abs(lead)"),
+    ),
+    "candidates are not thinned": (
+        "epsilon_greedy",
+        Change("epsilon_greedy", "max(spread * t, arms)", "arms"),
+    ),
+    "an explored arm that overtakes is missed": (
+        "epsilon_greedy",
+        Change("epsilon_greedy", "            return arm, top", "            pass"),
+    ),
+    "a touch of the line is ignored": (
+        "ucb",
+        Change("ucb.reign", " or touches(above, above_ahead, variance, stream):", ":"),
+    ),
+    "the first point below the line is forgotten": (
+        "ucb",
+        Change("ucb.reign", "if done < length:", "if False:"),
+    ),
+    "a leader that is no longer greedy goes unpaid": (
+        "ucb",
+        Change("ucb.reign", "return max(rival * pulls, height", "return (height"),
+    ),
+    "the ceiling does not rise": (
+        "ucb",
+        Change("ucb.bounds", "    return height - slope * now, slope", "    return height, 0.0"),
+    ),
+    "a touch of the floor is ignored": (
+        "thompson_sampling",
+        Change("bridge", " or touches(lead, end, variance, stream):", ":"),
+    ),
+    "the leader's dips are ignored": (
+        "thompson_sampling",
+        Change("thompson_sampling.leaps", "dipped = place < hazard(-z)", "dipped = False"),
+    ),
+    "the leader's dips are not thinned": (
+        "thompson_sampling",
+        Change("thompson_sampling.leaps", "dipped = place < hazard(-z)", "dipped = True"),
+    ),
+    "rivals' hazards are a tenth too small": (
+        "thompson_sampling",
+        Change("thompson_sampling.line", "hazards[i] = hazard(", "hazards[i] = 0.9 * hazard("),
+    ),
+    "the noise is forgotten beyond the table": (
+        "ucb_noise",
+        Change("ucb.bounds", "scratch.policy_noise[0] * growth(t)", "growth(t)"),
+    ),
+    "a second sample above the level is forgotten": (
+        "thompson_search",
+        Change("thompson_sampling.line", _FOUND,
+               _FOUND.replace("sample > top", "top < level")),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    setting, change = FAULTS[fault]
+    with changed(*BOLD[setting], change):
+        found = compare(CASES[setting], replications=10_000, seed=500)
+    assert not is_exact(found), found[:3]

@@ -1,0 +1,186 @@
+"""A plan's run is what the live service would do: decision for decision, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from live_campaign import LiveRun, Response, play_live
+from plan_fixtures import a_plan
+
+import entice
+from entice.planner.campaign_loop import REASONS, Visits
+from entice.planner.forecast import Forecast
+from entice.planner.runs import PlanRunner
+from entice.planner.visitors import DAY
+from entice.service.domain.from_plan import campaigns
+from entice.service.domain.spec import CampaignSpec
+from entice.service.operations.verify import verify
+from entice.service.storage.store import Store, open_store
+
+LOGISTIC = entice.LogisticAcceptance(midpoint=0.1, width=0.2)
+UCB, THOMPSON = entice.UCB(), entice.ThompsonSampling()
+EPSILON, CORRECTED = entice.EpsilonGreedy(c=5), entice.DriftCorrectedThompson()
+AN_HOUR, A_DAY = 3600, 24 * 3600
+
+CASES: dict[str, dict[str, Any]] = {
+    "ratings at once": {"policies": [UCB], "share_who_rate": 1.0},
+    "some rate, late": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
+        "rating_delay": entice.ExponentialDelay(mean=3),
+    },
+    "few rate": {"policies": [THOMPSON], "share_who_rate": 0.05},
+    "budget": {"policies": [UCB], "budget": 20, "acceptance": LOGISTIC},
+    "budget, late": {
+        "policies": [THOMPSON], "budget": 1.99, "share_who_rate": 0.4,
+        "rating_delay": entice.LogNormalDelay(median=1, sigma=1.5),
+    },
+    "pace and margin": {
+        "policies": [EPSILON], "budget": 40, "pace_over": 300, "margin": 0.05,
+        "acceptance": LOGISTIC,
+    },
+    "caps": {"policies": [UCB], "cap_per_offer": 0.60, "cap_per_player": 0.55},
+    "probe": {
+        "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
+        "budget": 30, "margin": 0.01, "share_who_rate": 0.4,
+    },
+    "corrected, 0 to 1": {
+        "policies": [CORRECTED], "policy_sees": "zero_to_one", "share_who_rate": 0.4,
+        "acceptance": LOGISTIC, "rating_delay": 0.3,
+    },
+    "corrected, all limits": {
+        "policies": [CORRECTED], "budget": 15, "pace_over": 500, "cap_per_offer": 0.8,
+        "probe": entice.Probe(share=0.1, amount=0.25), "rating_delay": 0.5,
+    },
+    "late ratings count": {
+        "policies": [UCB], "rating_window": AN_HOUR, "policy_sees": "zero_to_one",
+        "rating_delay": entice.TableDelay(ages=[0, 0.1, 2], shares=[0.2, 0.6, 1]),
+    },
+    "late ratings are refused": {
+        "policies": [THOMPSON], "rating_window": A_DAY, "late_ratings": False,
+        "rating_delay": entice.ExponentialDelay(mean=1), "acceptance": LOGISTIC,
+    },
+    "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
+}  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = open_store(f"sqlite:///{tmp_path / 'entice.db'}")
+    yield made
+    made.close()
+
+
+def launched(campaign: PlanRunner, run: int, **changes: Any) -> CampaignSpec:
+    """The campaign that a plan begins, with the seed of one of its runs."""
+    forecast = Forecast(campaign.plan, [campaign.run(run)])
+    (table,) = campaigns(forecast).values()
+    if campaign.plan.budget is None:
+        table["budget"] = 10**15
+    return CampaignSpec.from_plain(table | {"seed": campaign.worlds.seed(run)} | changes)
+
+
+def go_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day: int) -> LiveRun:
+    """Let the visitors of a run do at the live service what they did in the plan."""
+
+    def respond(visitor: int, offer: dict[str, Any]) -> Response:
+        return Response(
+            bool(visits.accepted[visitor]), spec.arms[visits.taken[visitor]],
+            int(visits.rating[visitor]), int(visits.rated_at[visitor]),
+        )  # fmt: skip
+
+    return play_live(store, spec, len(visits.offered), visitors_a_day, respond)
+
+
+def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
+    """The visitors to whom plan and service made different offers."""
+    return [
+        i
+        for i, offer in enumerate(live.offers)
+        if (offer["arm"], offer["greedy_arm"], offer["payment"], offer["amount"], offer["reason"])
+        != (
+            spec.arms[visits.offered[i]], spec.arms[visits.leader[i]], visits.stars[i],
+            visits.amount[i], REASONS[visits.reason[i]],
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_is_what_the_service_does(case: str, store: Store) -> None:
+    plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
+    campaign = PlanRunner(plan)
+    for run in (0, 1):
+        visits, _ = campaign.visits(0, run)
+        spec = launched(campaign, run)
+        live = go_live(store, spec, visits, plan.visitors_a_day)
+        assert differing(visits, live, spec) == []
+        last = (plan.visitors - 1) * DAY // plan.visitors_a_day
+        entered = (visits.rating > 0) & (visits.rated_at <= last)
+        for arm in range(4):
+            ratings = visits.rating[entered & (visits.taken == arm)]
+            assert live.state.pulls[arm] == len(ratings)
+            assert live.state.totals[arm] == ratings.sum()
+        assert live.state.committed == visits.spent.sum()
+        assert live.state.reserved == 0
+        assert [verdict.fault for verdict in verify(store, live.campaign)] == [None]
+        # What the case is about did happen.
+        assert visits.spent.sum() > 0
+        if plan.budget is not None:
+            assert "limited" in {offer["reason"] for offer in live.offers}
+        if plan.probe is not None:
+            assert "probe" in {offer["reason"] for offer in live.offers}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"price_of_a_star": 201}, {"margin": 1}, {"seed": 1}, {"rating_window": A_DAY},
+        {"unrated_shows": 4.0}, {"policy_sees": "zero_to_one"}, {"cap_per_offer": 40},
+    ],
+)  # fmt: skip
+def test_the_comparison_finds_any_other_campaign(changes: dict[str, Any], store: Store) -> None:
+    """The control: one setting is another one, and offers differ."""
+    settings = CASES["some rate, late"] | {"policies": [THOMPSON]}
+    plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
+    campaign = PlanRunner(plan)
+    visits, _ = campaign.visits(0, 0)
+    spec = launched(campaign, 0, **changes)
+    live = go_live(store, spec, visits, plan.visitors_a_day)
+    assert differing(visits, live, spec)
+
+
+def test_a_campaign_is_launched_with_all_settings_of_the_plan() -> None:
+    from entice.model.settings import SHARED
+
+    plan = a_plan(
+        policies=[UCB], budget=50, currency="€", margin=0.05, cap_per_offer=1, cap_per_player=2.5,
+        pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), rating_window=A_DAY,
+        late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one",
+    )  # fmt: skip
+    spec = launched(PlanRunner(plan), 0)
+    for setting in SHARED:
+        assert getattr(spec, setting) == getattr(plan, setting), setting
+    money = {"budget": 5000, "price_of_a_star": 200, "margin": 5, "cap_per_offer": 100}
+    for setting, amount in (money | {"cap_per_player": 250}).items():
+        assert getattr(spec, setting) == amount, setting
+    fields = {f.name: f for f in msgspec.structs.fields(type(plan))}
+    for field in msgspec.structs.fields(CampaignSpec):
+        if field.name in SHARED:
+            assert (field.type, field.default) == (
+                fields[field.name].type, fields[field.name].default,
+            )  # fmt: skip
+
+
+def test_visitors_are_the_same_people_whatever_they_are_offered() -> None:
+    plan = a_plan(
+        policies=[UCB, THOMPSON], acceptance=LOGISTIC, rating_delay=entice.ExponentialDelay(mean=1)
+    )
+    campaign = PlanRunner(plan)
+    one, other = (campaign.visits(policy, 3)[0] for policy in (0, 1))
+    assert (one.offered != other.offered).any()
+    np.testing.assert_array_equal(one.rating > 0, other.rating > 0)
+    np.testing.assert_array_equal(one.rated_at, other.rated_at)

@@ -1,0 +1,507 @@
+"""Policies beyond the paper's: each decision like a plain re-implementation's, and what for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import argmax, total
+
+import entice
+from entice.model.step import PLAYERS_CHOICE
+from entice.paper.setups import MEANS
+from entice.rng import POLICY, REWARD, new_stream, normal, uniform
+from entice.testing import check_policy
+
+SEED = 5
+NEW = [
+    entice.UCB(count_in_flight=True),
+    entice.RoundRobinEpsilonGreedy(c=2),
+    entice.AlternatingThompson(),
+    entice.EliminationRace(horizon=64, delta=0.1),
+    entice.DiscountedUCB(gamma=0.97),
+    entice.SlidingWindowUCB(window=40),
+]
+by_policy = pytest.mark.parametrize("policy", NEW, ids=lambda policy: policy.label)
+by_cold_start = pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
+
+Feedback = Callable[[int, int], float]
+"""What the player of round t says of an arm."""
+
+
+def noisy(means: Sequence[float], std: float = 1.0) -> Feedback:
+    """Feedback that depends on the round and the arm alone, so that any loop can ask for it."""
+    noise = np.random.default_rng(SEED).normal(scale=std, size=(20_001, len(means)))
+    return lambda t, arm: float(means[arm] + noise[t, arm])
+
+
+def live(
+    policy: Any, arms: int, horizon: int, feedback: Feedback, cold_start: Any = "each_arm_once"
+) -> list[int]:
+    """Play a principal by hand, and return the arms that it offered."""
+    principal = entice.Principal(policy, arms, seed=SEED, cold_start=cold_start)
+    chosen = []
+    for t in range(1, horizon + 1):
+        offer = principal.offer()
+        principal.settle(offer, feedback(t, offer.arm))
+        chosen.append(offer.arm)
+    return chosen
+
+
+# --- Plain re-implementations: everything from the list of all ratings, each round ------------
+
+
+class Naive:
+    """Decides from the ratings so far, as (arm, feedback), oldest first."""
+
+    def __init__(self, arms: int) -> None:
+        self.arms, self.ratings = arms, list[tuple[int, float]]()
+        self.stream = new_stream(SEED, 0, POLICY)
+
+    def of(self, arm: int) -> list[float]:
+        return [feedback for rated, feedback in self.ratings if rated == arm]
+
+    def averages(self) -> list[float]:
+        return [total(self.of(i)) / len(self.of(i)) if self.of(i) else 0.0 for i in self.all()]
+
+    def all(self) -> range:
+        return range(self.arms)
+
+    def select(self, t: int) -> int:
+        raise NotImplementedError
+
+    def rate(self, arm: int, feedback: float) -> None:
+        self.ratings.append((arm, feedback))
+
+
+class NaiveRoundRobin(Naive):
+    """Wang and Huang's modified ε-greedy, c = 2."""
+
+    explored = 0
+
+    def select(self, t: int) -> int:
+        if float(uniform(self.stream)) < min(1.0, 2 * self.arms / t):
+            self.explored += 1
+            return (self.explored - 1) % self.arms
+        return argmax(self.averages())
+
+
+class NaiveAlternating(Naive):
+    """Thompson sampling of Algorithm 4 in odd rounds, greedy in even ones."""
+
+    def select(self, t: int) -> int:
+        means = self.averages()
+        if t % 2 == 0:
+            return argmax(means)
+        spreads = [1 / math.sqrt(len(self.of(i)) + 1) for i in self.all()]
+        return argmax([means[i] + spreads[i] * float(normal(self.stream)) for i in self.all()])
+
+
+class NaiveDiscounted(Naive):
+    """D-UCB, γ = 0.97, ξ = 2."""
+
+    def select(self, t: int) -> int:
+        latest = len(self.ratings)
+        weights, sums = [0.0] * self.arms, [0.0] * self.arms
+        for s, (arm, feedback) in enumerate(self.ratings, start=1):
+            weights[arm] += 0.97 ** (latest - s)
+            sums[arm] += 0.97 ** (latest - s) * feedback
+        if 0.0 in weights:
+            return weights.index(0.0)
+        log = math.log(sum(weights))
+        return argmax([sums[i] / weights[i] + math.sqrt(2 * log / weights[i]) for i in self.all()])
+
+
+class NaiveWindow(Naive):
+    """SW-UCB, τ = 40, ξ = 2."""
+
+    def select(self, t: int) -> int:
+        recent = self.ratings[-40:]
+        bounds = []
+        for i in self.all():
+            own = [feedback for arm, feedback in recent if arm == i]
+            if not own:
+                return i
+            width = math.sqrt(2 * math.log(min(t, 40)) / len(own))
+            bounds.append(total(own) / len(own) + width)
+        return argmax(bounds)
+
+
+class NaiveRace(Naive):
+    """The race for T = 64 and δ = 0.1: sets of arms, lists of ratings, the rule pair by pair."""
+
+    def __init__(self, arms: int) -> None:
+        super().__init__(arms)
+        self.active = {layer: set(self.all()) for layer in range(1, 7)}
+        self.own = {(layer, arm): list[float]() for layer in range(1, 7) for arm in self.all()}
+        self.doubt = math.log(4 * arms * 64 * 6 / 0.1)
+        self.layer: int | None = 1
+        self.borrowed = 0
+
+    def draw(self) -> int:
+        """Layer ℓ has the ℓ-th half of what is left of [0, 1), from the top; the rest is layer 1's.
+
+        That is the probability 2^−ℓ; which part of the interval has it is a matter of convention.
+        """
+        u = float(uniform(self.stream))
+        return next((layer for layer in range(1, 7) if u >= 2.0**-layer), 1)
+
+    def select(self, t: int) -> int:
+        self.layer = self.draw()
+        arms = sorted(self.active[self.layer])
+        if arms:
+            counts = [len(self.own[self.layer, arm]) for arm in arms]
+            return arms[counts.index(min(counts))]
+        self.borrowed += 1
+        arms = sorted(next(self.active[layer] for layer in range(1, 7) if self.active[layer]))
+        self.layer = None
+        means = self.averages()
+        return arms[argmax([means[arm] for arm in arms])]
+
+    def rate(self, arm: int, feedback: float) -> None:
+        super().rate(arm, feedback)
+        if self.layer is None:
+            return
+        self.own[self.layer, arm].append(feedback)
+        while beaten := self.beaten(self.layer):
+            for layer in range(1, self.layer + 1):
+                self.active[layer] -= beaten
+
+    def beaten(self, layer: int) -> set[int]:
+        rated = [arm for arm in self.active[layer] if self.own[layer, arm]]
+        mean = {arm: total(own) / len(own) for arm in rated if (own := self.own[layer, arm])}
+        n = {arm: len(self.own[layer, arm]) for arm in rated}
+        wide = {arm: math.sqrt(self.doubt / n[arm]) + self.doubt / n[arm] for arm in rated}
+        return {a for a in rated for b in rated if mean[b] - mean[a] > wide[a] + wide[b]}
+
+
+def plain(
+    naive: Naive, horizon: int, feedback: Feedback, cold_start: str = "each_arm_once"
+) -> list[int]:
+    chosen = []
+    for t in range(1, horizon + 1):
+        arm = t - 1 if cold_start == "each_arm_once" and t <= naive.arms else naive.select(t)
+        naive.rate(arm, feedback(t, arm))
+        chosen.append(arm)
+    return chosen
+
+
+@by_cold_start
+@pytest.mark.parametrize(
+    ("policy", "naive"),
+    [
+        (NEW[1], NaiveRoundRobin),
+        (NEW[2], NaiveAlternating),
+        (NEW[3], NaiveRace),
+        (NEW[4], NaiveDiscounted),
+        (NEW[5], NaiveWindow),
+    ],
+    ids=lambda given: getattr(given, "label", ""),
+)
+def test_every_decision_is_the_plain_one(
+    policy: Any, naive: Callable[[int], Naive], cold_start: str
+) -> None:
+    feedback = noisy([0.9, 0.5, 0.4, 0.1])
+    ours = live(policy, 4, 600, feedback, cold_start)
+    assert ours == plain(naive(4), 600, feedback, cold_start)
+    assert len(set(ours[300:])) > 1  # there was something to decide
+
+
+def test_the_race_drops_arms_and_borrows_as_the_plain_one_does() -> None:
+    """Arm 0 seems the worst at first, so that low layers drop it; higher ones find it the best."""
+    early, late = noisy([-3.0, 3.0, 0.0]), noisy([6.0, -2.0, -2.5])
+
+    def turned(t: int, arm: int) -> float:
+        return (early if t <= 150 else late)(t, arm)
+
+    plainly = NaiveRace(3)
+    expected = plain(plainly, 4000, turned)
+    assert plainly.borrowed > 500
+    assert live(NEW[3], 3, 4000, turned) == expected
+
+
+# --- Hand-computed decisions, and limits that are known policies ------------------------------
+
+
+def told(policy: Any, ratings: Sequence[tuple[int, float]], arms: int = 2) -> int:
+    """What a policy selects after some ratings, from its compiled functions."""
+    rules = policy.rules(arms)
+    memory, pulls, sums = np.zeros(rules.memory), np.zeros(arms, dtype=np.int64), np.zeros(arms)
+    for arm, feedback in ratings:
+        rules.update(memory, rules.params, arm, 0.0, feedback)
+        pulls[arm] += 1
+        sums[arm] += feedback
+    means = sums / np.maximum(pulls, 1)
+    stream = new_stream(SEED, 0, POLICY)
+    return int(rules.select(len(ratings) + 1, pulls, means, memory, rules.params, stream))
+
+
+def test_discounted_bounds_by_hand() -> None:
+    """After 1, 0, 0 with γ = 1/2: N = (1/4, 3/2), n = 7/4, M = (1, 0).
+
+    With ξ = 2 the bounds are 1 + sqrt(2 log 1.75 / 0.25) = 3.12 and sqrt(2 log 1.75 / 1.5) = 0.86.
+    A rating of arm 0 of −2 at first makes them 0.12 and 0.86.
+    """
+    policy = entice.DiscountedUCB(gamma=0.5)
+    assert told(policy, [(0, 1.0), (1, 0.0), (1, 0.0)]) == 0
+    assert told(policy, [(0, -2.0), (1, 0.0), (1, 0.0)]) == 1
+    # M = (1, 0) again, but with ξ = 0.01 hardly any width: 1.15 against 0.06, then 0.15 below 0.6.
+    assert told(entice.DiscountedUCB(gamma=0.5, xi=0.01), [(0, 0.0), (1, 0.5), (1, 0.5)]) == 1
+
+
+def test_window_bounds_by_hand() -> None:
+    """Only the last three ratings count: first all are of arm 1, so that arm 0 comes first.
+
+    Then arm 0 has one, −1, and arm 1 two of 0, and in round 5 log min(t, 3) is log 3: the bounds
+    are −1 + sqrt(2 log 3) = 0.48 and sqrt(log 3) = 1.05. With −0.4 they are 1.08 and 1.05.
+    """
+    policy = entice.SlidingWindowUCB(window=3)
+    assert told(policy, [(0, 9.0), (1, 0.0), (1, 0.0), (1, 0.0)]) == 0
+    assert told(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -1.0)]) == 1
+    assert told(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -0.4)]) == 0
+
+
+@by_cold_start
+def test_a_window_that_forgets_nothing_is_ucb(cold_start: str) -> None:
+    feedback = noisy([0.9, 0.8, 0.1])
+    whole = entice.SlidingWindowUCB(window=3000)
+    assert live(whole, 3, 3000, feedback, cold_start) == live(
+        entice.UCB(), 3, 3000, feedback, cold_start
+    )
+
+
+def test_what_left_the_window_leaves_no_rounding_behind() -> None:
+    """Beside 10^15, other ratings are rounded to an eighth; subtracting it would not undo that."""
+    rules = entice.SlidingWindowUCB(window=40).rules(2)
+    noise = np.random.default_rng(SEED).normal(size=80)
+    memories = []
+    for first in (1e15, 0.0):
+        memory = np.zeros(rules.memory)
+        for s, feedback in enumerate([first, *noise[1:]]):
+            rules.update(memory, rules.params, s % 2, 0.0, float(feedback))
+        memories.append(memory.tolist())
+    assert memories[0] == memories[1]
+
+
+def test_exploration_takes_turns() -> None:
+    """With c so large that every round explores, arms follow each other."""
+    chosen = live(entice.RoundRobinEpsilonGreedy(c=1000), 3, 300, noisy([0.9, 0.5, 0.1]))
+    assert chosen == [0, 1, 2] * 100
+
+
+def test_even_rounds_of_alternating_thompson_are_unpaid() -> None:
+    rounds = entice.trace(
+        arms=entice.Gaussian(MEANS), policies=[entice.AlternatingThompson()],
+        drifts=[entice.LinearDrift(1.1)], horizon=2000, seed=SEED,
+    )  # fmt: skip
+    paid = rounds.filter(rounds["payment"] > 0)["t"].to_list()
+    assert len(paid) > 100
+    assert all(t % 2 == 1 for t in paid)
+
+
+def test_layers_are_drawn_by_halves() -> None:
+    """Of n draws, layer ℓ has n 2^−ℓ; each count is off by 4.5 standard deviations with p < 7e-6.
+
+    With three layers, the eighth that is left over goes to the lowest: 5/8, 1/4, 1/8.
+    """
+    from entice.policies.elimination_race import draw_layer
+
+    stream, n = new_stream(SEED, 0, POLICY), 40_000
+    counts = np.bincount([draw_layer(3, stream) for _ in range(n)], minlength=3)
+    for count, share in zip(counts, (5 / 8, 1 / 4, 1 / 8), strict=True):
+        assert abs(count - n * share) < 4.5 * math.sqrt(n * share * (1 - share))
+
+
+def test_where_ratings_come_at_once_nothing_is_in_flight() -> None:
+    def final(policy: Any, **settings: Any) -> Any:
+        result = entice.simulate(
+            arms=entice.Gaussian(MEANS), policies=[policy], horizon=2000, replications=8, seed=SEED,
+            checkpoints=1, progress=False, **settings,
+        )  # fmt: skip
+        return result.final.drop("policy", "policy.count_in_flight")
+
+    for engine in ("auto", "generic"):
+        ours, usual = entice.UCB(count_in_flight=True), entice.UCB()
+        assert final(ours, engine=engine).equals(final(usual, engine=engine))
+
+
+def test_the_fast_path_is_for_ratings_that_come_at_once() -> None:
+    def engines(delay: int) -> tuple[str, ...]:
+        return entice.Study(
+            arms=entice.Gaussian(MEANS), policies=[entice.UCB(count_in_flight=True)], horizon=100,
+            players=entice.Players(delay=delay),
+        ).engines()  # fmt: skip
+
+    assert engines(0) == ("fast",)
+    assert engines(1) == ("generic",)
+
+
+# --- What they are for -----------------------------------------------------------------------
+
+
+def test_those_who_forget_find_a_new_best_arm_and_ucb_does_not() -> None:
+    """Arm 1 is 3.5 worse than arm 0 for 2000 rounds, then 3.5 better.
+
+    UCB has tried it twice by then, and tries again when 2 log t / 2 > 3.5²: in round 208,000. For
+    it to do so before round 4000, two ratings would have to average 0.6 too high, 8 of their
+    standard deviations (p < 1e-15). The others try an arm anew once its weight is below 1 or so.
+    """
+    before, after = noisy([0.0, -3.5], std=0.1), noisy([0.0, 3.5], std=0.1)
+
+    def turned(t: int, arm: int) -> float:
+        return (before if t <= 2000 else after)(t, arm)
+
+    share = {
+        policy.label: live(policy, 2, 4000, turned)[3000:].count(1) / 1000
+        for policy in (
+            entice.UCB(),
+            entice.DiscountedUCB(gamma=0.99),
+            entice.SlidingWindowUCB(window=200),
+        )
+    }
+    assert share.pop("UCB") == 0
+    assert min(share.values()) > 0.9
+
+
+def test_few_lies_fool_ucb_for_good_and_not_the_race() -> None:
+    """The best arm's first 40 ratings are lowered by 2; then everyone is honest.
+
+    UCB sees 0.1 against −1.1 and tries the best arm some 2 log(T) / 1.2² = 12 times in 5000
+    rounds, which all are lied about. The race tries both alike until the lies are averaged out.
+    """
+    honest = noisy([0.9, 0.1], std=0.3)
+
+    def regret(policy: Any) -> float:
+        lies = 40
+
+        def lied(t: int, arm: int) -> float:
+            nonlocal lies
+            if arm == 0 and lies > 0:
+                lies -= 1
+                return honest(t, arm) - 2
+            return honest(t, arm)
+
+        return 0.8 * live(policy, 2, 5000, lied).count(1)
+
+    assert regret(entice.UCB()) > 3900
+    assert regret(entice.EliminationRace(horizon=5000)) < 1500
+
+
+def excess(metric: str, usual: Any, times: float, ours: Any, **settings: Any) -> float:
+    """How much more of a metric the usual policy has than so many times ours, at the very least.
+
+    Run by run, and 4.5 standard errors below the mean: if it really is less, p < 1e-5.
+    """
+    result = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=[usual, ours], drifts=[entice.LinearDrift(1.1)],
+        horizon=20_000, replications=60, seed=SEED, checkpoints=1, progress=False,
+        engine="generic", **settings,
+    )  # fmt: skip
+    by_policy = [result.final.filter(policy_index=p)[metric].to_numpy() for p in (0, 1)]
+    found = by_policy[0] - times * by_policy[1]
+    return float(found.mean() - 4.5 * found.std(ddof=1) / math.sqrt(len(found)))
+
+
+def test_alternating_thompson_pays_less_than_thompson() -> None:
+    """About 236 against 312."""
+    thompson, alternating = entice.ThompsonSampling(), entice.AlternatingThompson()
+    assert excess("compensation", thompson, 1, alternating) > 40
+
+
+def test_counting_pulls_in_flight_halves_the_regret_of_late_ratings() -> None:
+    """About 1000 against 2800."""
+    late = entice.Players(delay=500)
+    assert excess("regret", entice.UCB(), 2, entice.UCB(count_in_flight=True), players=late) > 0
+
+
+# --- What holds for all of them ---------------------------------------------------------------
+
+
+@by_policy
+def test_they_keep_to_the_rules(policy: Any) -> None:
+    check_policy(policy, rounds=200)
+
+
+@by_policy
+@by_cold_start
+def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -> None:
+    arms = entice.Gaussian([0.9, 0.7, 0.5, 0.3])
+    simulated = entice.trace(
+        arms=arms, policies=[policy], drifts=[entice.LinearDrift(1.1)], horizon=300, seed=SEED,
+        cold_start=cold_start,
+    )  # fmt: skip
+    principal = entice.Principal(policy, arms=4, seed=SEED, cold_start=cold_start)
+    sampler, stream = arms.sampler(), new_stream(SEED, 0, REWARD)
+    offers = []
+    for _ in range(300):
+        offer = principal.offer()
+        reward = sampler.sample(offer.arm, sampler.params, stream)
+        principal.settle(offer, reward + 1.1 * offer.payment)
+        offers.append(offer)
+    assert simulated.select("t", "arm", "greedy_arm", "payment").rows() == offers
+
+
+@by_policy
+@by_cold_start
+def test_late_and_lost_ratings_and_declined_offers_are_borne(policy: Any, cold_start: str) -> None:
+    players = entice.Players(
+        acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.2), delay=30, loss=0.3
+    )
+    result = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=[policy], drifts=[entice.LinearDrift(1.1)],
+        horizon=2000, replications=5, seed=SEED, players=players, cold_start=cold_start,
+        progress=False,
+    )  # fmt: skip
+    pulls = result.final["pulls"].to_numpy()
+    assert (pulls.sum(axis=1) == 2000).all()
+    assert ((pulls > 0).sum(axis=1) > 2).all()
+
+
+def test_no_rating_is_needed_to_select() -> None:
+    """With late ratings, rounds go by in which nothing has been seen at all."""
+    for policy in NEW:
+        rules = policy.rules(3)
+        memory, stream = np.zeros(rules.memory), new_stream(SEED, 0, POLICY)
+        for t in range(1, 50):
+            nothing = np.zeros(3, dtype=np.int64), np.zeros(3)
+            arm = rules.select(t, *nothing, memory, rules.params, stream)
+            assert arm in (0, 1, 2, PLAYERS_CHOICE)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: entice.UCB(count_in_flight=1), "UCB: count_in_flight must be true or false; got"),
+        (lambda: entice.RoundRobinEpsilonGreedy(c=0), "RoundRobinEpsilonGreedy: c must be greater"),
+        (lambda: entice.RoundRobinEpsilonGreedy(c="5"), "RoundRobinEpsilonGreedy: c must be a num"),
+        (lambda: entice.EliminationRace(horizon=0), "EliminationRace: horizon must be a whole"),
+        (lambda: entice.EliminationRace(horizon=1.5), "EliminationRace: horizon must be a whole"),
+        (lambda: entice.EliminationRace(9, delta=0), "EliminationRace: delta must lie between"),
+        (lambda: entice.EliminationRace(9, delta=1), "EliminationRace: delta must lie between"),
+        (lambda: entice.DiscountedUCB(gamma=0), "DiscountedUCB: gamma must be greater than 0 and"),
+        (lambda: entice.DiscountedUCB(gamma=1.01), "DiscountedUCB: gamma must be greater than 0"),
+        (lambda: entice.DiscountedUCB(0.9, xi=0), "DiscountedUCB: xi must be greater than 0"),
+        (lambda: entice.SlidingWindowUCB(window=0), "SlidingWindowUCB: window must be a whole"),
+        (lambda: entice.SlidingWindowUCB(window=10**8), "SlidingWindowUCB: window must be at most"),
+        (lambda: entice.SlidingWindowUCB(9, xi=-1), "SlidingWindowUCB: xi must be greater than 0"),
+    ],
+)
+def test_bad_parameters_are_told(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(entice.InputError, match=message):
+        make()
+
+
+def test_labels_name_what_is_not_the_default() -> None:
+    assert [policy.label for policy in NEW] == [
+        "UCB(in flight)",
+        "RoundRobinEpsilonGreedy(c=2)",
+        "AlternatingThompson",
+        "EliminationRace(horizon=64, delta=0.1)",
+        "DiscountedUCB(gamma=0.97)",
+        "SlidingWindowUCB(window=40)",
+    ]
+    assert entice.DiscountedUCB(0.5, xi=1).label == "DiscountedUCB(gamma=0.5, xi=1)"
+    assert entice.SlidingWindowUCB(9, xi=1).label == "SlidingWindowUCB(window=9, xi=1)"

@@ -1,0 +1,589 @@
+"""The client says what it means, tries again where that is safe, and gives up where it is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from entice import client as client_module
+from entice.client import Client, ServiceError
+from entice.errors import EnticeError, InputError
+
+TEA: dict[str, Any] = {
+    "name": "tea", "arms": ["assam", "oolong", "sencha"], "budget": 100_00,
+    "price_of_a_star": 2_00, "seed": 7,
+}  # fmt: skip
+PROBLEM = b'{"type":"urn:entice:problem:conflict","title":"No","detail":"Why","state":"declined"}'
+
+
+class Scripted(ThreadingHTTPServer):
+    """A server that answers as it is told, and remembers what it was asked."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Scribe)
+        self.script: list[Any] = []
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.connections: set[Any] = set()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Scribe(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Scripted
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.asked.append((self.command, self.path, dict(self.headers), body))
+        self.server.connections.add(self.client_address)
+        todo = self.server.script.pop(0) if self.server.script else (200, b"[]")
+        if todo == "hang up":
+            self.close_connection = True
+            return
+        if todo == "half":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+            self.close_connection = True
+            return
+        if todo == "last":  # a good answer, but the connection is closed behind it
+            self.close_connection = True
+            todo = (200, b"[]")
+        if isinstance(todo, threading.Barrier):
+            todo.wait(30)
+            todo = (200, b"[]")
+        if isinstance(todo, float):
+            time.sleep(todo)
+            todo = (200, b"[]")
+        status, answer, *headers = todo
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST = do_PATCH = answer  # noqa: N815
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    server = Scripted()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let the client's time pass in no time, and see how long it would have waited."""
+    waited: list[float] = []
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return sum(waited)
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            waited.append(seconds)
+
+    monkeypatch.setattr(client_module, "time", Clock)
+    return waited
+
+
+BUSY = (503, b"{}", ("Retry-After", "1"))
+
+
+@pytest.mark.parametrize(
+    "trouble", ["hang up", "half", (503, b"{}"), (429, b"{}"), (502, b"<html>"), (504, b"")]
+)
+def test_tries_again_with_the_same_key_and_body(
+    scripted: Scripted, pauses: list[float], trouble: Any
+) -> None:
+    scripted.script = [trouble, trouble, trouble, (201, b'{"entered":1}')]
+    with Client(scripted.url) as client:
+        assert client.enter_ratings("c_tea", [("oolong", 4)]) == 1
+    assert len(scripted.asked) == 4
+    assert (
+        len({(path, headers["Idempotency-Key"], body) for _, path, headers, body in scripted.asked})
+        == 1
+    )
+    assert [low <= wait <= 2 * low for wait, low in zip(pauses, (0.125, 0.25, 0.5), strict=True)]
+
+
+def test_each_write_has_a_key_of_its_own_and_reads_have_none(scripted: Scripted) -> None:
+    with Client(scripted.url) as client:
+        scripted.script = [(201, b'{"entered":1}')] * 3
+        for key in (None, None, "my own"):
+            client.enter_ratings("c_tea", [("oolong", 4)], once=key)
+        client.campaigns()
+    keys = [headers.get("Idempotency-Key") for _, _, headers, _ in scripted.asked]
+    assert keys[2:] == ["my own", None]
+    assert keys[0] != keys[1]
+    assert len(keys[0] or "") == 32
+
+
+def test_respects_retry_after(scripted: Scripted, pauses: list[float]) -> None:
+    scripted.script = [(503, b"{}", ("Retry-After", "3")), (429, b"{}", ("Retry-After", "soon"))]
+    with Client(scripted.url) as client:
+        assert client.campaigns() == []
+    assert pauses[0] == 3
+    assert pauses[1] <= 0.5
+
+
+def test_gives_up_in_time(scripted: Scripted, pauses: list[float]) -> None:
+    scripted.script = [(503, PROBLEM.replace(b"conflict", b"unavailable"))] * 21
+    with Client(scripted.url, retries=20) as client, pytest.raises(ServiceError) as told:
+        client.campaigns()
+    assert (told.value.status, told.value.kind) == (503, "unavailable")
+    assert len(pauses) == 20
+    assert 2.5 <= max(pauses) <= 5
+    pauses.clear()
+    scripted.script = [(503, b"{}", ("Retry-After", "9"))] * 10
+    with Client(scripted.url, timeout=1.0, retries=4) as client, pytest.raises(ServiceError):
+        client.campaigns()
+    assert pauses == [9, 9]  # a third one would take longer than 4 × (1 + 5) seconds
+    pauses.clear()
+    scripted.script = [(503, b"{}", ("Retry-After", "3600"))]
+    with Client(scripted.url) as client, pytest.raises(ServiceError):
+        client.campaigns()
+    assert pauses == []  # nobody waits an hour inside a call
+
+
+def test_a_slow_answer_is_not_waited_for(scripted: Scripted, pauses: list[float]) -> None:
+    scripted.script = [0.5, 0.5]
+    with (
+        Client(scripted.url, timeout=0.1, retries=1) as client,
+        pytest.raises(ServiceError) as told,
+    ):
+        client.campaigns()
+    assert told.value.status == 0
+    assert len(scripted.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500])
+def test_refusals_are_told_at_once(scripted: Scripted, status: int) -> None:
+    scripted.script = [(status, PROBLEM)]
+    with Client(scripted.url) as client, pytest.raises(ServiceError) as told:
+        client.accept("c_tea.1")
+    error = told.value
+    assert isinstance(error, EnticeError)
+    assert (error.status, error.kind, error.title, error.detail) == (
+        status,
+        "conflict",
+        "No",
+        "Why",
+    )
+    assert error.problem["state"] == "declined"
+    assert str(error) == f"No: Why ({status}, conflict)"
+    assert len(scripted.asked) == 1
+
+
+@pytest.mark.parametrize("page", [b"<html>", b"", b"[1]", b"\xff", b'"x"'])
+def test_an_error_that_is_no_problem_is_told_by_its_status(scripted: Scripted, page: bytes) -> None:
+    scripted.script = [(418, page)]
+    with Client(scripted.url) as client, pytest.raises(ServiceError, match="I'm a Teapot") as told:
+        client.campaigns()
+    assert told.value.kind == "unknown"
+
+
+@pytest.mark.parametrize("page", [b"<html>", b'[{"id":1}]', b'{"id":"c"}'])
+def test_an_answer_that_is_none_is_a_service_error(scripted: Scripted, page: bytes) -> None:
+    scripted.script = [(200, page)]
+    with Client(scripted.url) as client, pytest.raises(ServiceError, match="can't be read"):
+        client.campaigns()
+
+
+def test_connections_are_kept_and_dead_ones_are_no_failure(scripted: Scripted) -> None:
+    with Client(scripted.url, retries=0) as client:
+        for _ in range(5):
+            client.campaigns()
+        assert len(scripted.connections) == 1
+        scripted.script = ["hang up"]  # on a connection that was idle: it may have been closed
+        client.campaigns()
+        assert len(scripted.connections) == 2
+        scripted.script = ["last"]
+        client.campaigns()
+        client.campaigns()
+    client.close()
+
+
+def test_threads_share_a_client(scripted: Scripted) -> None:
+    with Client(scripted.url) as client:
+        scripted.script = [threading.Barrier(8)] * 8  # nobody is answered before all have asked
+        threads = [threading.Thread(target=client.campaigns) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(scripted.asked) == 8
+        for _ in range(20):
+            client.campaigns()
+        assert len(scripted.connections) == 8
+
+
+def test_an_interrupted_call_leaves_no_half_read_answer(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> bytes:
+        raise KeyboardInterrupt
+
+    with Client(scripted.url) as client:
+        with monkeypatch.context() as context:
+            context.setattr("http.client.HTTPResponse.read", interrupted)
+            scripted.script = [(200, b'"half"')]
+            with pytest.raises(KeyboardInterrupt):
+                client.campaigns()
+        assert client.campaigns() == []
+        assert len(scripted.connections) == 2
+
+
+def test_names_do_not_break_out_of_their_address(scripted: Scripted) -> None:
+    with Client(f"{scripted.url}/behind/a/proxy/") as client:
+        client.arms("../admin?x=1#y z")
+    assert scripted.asked[0][1] == "/behind/a/proxy/v1/campaigns/..%2Fadmin%3Fx%3D1%23y%20z/arms"
+
+
+def test_secrets_are_sent_and_not_shown(scripted: Scripted) -> None:
+    with Client(scripted.url, key="entice_0123abcd_secret") as client:
+        client.campaigns()
+        assert "secret" not in repr(client)
+    assert scripted.asked[0][2]["Authorization"] == "Bearer entice_0123abcd_secret"
+    for key in ("entice_x_secret\nX: y", "entice secret", "entice_sécret", ""):
+        with pytest.raises(InputError) as told:
+            Client(key=key)
+        assert "cret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000", "ftp://shop", "http://", "http://me:secret@shop"]
+)
+def test_addresses_are_checked_and_not_shown(url: str) -> None:
+    with pytest.raises(InputError, match="must be like http") as told:
+        Client(url)
+    assert "secret" not in str(told.value)
+
+
+def test_nobody_there(pauses: list[float]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        client = Client(f"http://127.0.0.1:{unused.getsockname()[1]}", retries=2)
+        with pytest.raises(ServiceError, match="can't be reached: Connection refused"):
+            client.campaigns()
+        assert len(pauses) == 2
+        with pytest.raises(ServiceError, match="can't be reached"):
+            next(client.stream("c_tea"))
+        assert not client.ready()
+        assert len(pauses) == 2
+
+
+class Service:
+    """`entice serve` in a process of its own, that may be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def entice(self, *arguments: str) -> list[str]:
+        call = [sys.executable, "-c", "from entice.cli.app import main; main()"]
+        return [*call, *arguments, "--db", f"sqlite:///{self.folder}/entice.db"]
+
+    def start(self) -> None:
+        log = (self.folder / "log").open("ab")
+        with log:
+            self.process = subprocess.Popen(
+                self.entice("serve", "--port", str(self.port)), stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        client, end = Client(self.url), time.monotonic() + 60
+        while not client.ready():
+            told = (self.folder / "log").read_text()
+            assert self.process is not None
+            assert self.process.poll() is None, told
+            assert time.monotonic() < end, told
+            time.sleep(0.05)
+        client.close()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is None:
+            return
+        if how == signal.SIGKILL:  # its workers too
+            os.killpg(self.process.pid, how)
+        else:
+            self.process.send_signal(how)
+        self.process.wait(30)
+        self.process = None
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(tmp_path_factory.mktemp("service"))
+    service.start()
+    try:
+        service.wait()
+        yield service
+    finally:
+        service.stop()
+
+
+@pytest.fixture
+def shop(service: Service) -> Iterator[Client]:
+    with Client(service.url) as client:
+        yield client
+
+
+def test_the_life_of_an_offer(shop: Client) -> None:
+    tea = shop.create_campaign(**TEA, policy={"kind": "ucb"})
+    assert (tea.name, tea.status, tea.budget, tea.free) == ("tea", "live", 100_00, 100_00)
+    assert (tea.created_at.tzinfo, tea.decisions) == (UTC, 0)
+    first = shop.offer(tea.id, "ann")
+    assert (first.state, first.campaign, first.arm) == ("offered", tea.id, first.greedy_arm)
+    assert shop.offer(tea.id, "ann") == first
+    assert shop.accept(first.id).state == "accepted"
+    assert shop.rate(first.id, 5).state == "rated"
+    second = shop.offer(tea.id, "bob", eligible=["sencha"])
+    assert (second.arm, second.greedy_arm) == ("sencha", "sencha")
+    third = shop.offer(tea.id, "eve", displayed={"assam": 1.0, "oolong": 1.5, "sencha": 5.0})
+    assert third.greedy_arm == "sencha"
+    assert third.amount == round(third.payment * 200)
+    assert shop.campaign(tea.id).reserved == third.amount > 0
+    assert shop.accept(third.id, amount=1).state == "accepted"
+    assert shop.campaign(tea.id).committed == 1
+    assert shop.reverse(third.id).state == "reversed"
+    assert shop.decline(second.id).state == "declined"
+    assert shop.campaign(tea.id).free == tea.budget
+    with pytest.raises(ServiceError) as told:
+        shop.accept(second.id)
+    assert (told.value.status, told.value.kind) == (409, "conflict")
+    assert told.value.problem["state"] == "declined"
+    assert first.id in str(shop.history(first.id))
+    (arm,) = (arm for arm in shop.arms(tea.id) if arm.id == first.arm)
+    assert (arm.rated, arm.average, arm.shown, arm.in_flight, arm.greedy) == (1, 5.0, 5.0, 0, True)
+
+
+def test_campaigns_change(shop: Client) -> None:
+    tea = shop.create_campaign(**TEA)
+    assert tea.id in {campaign.id for campaign in shop.campaigns()}
+    assert shop.change_campaign(tea.id, status="paused").status == "paused"
+    assert shop.offer(tea.id, "ann").reason == "paused"
+    assert shop.change_campaign(tea.id, status="live", budget=5, cap_per_offer=3).free == 5
+    assert shop.change_campaign(tea.id, cap_per_offer=None).budget == 5
+    assert [arm.id for arm in shop.add_arms(tea.id, "gyokuro", "pu-erh")][3:] == [
+        "gyokuro",
+        "pu-erh",
+    ]
+    assert shop.retire_arm(tea.id, "gyokuro").retired
+    assert not shop.retire_arm(tea.id, "gyokuro", retired=False).retired
+    assert shop.change_campaign(tea.id, status="closed").status == "closed"
+    with pytest.raises(ServiceError, match="closed"):
+        shop.offer(tea.id, "bob")
+    with pytest.raises(ServiceError) as told:
+        shop.campaign("c_nosuchthing")
+    assert (told.value.status, told.value.kind) == (404, "not-found")
+    with pytest.raises(ServiceError, match="budgett") as told:
+        shop.create_campaign(**TEA, budgett=1)
+    assert told.value.status == 422
+
+
+def test_batches_organic_ratings_and_drift(shop: Client) -> None:
+    tea = shop.create_campaign(**TEA, probe={"share": 1.0, "amount": 0.5})
+    offers = shop.offers(tea.id, ["ann", {"player": "bob", "eligible": ["assam"]}, "ann"])
+    assert len({offer.id for offer in offers}) == 2
+    assert offers[1].arm == "assam"
+    assert shop.enter_ratings(tea.id, [("assam", 3), ("sencha", 5)]) == 2
+    again = [shop.enter_ratings(tea.id, [("assam", 3)], once="once") for _ in range(3)]
+    assert again == [1] * 3
+    assert sum(arm.rated for arm in shop.arms(tea.id)) == 3
+    with pytest.raises(ServiceError) as told:
+        shop.enter_ratings(tea.id, [("assam", 4)], once="once")
+    assert (told.value.status, told.value.kind) == (422, "idempotency-key-reused")
+    assert shop.drift(tea.id).slope is None
+    spent = shop.spending(tea.id, "offer", points=10)
+    assert (spent.offers[0], spent.offers[-1]) == (0, 2)
+    assert spent.reserved[-1] == shop.campaign(tea.id).reserved
+    for number in range(60):
+        offer = shop.offer(tea.id, f"player {number}", eligible=["sencha"])
+        shop.accept(offer.id)
+        shop.rate(offer.id, 5 if offer.probe == "heads" else 3 + number % 2)
+    drift = shop.drift(tea.id)
+    assert drift.slope is not None
+    assert drift.low is not None
+    assert 0 < drift.low < drift.slope
+
+
+def test_the_log_in_pages_as_it_grows_and_as_a_file(shop: Client, tmp_path: Path) -> None:
+    tea = shop.create_campaign(**TEA)
+    for number in range(25):
+        shop.offers(tea.id, [f"player {number}"])
+    everything = list(shop.events(tea.id))
+    assert [event.seq for event in everything] == list(range(1, 27))
+    assert Counter(event.body["kind"] for event in everything) == {"created": 1, "offered": 25}
+    assert list(shop.events(tea.id, page=7)) == everything
+    assert list(shop.events(tea.id, after=20, page=6)) == everything[20:]
+    assert list(shop.events(tea.id, after=26)) == []
+    following = shop.stream(tea.id, after=24)
+    assert [next(following), next(following)] == everything[24:]
+    shop.offer(tea.id, "late")
+    assert next(following).seq == 27
+    following.close()
+    with pytest.raises(ServiceError):
+        next(shop.stream("c_nosuchthing"))
+    for name in ("tea.parquet", "tea.csv", "tea.jsonl"):
+        shop.export(tea.id, tmp_path / name)
+    assert (
+        pl.read_parquet(tmp_path / "tea.parquet").height == pl.read_csv(tmp_path / "tea.csv").height
+    )
+    with pytest.raises(ServiceError):
+        shop.export(tea.id, tmp_path / "tea.xlsx")
+    assert not (tmp_path / "tea.xlsx").exists()
+    assert "entice" in shop.metrics()
+
+
+def test_a_key_opens_what_its_role_may(tmp_path: Path) -> None:
+    service = Service(tmp_path)
+    made = subprocess.run(
+        service.entice("keys", "create", "--role", "read", "--name", "reader"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (key,) = re.findall(r"entice_[0-9a-f]{8}_[\w-]{43}", made.stdout)
+    service.start()
+    try:
+        service.wait()
+        with Client(service.url) as stranger, pytest.raises(ServiceError) as told:
+            stranger.campaigns()
+        assert told.value.status == 401
+        with Client(service.url, key=key) as reader:
+            assert reader.campaigns() == []
+            with pytest.raises(ServiceError) as told:
+                reader.create_campaign(**TEA)
+        assert told.value.status == 403
+    finally:
+        service.stop()
+
+
+def test_a_server_that_is_killed_and_restarted_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """Four threads go on with offers and organic ratings while the server dies three times."""
+    service = Service(tmp_path)
+    service.start()
+    service.wait()
+    done = threading.Event()
+    offers: list[str] = []
+    entered: list[int] = []
+    failures: list[BaseException] = []
+    client = Client(service.url, retries=12)
+    tea = client.create_campaign(**TEA)
+
+    def work(name: int) -> None:
+        try:
+            number = 0
+            while not done.is_set():
+                number += 1
+                offer = client.offer(tea.id, f"player {number} of {name}")
+                client.accept(offer.id)
+                client.rate(offer.id, 4)
+                offers.append(offer.id)
+                client.enter_ratings(tea.id, [("assam", 2)])
+                entered.append(number)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            before = len(offers)
+            while len(offers) < before + 40 and not failures:
+                time.sleep(0.01)
+            service.stop(how)
+            time.sleep(0.2)
+            service.start()
+            service.wait()
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert len(set(offers)) == len(offers) >= 120
+        assert sum(arm.rated for arm in client.arms(tea.id)) == len(offers) + len(entered)
+        campaign = client.campaign(tea.id)
+        assert (campaign.decisions, campaign.reserved) == (len(offers), 0)
+        kinds = Counter(event.body["kind"] for event in client.events(tea.id))
+        each = dict.fromkeys(("offered", "accepted", "rated"), len(offers))
+        assert kinds == {"created": 1, "organic": len(entered), **each}
+    finally:
+        done.set()
+        service.stop(signal.SIGKILL)
+        client.close()
+
+
+def test_the_example_shop_runs() -> None:
+    shop = Path(__file__).parents[2] / "examples" / "shop.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", shop, "--customers", "300", "--seed", "7"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stdout.split())
+    assert "300 of 300" in told
+    assert "300 customers came" in told
+    assert "can't be overspent" in told
+
+
+def test_the_example_shop_closes_in_good_order(service: Service, shop: Client) -> None:
+    before = {campaign.id for campaign in shop.campaigns()}
+    example = Path(__file__).parents[2] / "examples" / "shop.py"
+    command = [sys.executable, example, "--customers", "1000000", "--url", service.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        end = time.monotonic() + 60
+        while not any(c.decisions > 100 for c in shop.campaigns() if c.id not in before):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        told, _ = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert "customers came" in told
+    (tea,) = (campaign for campaign in shop.campaigns() if campaign.id not in before)
+    assert tea.reserved == 0 < tea.committed  # those who were still thinking were asked
+
+
+def test_the_example_shop_says_what_is_wrong(service: Service, shop: Client) -> None:
+    other = shop.create_campaign(**TEA).id
+    example = Path(__file__).parents[2] / "examples" / "shop.py"
+    for campaign, code, expected in (("c_nosuchthing", 1, "404"), (other, 2, "must have the arms")):
+        done = subprocess.run(
+            [sys.executable, example, "--url", service.url, "--campaign", campaign],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == code
+        assert expected in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,52 @@
+"""The disk fails under the service: the short version of what `make faults` tries at length."""
+
+from pathlib import Path
+
+from service_faults import bit_flips, io_errors, power_loss
+from service_faults.adapter import connector
+from service_faults.disk import Disk
+from service_faults.recording import Marker
+from service_faults.scenario import all_reads, as_the_service_opens, play
+
+from entice.service.storage.sqlite import SqliteStore
+
+
+def test_a_power_cut_loses_nothing_that_was_answered() -> None:
+    row = power_loss.run(long=False)
+    assert row.passed, row
+
+
+def test_an_answer_that_goes_out_before_its_sync_would_be_found(tmp_path: Path) -> None:
+    """The places right after an answer count, where nothing else has touched the disk yet."""
+    recording = power_loss.record(tmp_path, 40, seed=2)
+    markers = [i for i, op in enumerate(recording.operations) if isinstance(op, Marker)]
+    for i in markers:  # each answer goes out two operations of the disk too early
+        recording.operations.insert(i - 2, recording.operations.pop(i))
+    assert power_loss.cut(recording, 200, seed=2).lost > 0
+
+
+def test_a_disk_that_is_full_or_broken_leaves_no_halves() -> None:
+    row = io_errors.run(long=False)
+    assert row.passed, row
+
+
+def test_a_flipped_bit_is_never_served_silently() -> None:
+    row = bit_flips.run(long=False)
+    assert row.passed, row
+
+
+def test_the_scenario_is_the_same_on_the_shim_and_each_time(tmp_path: Path) -> None:
+    served = []
+    for name in ("shim", "again", "plain"):
+        folder = tmp_path / name
+        folder.mkdir()
+        disk = Disk(folder)
+        connect = {} if name == "plain" else {"connect": connector(disk)}
+        store = SqliteStore(folder / "entice.db", **connect)
+        play(store, 60, seed=9)
+        store.close()
+        disk.close()
+        with as_the_service_opens(folder / "entice.db") as store:
+            served.append(all_reads(store))
+    assert served[0] == served[1] == served[2]
+    assert len(served[0]) > 20

@@ -1,0 +1,141 @@
+"""A database that an earlier Entice wrote is opened, and a later one's is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from postgres import Postgres, postgres
+
+from entice.service.domain.clock import Clock
+from entice.service.domain.commands import Accept, ChangeCampaign, MakeOffer, Rate
+from entice.service.domain.errors import SchemaTooNew
+from entice.service.operations.verify import verify
+from entice.service.storage.migrations import migrations
+from entice.service.storage.postgres import PostgresStore
+from entice.service.storage.queries import Queries
+from entice.service.storage.sqlite import SqliteStore
+from entice.service.storage.store import Store
+from entice.service.storage.writer import Writer
+
+__all__ = ["postgres"]
+
+ASSETS = Path(__file__).parents[1] / "support" / "assets"
+sys.path.insert(0, str(ASSETS))
+from make_service_v1 import copy_rows, told_of  # noqa: E402
+
+TOLD: dict[str, Any] = msgspec.json.decode((ASSETS / "service_v1.json").read_bytes())
+
+
+def assert_whole(store: Store) -> None:
+    """The old database holds what it held, adds up, and goes on."""
+    assert told_of(store) == TOLD
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
+    shadowed = next(iter(TOLD))
+    writer = Writer(store, Clock())
+    writer.start()
+    answer = writer.submit(MakeOffer(shadowed, bytes(16))).result()
+    writer.stop()
+    assert answer.status == 201
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
+
+
+def test_sqlite_of_the_first_schema_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    shutil.copyfile(ASSETS / "service_v1.db", path)
+    store = SqliteStore(path)
+    store.examine()
+    assert_whole(store)
+    store.close()
+
+
+def test_a_campaign_from_before_is_upgraded_once_and_then_learns_who_rates(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    shutil.copyfile(ASSETS / "service_v1.db", path)
+    store, name = SqliteStore(path), next(iter(TOLD))
+    writer = Writer(store, Clock())
+    writer.start()
+    writer.submit(ChangeCampaign(campaign=name, status="live")).result()
+    before = Queries(store).campaign(name)
+    assert before.share_who_rate is None
+    assert before.in_flight > 0
+    for player in range(20, 26):
+        made = json.loads(writer.submit(MakeOffer(name, player.to_bytes(16))).result().body)
+        writer.submit(Accept(made["id"])).result()
+        writer.submit(Rate(made["id"], 4)).result()
+    writer.stop()
+    after, arms = Queries(store).campaign(name), Queries(store).arms(name)
+    kinds = [event.body for event in Queries(store).events(name, before.events, limit=1000)]
+    assert [b'"kind":"upgraded"' in bytes(body) for body in kinds].index(True) == 0
+    assert sum(b'"kind":"upgraded"' in bytes(body) for body in kinds) == 1
+    assert after.share_who_rate is not None
+    assert sum(arm.offered for arm in arms) == before.in_flight + 6
+    assert after.in_flight == before.in_flight
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
+    store.close()
+
+
+def test_postgres_of_the_first_schema_is_opened(postgres: Postgres) -> None:
+    """Its tables were made by the first migration alone, its rows are those of the SQLite file."""
+    url = postgres.new_database()
+    store = PostgresStore(url)
+    with store.write() as session:
+        tables = session.rows("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        for (table,) in tables:
+            session.run(f"DROP TABLE {table} CASCADE")
+        for statement in migrations("postgres")[0].split(";"):
+            if statement.strip():
+                session.run(statement)
+        session.run("UPDATE schema_version SET version = 1")
+    copy_rows(ASSETS / "service_v1.db", store)
+    store.close()
+    again = PostgresStore(url)
+    assert_whole(again)
+    again.close()
+
+
+def test_sqlite_of_a_later_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    shutil.copyfile(ASSETS / "service_v1.db", path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(SchemaTooNew, match="schema version 99; this Entice knows versions up to"):
+        SqliteStore(path)
+    assert path.read_bytes()[100:] == before[100:]
+
+
+def test_postgres_of_a_later_schema_is_refused(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    store = PostgresStore(url)
+    with store.write() as session:
+        session.run("UPDATE schema_version SET version = 99")
+    store.close()
+    with pytest.raises(SchemaTooNew, match="schema version 99"):
+        PostgresStore(url)
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "half.db"
+    shutil.copyfile(ASSETS / "service_v1.db", path)
+    broken = [*migrations("sqlite"), "CREATE TABLE more (x INTEGER);\nALTER TABLE none ADD y;\n"]
+    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda _: broken)
+    with pytest.raises(Exception, match="no such table: none"):
+        SqliteStore(path)
+    monkeypatch.undo()
+    store = SqliteStore(path)
+    with store.read() as session:
+        assert session.rows("SELECT 1 FROM sqlite_schema WHERE name = 'more'") == []
+    assert told_of(store) == TOLD
+    store.close()

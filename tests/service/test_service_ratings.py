@@ -1,0 +1,217 @@
+"""Which ratings count, and what they tell of the drift."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import msgspec
+import pytest
+from writer_fixtures import Service, hashed, service
+
+import entice
+from entice.service.domain.commands import (
+    Accept,
+    ChangeCampaign,
+    Command,
+    Decline,
+    EnterRatings,
+    Expire,
+    MakeOffer,
+    MakeOffers,
+    Organic,
+    Rate,
+    Reverse,
+)
+
+__all__ = ["service"]
+
+# Ratings
+
+
+def test_a_rating_counts_once_and_a_revision_replaces_it(service: Service) -> None:
+    campaign = service.create()
+    offer = service.rated(campaign, 1, 2)
+    assert service.arms(campaign)[offer["arm"]] == (1, 2.0, 0)
+    service.do(Rate(offer["id"], 5))
+    assert service.arms(campaign)[offer["arm"]] == (1, 5.0, 0)
+    kinds = [event["kind"] for event in service.queries.offer(offer["id"]).history]
+    assert kinds == ["offered", "accepted", "rated", "revised"]
+
+
+@pytest.mark.parametrize("rating", [0, 6, -3, 2**62])
+def test_a_rating_off_the_grid_is_invalid(service: Service, rating: int) -> None:
+    campaign = service.create()
+    offer = service.offer(campaign, 1)["id"]
+    service.do(Accept(offer))
+    assert service.refusal(Rate(offer, rating)).status == 422
+    organic = EnterRatings(campaign, [Organic("a", 3), Organic("b", rating)])
+    assert service.refusal(organic).status == 422
+    assert service.arms(campaign)["a"][0] == service.arms(campaign)["b"][0] == 0
+
+
+def test_a_missing_rating_stays_missing(service: Service) -> None:
+    campaign = service.create(rating_window=100)
+    service.rate_organic(campaign, a=[5], b=[4], c=[4])
+    service.offer(campaign, 0)
+    offer = service.offer(campaign, 1, displayed={"a": 4.0, "b": 4.0, "c": 5.0})
+    service.do(Accept(offer["id"]))
+    before = service.arms(campaign)[offer["arm"]]
+    service.later(100)
+    assert service.do(Expire(campaign)) == {"expired": 1}
+    rated, average, in_flight = service.arms(campaign)[offer["arm"]]
+    assert (rated, average, in_flight) == (before[0], before[1], before[2] - 1)
+    assert service.queries.offer(offer["id"]).offer.state == "unrated"
+    assert service.money(campaign)[2] == offer["amount"]  # what was paid is paid
+
+
+def test_a_late_rating_counts_where_it_is_admitted(service: Service) -> None:
+    for admitted in (True, False):
+        campaign = service.create(rating_window=100, late_ratings=admitted)
+        offer = service.offer(campaign, 1)
+        service.do(Accept(offer["id"]))
+        service.later(100)
+        if admitted:
+            assert service.do(Rate(offer["id"], 4))["state"] == "rated"
+            assert service.do(Rate(offer["id"], 2))["rating"] == 2
+            assert service.arms(campaign)[offer["arm"]] == (1, 2.0, 0)
+        else:
+            assert service.refusal(Rate(offer["id"], 4)).extra == {"state": "unrated"}
+            assert service.arms(campaign)[offer["arm"]] == (0, None, 0)
+        assert service.faults(campaign) == [None]
+
+
+def test_a_rating_in_time_may_be_revised_after_the_window(service: Service) -> None:
+    campaign = service.create(rating_window=100, late_ratings=False)
+    offer = service.rated(campaign, 1, 4)
+    service.later(1000)
+    service.do(Expire(campaign))
+    assert service.do(Rate(offer["id"], 1))["rating"] == 1
+    assert service.arms(campaign)[offer["arm"]] == (1, 1.0, 0)
+
+
+def test_an_organic_rating_counts_and_costs_nothing(service: Service) -> None:
+    campaign = service.create()
+    service.rate_organic(campaign, b=[5, 4])
+    assert service.arms(campaign) == {"a": (0, None, 0), "b": (2, 4.5, 0), "c": (0, None, 0)}
+    assert service.money(campaign) == (100_000, 0, 0)
+    assert service.queries.campaign(campaign).decisions == 0
+    assert service.refusal(EnterRatings(campaign, [Organic("z", 3)])).status == 422
+
+
+def test_a_declined_offer_is_neither_a_pull_nor_a_reward(service: Service) -> None:
+    campaign = service.create()
+    service.rate_organic(campaign, a=[5], b=[4])
+    offer = service.offer(campaign, 1, eligible=["b", "c"])
+    assert (offer["arm"], offer["amount"]) == ("c", 200)
+    assert service.money(campaign) == (100_000, 200, 0)
+    before = {**service.arms(campaign), "c": (0, None, 0)}
+    service.do(Decline(offer["id"]))
+    assert service.arms(campaign) == before
+    assert service.money(campaign) == (100_000, 0, 0)
+
+
+def test_a_revised_rating_does_not_restart_a_round_robin(service: Service) -> None:
+    campaign = service.create(policy=entice.RoundRobinEpsilonGreedy(c=1000))
+    arms = []
+    for player in range(6):
+        offer = service.rated(campaign, player, 3)
+        service.do(Rate(offer["id"], 4))
+        arms.append(offer["arm"])
+    assert arms == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_what_is_revised_or_reversed_is_unlearnt(service: Service) -> None:
+    """A policy that remembers single ratings knows in the end only those that count."""
+    campaigns = [service.create(policy=entice.DriftCorrectedThompson()) for _ in range(2)]
+    for campaign in campaigns:
+        service.rate_organic(campaign, a=[5, 4, 4], b=[3, 5], c=[2, 4])
+        batch = [MakeOffer(campaign, hashed(player)) for player in range(30)]
+        for offer in service.do(MakeOffers(campaign, batch))["offers"]:
+            service.do(Accept(offer["id"]))
+    revised, plain = campaigns
+    for n in range(1, 31):
+        service.do(Rate(f"{revised}.{n}", 1 + n % 3))
+    for n in range(1, 31):
+        if n % 7 == 0:
+            service.do(Reverse(f"{revised}.{n}"))
+            service.do(Reverse(f"{plain}.{n}"))
+        else:
+            service.do(Rate(f"{revised}.{n}", 1 + n % 5))
+            service.do(Rate(f"{plain}.{n}", 1 + n % 5))
+    # A reversed offer counts among those made if it had been rated, and else not.
+    views = [
+        [msgspec.structs.replace(arm, offered=0) for arm in service.queries.arms(campaign)]
+        for campaign in campaigns
+    ]
+    assert views[0] == views[1]
+    for player in range(50, 70):
+        told = [service.offer(campaign, player) for campaign in campaigns]
+        assert told[0]["arm"] == told[1]["arm"]
+        assert told[0]["payment"] == told[1]["payment"]
+    assert service.faults(revised) == [None]
+
+
+# The drift
+
+
+def test_no_drift_is_shown_without_a_probe(service: Service) -> None:
+    campaign = service.create()
+    for player in range(10):
+        service.rated(campaign, player, 1 + player % 5)
+    view = service.queries.drift(campaign)
+    assert (view.probed, view.slope, view.low, view.high) == (False, None, None, None)
+
+
+def test_a_probe_adds_its_amount_by_a_fair_coin_to_own_choices_alone(service: Service) -> None:
+    campaign = service.create(
+        probe=entice.Probe(share=0.5, amount=0.5), policy=entice.EpsilonGreedy(c=1), budget=10**7
+    )
+    batch = [MakeOffer(campaign, hashed(player)) for player in range(1000)]
+    offers = service.do(MakeOffers(campaign, batch))["offers"]
+    coins = [offer["probe"] for offer in offers]
+    for offer in offers:
+        if offer["probe"] is not None:
+            assert offer["arm"] == offer["greedy_arm"]
+            assert offer["amount"] == (100 if offer["probe"] == "heads" else 0)
+        assert (offer["probe"] == "heads") == (offer["reason"] == "probe")
+    for coin, share in (("heads", 0.25), ("tails", 0.25), (None, 0.5)):
+        # All arms tie, so every offer is the player's own choice. 5 standard deviations: 1e-6.
+        assert abs(coins.count(coin) - 1000 * share) < 5 * math.sqrt(1000 * share * (1 - share))
+
+
+def test_a_probe_that_can_not_be_paid_for_is_not_made(service: Service) -> None:
+    campaign = service.create(probe=entice.Probe(share=1.0, amount=[0.1, 0.5]), cap_per_offer=99)
+    offers = [service.offer(campaign, player) for player in range(20)]
+    assert {offer["probe"] for offer in offers} == {None}
+    service.do(ChangeCampaign(campaign=campaign, cap_per_offer=100))
+    offers = [service.offer(campaign, player) for player in range(20, 40)]
+    assert {offer["probe"] for offer in offers} == {"heads", "tails"}
+    assert {offer["amount"] for offer in offers} == {0, 20, 100}
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.1])
+def test_the_drift_is_told_from_the_probe_with_its_interval(service: Service, slope: float) -> None:
+    campaign = service.create(
+        probe=entice.Probe(share=0.5, amount=20.0), lowest_rating=0, highest_rating=1000,
+        policy_sees="zero_to_one", price_of_a_star=10, budget=10**9,
+    )  # fmt: skip
+    noise = random.Random(17)
+    assert service.queries.drift(campaign).slope is None  # too few so far
+    for first in range(0, 1600, 200):
+        batch = [MakeOffer(campaign, hashed(player)) for player in range(first, first + 200)]
+        offers = service.do(MakeOffers(campaign, batch))["offers"]
+        commands: list[Command] = []
+        for offer in offers:
+            rating = round(noise.gauss(500 + slope * offer["payment"], 20))
+            commands += [Accept(offer["id"]), Rate(offer["id"], min(1000, max(0, rating)))]
+        for future in [service.writer.submit(command) for command in commands]:
+            future.result(timeout=60)
+    view = service.queries.drift(campaign)
+    assert view.probed
+    assert view.slope is not None
+    assert view.low is not None
+    assert view.high is not None
+    assert view.low < view.slope < view.high < view.low + 0.5
+    # Fixed seed; of all seeds one in twenty would miss.
+    assert view.low <= slope <= view.high

@@ -1,0 +1,412 @@
+"""Safe by default: each promise of the design's security paragraph, and a test that can fail."""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+import re
+import stat
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Entice, assert_told
+from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, service
+
+from entice.errors import InputError
+from entice.service.http.app import OPERATIONS
+from entice.service.operations.verify import verify
+from entice.service.storage import api_keys as keys_module
+from entice.service.storage.api_keys import Keys
+from entice.service.storage.player_hasher import PlayerHasher, WrongSecret, player_hasher_for
+from entice.service.storage.store import open_store
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that asks for keys."""
+    with service(tmp_path_factory.mktemp("shop")) as made:
+        made.client.headers.update(made.bearer("admin"))
+        yield made
+
+
+# Loopback, and nothing else without keys
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_no_other_address_without_a_key(run_entice: Entice, host: str) -> None:
+    ran = run_entice("serve", "--host", host)
+    assert_told(ran, "host must be a loopback address", "while there is no key", "keys create")
+
+
+def test_a_revoked_key_is_no_reason_to_open_up(tmp_path: Path) -> None:
+    with service(tmp_path) as shop:
+        assert shop.client.get("/v1/campaigns").status_code == 200
+        view, _ = shop.keys.create("admin", None, "me")
+        shop.keys.revoke(view.id)
+        assert_problem(shop.client.get("/v1/campaigns"), 401)
+
+
+def test_a_service_for_others_is_never_open(tmp_path: Path) -> None:
+    with service(tmp_path, open_to_loopback=False) as shop:
+        assert_problem(shop.client.get("/v1/campaigns"), 401)
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"host": "evil.example"}, "foreign-host"),
+        ({"host": "127.0.0.1.evil.example:8000"}, "foreign-host"),
+        ({"host": "localhost.evil.example"}, "foreign-host"),
+        ({"host": "127.0.0.1@evil.example"}, "foreign-host"),
+        ({"host": ""}, "foreign-host"),
+        ({"host": "[::1"}, "foreign-host"),
+        ({"origin": "https://evil.example"}, "foreign-origin"),
+        ({"origin": "null"}, "foreign-origin"),
+        ({"origin": "http://127.0.0.1:9999"}, "foreign-origin"),
+    ],
+)
+def test_browsers_led_here_from_elsewhere_are_refused(
+    tmp_path: Path, headers: dict[str, str], kind: str
+) -> None:
+    with service(tmp_path) as shop:
+        assert_problem(shop.client.post("/v1/campaigns", json=TEAS, headers=headers), 403, kind)
+        assert_problem(shop.client.get("/healthz", headers=headers), 403, kind)
+        assert_problem(shop.client.get("/nowhere", headers=headers), 403, kind)
+        for own in ("localhost", "localhost:8000", "127.0.0.1", "[::1]:8000"):
+            answer = shop.client.get("/healthz", headers={"host": own, "origin": f"http://{own}"})
+            assert answer.status_code == 200
+        key = shop.bearer("read")
+        assert shop.client.get("/v1/campaigns", headers={**headers, **key}).status_code != 403
+
+
+# Keys
+
+
+def test_a_key_has_256_bits_and_is_kept_as_a_hash(shop: Service) -> None:
+    view, secret = shop.keys.create("read", None, "ann")
+    found = re.fullmatch(r"entice_([0-9a-f]{8})_([A-Za-z0-9_-]{43})", secret)
+    assert found is not None
+    assert found[1] == view.id
+    with shop.store.read() as session:
+        rows = session.rows("SELECT * FROM keys WHERE id = ?", (view.id,))
+    assert sha256(found[2].encode()).digest() in rows[0]
+    everything = b"".join(path.read_bytes() for path in _files(shop))
+    assert view.id.encode() in everything
+    assert found[2].encode() not in everything
+
+
+def test_the_log_names_the_key_that_changed_a_campaign(tmp_path: Path) -> None:
+    with service(tmp_path) as shop:
+        campaign = shop.campaign()  # while there is no key
+        view, secret = shop.keys.create("admin", None, "ann")
+        shop.keys.reload()
+        key = {"authorization": f"Bearer {secret}"}
+        path = f"/v1/campaigns/{campaign}"
+        asked = [
+            shop.client.patch(path, json={"budget": 60_000}, headers=key),
+            shop.client.post(f"{path}/arms", json={"arms": ["gyokuro"]}, headers=key),
+            shop.client.patch(f"{path}/arms/gyokuro", json={"retired": True}, headers=key),
+            shop.client.post("/v1/campaigns", json=TEAS, headers=key),
+        ]
+        assert [answer.status_code for answer in asked] == [200, 201, 200, 201]
+        events = shop.client.get(f"{path}/events", headers=key).json()["events"]
+        told = [(event["body"]["kind"], event["body"].get("by")) for event in events]
+        assert told == [
+            ("created", None),
+            ("changed", view.id),
+            ("arms_added", view.id),
+            ("arm_retired", view.id),
+        ]
+        other = f"/v1/campaigns/{asked[-1].json()['id']}/events"
+        assert shop.client.get(other, headers=key).json()["events"][0]["body"]["by"] == view.id
+        assert [verdict.fault for verdict in verify(shop.store)] == [None, None]
+
+
+def test_two_keys_differ() -> None:
+    assert len({keys_module.secrets.token_urlsafe(32) for _ in range(100)}) == 100
+
+
+def test_keys_are_compared_in_constant_time(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, secret = shop.keys.create("read", None, "ann")
+    shop.keys.reload()
+    compared: list[tuple[bytes, bytes]] = []
+    in_constant_time = hmac.compare_digest
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return in_constant_time(a, b)
+
+    monkeypatch.setattr(keys_module.hmac, "compare_digest", compare)
+    assert shop.keys.check(secret) == view
+    assert shop.keys.check(secret[:-1] + ("A" if secret[-1] != "A" else "B")) is None
+    assert shop.keys.check("entice_00000000_" + "x" * 43) is None
+    # Also for an id that there is not: it must not be quicker to refuse.
+    assert len(compared) == 3
+    assert all(len(a) == len(b) == 32 for a, b in compared)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic entice_x",
+        "Bearer entice_",
+        "Bearer \xff\xfe",
+        "Bearer {bad}",
+    ],
+)
+def test_what_is_no_key_opens_nothing(shop: Service, sent: str) -> None:
+    _, secret = shop.keys.create("admin", None, "ann")
+    value = sent.replace("{bad}", secret[:-1]).encode("latin-1")
+    answer = shop.client.get("/v1/campaigns", headers={"authorization": value})
+    assert_problem(answer, 401, "unauthorized")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_revoked_key_opens_nothing_within_a_second(
+    shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, secret = shop.keys.create("read", None, "ann")
+    header = {"authorization": f"Bearer {secret}"}
+    shop.keys.reload()
+    assert shop.client.get("/v1/campaigns", headers=header).status_code == 200
+    Keys(shop.store).revoke(view.id)  # by another process, as it were
+    now = keys_module.time.monotonic()
+    monkeypatch.setattr(keys_module.time, "monotonic", lambda: now + 1.01)
+    assert_problem(shop.client.get("/v1/campaigns", headers=header), 401)
+
+
+def test_keys_are_made_with_sense(shop: Service) -> None:
+    for role, campaign, name in (("boss", None, "x"), ("read", "c_0", "x"), ("read", None, "")):
+        with pytest.raises(InputError):
+            shop.keys.create(role, campaign, name)
+    with pytest.raises(InputError):
+        shop.keys.revoke("00000000")
+
+
+# Roles
+
+ALLOWED = {
+    "POST /v1/campaigns": "",
+    "GET /v1/campaigns": "read",
+    "GET /v1/campaigns/{campaign}": "read",
+    "PATCH /v1/campaigns/{campaign}": "",
+    "POST /v1/campaigns/{campaign}/arms": "",
+    "PATCH /v1/campaigns/{campaign}/arms/{arm}": "",
+    "GET /v1/campaigns/{campaign}/arms": "read",
+    "POST /v1/campaigns/{campaign}/offers": "decide",
+    "POST /v1/campaigns/{campaign}/offers/batch": "decide",
+    "GET /v1/offers/{offer}": "read decide",
+    "POST /v1/offers/{offer}/accept": "feedback",
+    "POST /v1/offers/{offer}/decline": "feedback",
+    "POST /v1/offers/{offer}/rating": "feedback",
+    "POST /v1/offers/{offer}/reverse": "feedback",
+    "POST /v1/campaigns/{campaign}/ratings": "feedback",
+    "GET /v1/campaigns/{campaign}/events": "read",
+    "GET /v1/campaigns/{campaign}/stream": "read",
+    "GET /v1/campaigns/{campaign}/export": "read",
+    "GET /v1/campaigns/{campaign}/drift": "read",
+    "GET /v1/campaigns/{campaign}/spending": "read",
+    "GET /v1/studio": "read decide feedback",
+    "POST /v1/simulations": "read",
+    "POST /v1/traces": "read",
+    "POST /v1/plans": "read",
+    "GET /v1/paper": "read",
+    "GET /v1/trust": "read",
+    "POST /v1/campaigns/{campaign}/replay": "read",
+    "GET /": "anybody",
+    "GET /studio/{file}": "anybody",
+    "GET /metrics": "read",
+    "GET /healthz": "anybody",
+    "GET /readyz": "anybody",
+    "GET /openapi.json": "anybody",
+}
+
+
+def test_every_operation_is_in_the_table() -> None:
+    assert {f"{o.method} {o.path}" for o in OPERATIONS} == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("operation", "role"),
+    list(itertools.product(ALLOWED, ["nobody", "decide", "feedback", "read", "admin"])),
+)
+def test_roles(shop: Service, operation: str, role: str) -> None:
+    method, path = operation.split()
+    path = path.format(campaign="c_0", offer="c_0.1", arm="oolong", file="plotly.min.js")
+    headers = {"authorization": ""} if role == "nobody" else shop.bearer(role)
+    answer = shop.client.request(method, path, headers=headers)
+    may = ALLOWED[operation].split()
+    if may == ["anybody"]:
+        assert answer.status_code == 200
+    elif role == "nobody":
+        assert_problem(answer, 401)
+    elif role == "admin" or role in may:
+        assert answer.status_code not in (401, 403)
+    else:
+        assert role in assert_problem(answer, 403, "forbidden")["detail"]
+
+
+# Campaigns of others
+
+
+def test_a_key_of_one_campaign_knows_of_no_other(shop: Service) -> None:
+    own, foreign = shop.campaign(), shop.campaign()
+    offer = shop.offer(foreign, "ann")["id"]
+    missing, no_offer = "c_ffffffffffffffff", "c_ffffffffffffffff.1"
+    for role in ("admin", "decide", "feedback", "read"):
+        key = shop.bearer(role, own)
+        for operation, roles in ALLOWED.items():
+            method, path = operation.split()
+            if not re.search("{(campaign|offer)}", path) or (
+                role != "admin" and role not in roles.split()
+            ):
+                continue
+            found, lost = (
+                shop.client.request(
+                    method, path.format(campaign=c, offer=o, arm="oolong"), headers=key
+                )
+                for c, o in ((foreign, offer), (missing, no_offer))
+            )
+            assert_problem(found, 404)
+            # But for the name that was asked for, nothing tells one from the other.
+            assert _told(found, foreign) == _told(lost, missing), operation
+    listed = shop.client.get("/v1/campaigns", headers=shop.bearer("read", own)).json()
+    assert [campaign["id"] for campaign in listed] == [own]
+    bound = shop.bearer("admin", own)
+    assert_problem(shop.client.post("/v1/campaigns", json=TEAS, headers=bound), 403)
+    assert_problem(shop.client.get("/metrics", headers=bound), 403)
+    assert shop.client.get(f"/v1/campaigns/{own}", headers=bound).status_code == 200
+
+
+def _told(answer: Any, name: str) -> tuple[Any, ...]:
+    headers = {k: v for k, v in answer.headers.items() if k not in ("x-request-id", "date")}
+    return answer.status_code, answer.text.replace(name, "..."), headers
+
+
+def test_idempotency_keys_of_others_are_not_seen(shop: Service) -> None:
+    campaign = shop.campaign()
+    path, key = f"/v1/campaigns/{campaign}/ratings", {"idempotency-key": "one"}
+    body = {"ratings": [{"arm": "oolong", "rating": 5}]}
+    for _ in range(2):
+        who = shop.bearer("feedback")
+        answer = shop.client.post(path, json=body, headers={**key, **who})
+        assert "idempotency-replayed" not in answer.headers
+    assert shop.client.get(f"/v1/campaigns/{campaign}").json()["ratings"] == 2
+
+
+# Limits
+
+
+def test_bodies_have_a_limit(shop: Service) -> None:
+    path = f"/v1/campaigns/{shop.campaign()}/offers"
+    body = b'{"player":"x"}'
+    largest = body + b" " * (1024 * 1024 - len(body))
+    assert shop.client.post(path, content=largest, headers=JSON).status_code == 201
+    assert_problem(shop.client.post(path, content=largest + b" ", headers=JSON), 413)
+    assert_problem(shop.client.post(path, content=b" " * 10_000_000, headers=JSON), 413)
+
+
+# Headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/healthz"),
+        ("GET", "/v1/campaigns"),
+        ("GET", "/v1/campaigns/c_0"),
+        ("GET", "/nowhere"),
+        ("DELETE", "/healthz"),
+        ("OPTIONS", "/healthz"),
+        ("POST", "/v1/campaigns"),
+    ],
+)
+def test_every_answer_carries_the_same_protection(shop: Service, method: str, path: str) -> None:
+    headers = shop.client.request(method, path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-frame-options"] == "DENY"
+    assert "access-control-allow-origin" not in headers
+
+
+# PlayerHasher
+
+
+def test_players_are_kept_as_keyed_hashes(shop: Service) -> None:
+    campaign, player = shop.campaign(), "ann.unlikely@example.org"
+    path = f"/v1/campaigns/{campaign}/offers"
+    offer = shop.client.post(
+        path, json={"player": player}, headers={"idempotency-key": "once"}
+    ).json()
+    shop.client.post(path, json={"player": player, "eligible": ["cocoa"]})
+    told = shop.client.get(f"/v1/offers/{offer['id']}").json()
+    hashed = PlayerHasher(bytes(32)).hash(campaign, player)
+    assert told["history"][0]["player"] == hashed.hex()
+    assert hashed != PlayerHasher(bytes([1] * 32)).hash(campaign, player)
+    everything = b"".join(path.read_bytes() for path in _files(shop))
+    assert hashed in everything
+    assert player.encode() not in everything
+    # Nor a hash that could be guessed without the key, of the id or of the body that held it.
+    body = f'{{"player":"{player}"}}'.encode()
+    for guess in (player.encode(), body, f"{campaign}\0{player}".encode()):
+        assert sha256(guess).digest() not in everything
+
+
+def test_the_secret_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'e.db'}")
+    players = player_hasher_for(store)
+    file = tmp_path / "e.db.secret"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert re.fullmatch("[0-9a-f]{64}", file.read_text().strip())
+    assert player_hasher_for(store).hash("c", "p") == players.hash("c", "p")
+    assert file.read_text().strip().encode() not in (tmp_path / "e.db").read_bytes()
+    kept = file.read_text()
+    file.unlink()
+    with pytest.raises(WrongSecret, match="missing"):
+        player_hasher_for(store)
+    file.write_text("ab" * 32)
+    with pytest.raises(WrongSecret, match="not the one"):
+        player_hasher_for(store)
+    file.write_text("too short")
+    with pytest.raises(InputError, match="64 hexadecimal digits"):
+        player_hasher_for(store)
+    other = tmp_path / "elsewhere"
+    other.write_text(kept)
+    assert player_hasher_for(store, other).hash("c", "p") == players.hash("c", "p")
+    store.close()
+
+
+def test_postgresql_must_be_given_its_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'e.db'}")
+    monkeypatch.setattr(store, "url", "postgresql://somewhere/entice")
+    with pytest.raises(InputError, match="ENTICE_SECRET"):
+        player_hasher_for(store)
+    monkeypatch.setenv("ENTICE_SECRET", "12" * 32)
+    player_hasher_for(store)
+    monkeypatch.setenv("ENTICE_SECRET", "34" * 32)
+    with pytest.raises(WrongSecret):
+        player_hasher_for(store)
+    store.close()
+
+
+def _files(shop: Service) -> list[Path]:
+    path = Path(shop.store.url.removeprefix("sqlite:///"))
+    return [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
+
+
+def test_own_origin_is_no_matter_where_keys_are_asked_for(shop: Service) -> None:
+    answer = shop.client.get(f"{HERE}/v1/campaigns", headers={"host": "entice.example"})
+    assert answer.status_code == 200

@@ -1,0 +1,213 @@
+"""What a campaign's status allows, and what passes with time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from writer_fixtures import Service, hashed, service
+
+import entice
+from entice.service.domain.commands import (
+    Accept,
+    AddArms,
+    ChangeCampaign,
+    Command,
+    Decline,
+    Expire,
+    MakeOffer,
+    MakeOffers,
+    Rate,
+    Reverse,
+)
+
+__all__ = ["service"]
+
+# The campaign's status
+
+
+def test_shadow_decides_and_records_but_pays_nothing(service: Service) -> None:
+    campaign = service.create(status="shadow", unrated_shows=1)
+    service.rate_organic(campaign, a=[5], b=[4])
+    offers = [service.offer(campaign, player) for player in range(20)]
+    assert {offer["state"] for offer in offers} == {"shadow"}
+    assert {offer["amount"] for offer in offers} == {0}
+    assert any(offer["would_pay"] > 0 for offer in offers)
+    assert service.money(campaign) == (100_000, 0, 0)
+    assert all(in_flight == 0 for _, _, in_flight in service.arms(campaign).values())
+    assert service.refusal(Reverse(offers[0]["id"])).status == 409
+    assert "Accept it first." in service.refusal(Rate(offers[0]["id"], 5)).detail
+    assert service.queries.campaign(campaign).decisions == 20
+    assert service.faults(campaign) == [None]
+
+
+def test_shadow_offers_are_answered_and_rated_at_no_cost(service: Service) -> None:
+    campaign = service.create(status="shadow", unrated_shows=1)
+    service.rate_organic(campaign, a=[5], b=[4])
+    offers = [service.offer(campaign, player) for player in range(6)]
+    dear = next(offer for offer in offers if offer["would_pay"] > 0)
+    others = [offer["id"] for offer in offers if offer is not dear]
+    assert service.refusal(Accept(dear["id"], dear["would_pay"])).detail == (
+        f"amount must be from 0 to 0: €0.00 was offered; got {dear['would_pay']}."
+    )
+    accepted = service.do(Accept(dear["id"]))
+    assert (accepted["state"], accepted["paid"]) == ("accepted", 0)
+    assert (accepted["amount"], accepted["would_pay"]) == (0, dear["would_pay"])
+    assert service.do(Accept(dear["id"])) == accepted  # a repeat
+    before = service.arms(campaign)[dear["arm"]]
+    rated = service.do(Rate(dear["id"], 2))
+    assert (rated["state"], rated["rating"], rated["would_pay"]) == ("rated", 2, dear["would_pay"])
+    after = service.arms(campaign)[dear["arm"]]
+    assert (after[0], after[2]) == (before[0] + 1, 0)  # it counts; nothing is in flight
+    assert service.do(Rate(dear["id"], 3))["rating"] == 3
+    assert service.do(Decline(others[0]))["state"] == "declined"
+    assert service.refusal(Accept(others[0])).status == 409
+    service.do(Accept(others[1]))
+    assert service.do(Reverse(others[1]))["state"] == "reversed"
+    service.do(Accept(others[2]))
+    service.later(31 * 24 * 3600)
+    assert service.do(Expire(campaign)) == {"expired": 1}  # the rating is awaited no more
+    assert service.queries.offer(others[2]).offer.state == "unrated"
+    assert service.money(campaign) == (100_000, 0, 0)
+    [event] = [e for e in service.queries.events(campaign) if b'"kind":"rated"' in bytes(e.body)]
+    assert json.loads(bytes(event.body))["payment"] == 0.0  # as whoever learns from it should know
+    assert service.faults(campaign) == [None]
+
+
+def test_a_shadow_offer_is_open_as_long_as_a_live_one(service: Service) -> None:
+    campaign = service.create(status="shadow")
+    first, second = service.offer(campaign, 1)["id"], service.offer(campaign, 2)["id"]
+    service.later(899)
+    service.do(Accept(first))
+    service.later(1)
+    for command in (Accept, Decline):
+        assert service.refusal(command(second)).detail.endswith("it has expired.")
+    third = service.offer(campaign, 3)["id"]
+    service.do(ChangeCampaign(campaign=campaign, status="closed"))
+    assert service.refusal(Accept(third)).detail.endswith("voided when the campaign closed.")
+    assert service.do(Rate(first, 4))["rating"] == 4  # what was taken may still be rated
+    assert service.faults(campaign) == [None]
+
+
+def test_a_coin_that_was_thrown_in_shadow_mode_tells_nothing(service: Service) -> None:
+    """Only its tails would be believed: heads were not paid."""
+    probe = entice.Probe(share=1.0, amount=0.5)
+    campaign = service.create(status="shadow", policy=entice.Greedy(), probe=probe)
+    offers = [service.offer(campaign, player) for player in range(20)]
+    assert {offer["probe"] for offer in offers} == {"heads", "tails"}
+    for offer in offers:
+        service.do(Accept(offer["id"]))
+        service.do(Rate(offer["id"], 4))
+    assert service.queries.drift(campaign).probes == 0
+    service.do(ChangeCampaign(campaign=campaign, status="live"))
+    for player in range(20, 30):  # the control: of live offers, they tell
+        service.rated(campaign, player, 4)
+    assert service.queries.drift(campaign).probes == 10
+    assert service.faults(campaign) == [None]
+
+
+def test_shadow_would_pay_what_live_pays(service: Service) -> None:
+    paid = {}
+    for status in ("shadow", "live"):
+        campaign = service.create(status=status, policy=entice.ThompsonSampling())
+        service.rate_organic(campaign, a=[5, 5], b=[4], c=[3])
+        offer = service.offer(campaign, 1)
+        paid[status] = offer["arm"], offer["would_pay"] or offer["amount"], offer["propensity"]
+    assert paid["shadow"] == paid["live"]
+
+
+def test_paused_gives_the_own_choice_unpaid(service: Service) -> None:
+    campaign = service.create(unrated_shows=1, status="paused")
+    service.rate_organic(campaign, b=[4])
+    for player in range(5):
+        offer = service.rated(campaign, player, 4)
+        assert (offer["arm"], offer["paid"], offer["reason"]) == ("b", 0, "paused")
+        assert offer["propensity"] == 1.0
+    service.do(ChangeCampaign(campaign=campaign, status="live"))
+    assert service.offer(campaign, 9)["arm"] == "a"
+    assert service.faults(campaign) == [None]
+
+
+def test_the_kill_switch_holds_for_the_very_next_decision(service: Service) -> None:
+    campaign = service.create(unrated_shows=1)
+    service.rate_organic(campaign, a=[5])
+    commands: list[Command] = [MakeOffer(campaign, hashed(player)) for player in range(60)]
+    commands.insert(30, ChangeCampaign(campaign=campaign, status="paused"))
+    futures = [service.writer.submit(command) for command in commands]
+    answers = [json.loads(future.result(timeout=60).body) for future in futures]
+    assert all(answer["reason"] != "paused" for answer in answers[:30])
+    assert all((a["reason"], a["amount"]) == ("paused", 0) for a in answers[31:])
+
+
+def test_closing_voids_what_is_open_and_is_final(service: Service) -> None:
+    campaign = service.create(unrated_shows=1)
+    service.rate_organic(campaign, a=[5])
+    sold = service.offer(campaign, 0)["id"]
+    service.do(Accept(sold))
+    open_offers = [service.offer(campaign, player)["id"] for player in range(1, 6)]
+    assert service.money(campaign)[1] > 0
+    service.do(ChangeCampaign(campaign=campaign, status="closed"))
+    assert service.money(campaign)[1] == 0
+    assert {service.queries.offer(offer).offer.state for offer in open_offers} == {"voided"}
+    assert service.refusal(MakeOffer(campaign, hashed(9))).extra == {"state": "closed"}
+    assert service.refusal(ChangeCampaign(campaign=campaign, status="live")).status == 409
+    assert service.refusal(ChangeCampaign(campaign=campaign, budget=10**6)).status == 409
+    assert service.refusal(AddArms(campaign, ["d"])).status == 409
+    assert service.do(ChangeCampaign(campaign=campaign, status="closed"))["status"] == "closed"
+    assert service.do(Rate(sold, 4))["rating"] == 4  # what was sold may still be rated
+    assert service.faults(campaign) == [None]
+
+
+def test_limits_can_be_lifted_and_set(service: Service) -> None:
+    campaign = service.create(cap_per_offer=0, cap_per_player=0, pace_over=10**6, unrated_shows=1)
+    service.rate_organic(campaign, a=[5])
+    assert service.offer(campaign, 1)["amount"] == 0
+    lifted = {"cap_per_offer": None, "cap_per_player": None, "pace_over": None}
+    changed = service.do(ChangeCampaign(campaign=campaign, **lifted))  # type: ignore[arg-type]
+    assert not set(lifted) & set(changed["spec"])
+    assert changed["version"] == 2
+    assert service.offer(campaign, 2)["amount"] == 800
+    again = service.do(ChangeCampaign(campaign=campaign, **lifted))  # type: ignore[arg-type]
+    assert again["version"] == 2  # nothing has changed
+
+
+# Time
+
+
+def test_time_never_goes_back_in_the_log(service: Service) -> None:
+    campaign = service.create()
+    offer = service.offer(campaign, 1)["id"]
+    service.later(-3600)  # the machine's clock is set back while nobody looks
+    service.do(Accept(offer))
+    service.later(10 * 366 * 24 * 3600)
+    service.do(Rate(offer, 3))
+    times = [event.at for event in service.queries.events(campaign)]
+    assert times == sorted(times)
+    assert service.faults(campaign) == [None]
+
+
+def test_a_tick_lets_pass_what_is_overdue_oldest_first(service: Service) -> None:
+    campaign = service.create(offer_expires_after=100)
+    batch = [MakeOffer(campaign, hashed(player)) for player in range(1000)]
+    service.do(MakeOffers(campaign, batch))
+    service.later(10)
+    service.do(MakeOffers(campaign, [MakeOffer(campaign, hashed(p)) for p in range(2000, 2100)]))
+    service.later(90)
+    assert service.do(Expire(campaign)) == {"expired": 1000}
+    assert service.do(Expire(campaign)) == {"expired": 0}
+    service.later(10)
+    assert service.do(Expire(campaign)) == {"expired": 100}
+    assert all(in_flight == 0 for _, _, in_flight in service.arms(campaign).values())
+    assert service.faults(campaign) == [None]
+
+
+def test_what_expired_while_the_service_was_down_expires_afterwards(tmp_path: Path) -> None:
+    first = Service(tmp_path / "entice.db")
+    campaign = first.create()
+    offer = first.offer(campaign, 1)["id"]
+    first.close()
+    second = Service(tmp_path / "entice.db")
+    second.later(901)
+    second.do(Expire(campaign))
+    assert second.queries.offer(offer).offer.state == "expired"
+    second.close()

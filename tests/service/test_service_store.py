@@ -1,0 +1,513 @@
+"""Both stores keep every promise; stores that break one are found out; and how they are opened."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from postgres import Postgres, postgres
+from service_comparison import SideBySide
+from writer_fixtures import FakeClock, Service, hashed
+
+from entice.errors import InputError
+from entice.service.domain.commands import Accept, CreateCampaign, MakeOffer, Rate
+from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.domain.spec import CampaignSpec
+from entice.service.operations import conformance
+from entice.service.operations.conformance import CHECKS, NotConforming, Open, check_store
+from entice.service.operations.verify import verify
+from entice.service.storage.migrations import Database, migrations
+from entice.service.storage.postgres import PostgresStore
+from entice.service.storage.queries import Queries
+from entice.service.storage.sqlite import SqliteSession, SqliteStore
+from entice.service.storage.store import Session, Store, open_store, without_password
+from entice.service.storage.writer import Writer
+
+__all__ = ["postgres"]
+
+BACKENDS = ["sqlite", "postgres"]
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, of SQLite or of PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'entice.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+both = pytest.mark.parametrize("url", BACKENDS, indirect=True)
+
+
+# Conformance
+
+
+@both
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_store_keeps_its_promise(url: str, check: Callable[[Open], None]) -> None:
+    check(lambda: open_store(url))
+
+
+def test_the_whole_suite_leaves_a_database_as_it_was(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'entice.db'}"
+    check_store(lambda: open_store(url))
+    with closing(open_store(url)) as store, store.read() as session:
+        counts = [
+            session.rows(f"SELECT count(*) FROM {table}")[0][0]
+            for table in ("campaigns", "answers", "offers")
+        ]
+        assert counts == [1, 0, 80]  # what the desks did, who are a service
+
+
+class Broken(SqliteStore):
+    """A store to be broken in one way."""
+
+
+class KeepsWhatFailed(Broken):
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:
+        with self._lock:
+            self._writer.run("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+            finally:
+                self._writer.run("COMMIT")
+
+
+class ForgetsTheEnd(Broken):
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:
+        with self._lock:
+            self._writer.run("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+            finally:
+                self._writer.run("ROLLBACK")
+
+
+class SwallowsErrors(Broken):
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:
+        with super().write() as session:
+            yield session
+            if "failed" in str(session.rows("SELECT id FROM campaigns WHERE reserved = 3")):
+                session.run("UPDATE campaigns SET reserved = 0")
+
+
+class ReadsWithoutSnapshot(Broken):
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:
+        with closing(self._connect(str(self.path))) as connection:
+            yield SqliteSession(connection)
+
+
+class ReadsWhatIsNotCommitted(Broken):
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:
+        yield self._writer
+
+
+class WritesWithoutLock(Broken):
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:
+        with closing(self._connect(str(self.path))) as connection:
+            yield SqliteSession(connection)  # each statement for itself
+
+
+class _Blunt(SqliteSession):
+    def run(self, sql: str, params: Any = ()) -> int:
+        super().run(sql, params)
+        return 1
+
+
+class CountsNoRows(Broken):
+    @contextmanager
+    def write(self) -> Iterator[SqliteSession]:
+        with super().write() as session:
+            yield _Blunt(session.connection)
+
+
+class _Lossy(SqliteSession):
+    def rows(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        found = super().rows(sql, params)
+        return [
+            tuple(float(v) if isinstance(v, int) and v > 2**53 else v for v in row) for row in found
+        ]
+
+
+class LosesDigits(Broken):
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:
+        with super().read() as session:
+            yield _Lossy(session.connection)
+
+
+class _OneOnly(SqliteSession):
+    def rows_among(self, *arguments: Any) -> list[tuple[Any, ...]]:
+        return super().rows_among(*arguments)[:100]
+
+
+class FindsAHundred(Broken):
+    @contextmanager
+    def read(self) -> Iterator[SqliteSession]:
+        with super().read() as session:
+            yield _OneOnly(session.connection)
+
+
+@pytest.mark.parametrize(
+    ("store", "check"),
+    [
+        (KeepsWhatFailed, conformance.a_write_is_all_or_nothing),
+        (ForgetsTheEnd, conformance.a_write_is_kept),
+        (SwallowsErrors, conformance.a_failed_statement_is_not_passed_over),
+        (ReadsWithoutSnapshot, conformance.a_read_is_a_snapshot),
+        (ReadsWithoutSnapshot, conformance.a_read_changes_nothing),
+        (ReadsWhatIsNotCommitted, conformance.readers_and_writers_do_not_wait_for_each_other),
+        (WritesWithoutLock, conformance.writers_do_not_overlook_each_other),
+        (CountsNoRows, conformance.a_change_can_depend_on_what_was_there),
+        (LosesDigits, conformance.values_come_back_as_they_were),
+        (FindsAHundred, conformance.many_rows_are_written_and_found_at_once),
+    ],
+    ids=lambda part: part.__name__,
+)
+def test_a_store_that_breaks_a_promise_is_found_out(
+    tmp_path: Path, store: type[SqliteStore], check: Callable[[Open], None]
+) -> None:
+    with pytest.raises((NotConforming, IndexError)):
+        check(lambda: store(tmp_path / "entice.db"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "check"),
+    [
+        ("CHECK (reserved + committed <= budget)", conformance.more_than_the_budget_is_refused),
+        (" CHECK (reserved >= 0)", conformance.a_failed_statement_is_not_passed_over),
+        ("CREATE UNIQUE INDEX live_offers", conformance.a_player_has_one_live_offer),
+        (
+            " REFERENCES campaigns (number)",
+            conformance.nothing_belongs_to_a_campaign_that_is_not_there,
+        ),
+    ],
+    ids=["budget", "amount", "live offer", "campaign"],
+)
+def test_a_schema_that_lacks_a_defence_is_found_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    check: Callable[[Open], None],
+) -> None:
+    (script,) = migrations("sqlite")
+    assert missing in script
+    instead = {"CREATE UNIQUE INDEX live_offers": "CREATE INDEX live_offers"}.get(missing, "")
+    if missing.startswith("CHECK (reserved + "):
+        instead = "CHECK (true)"
+    poorer = script.replace(missing, instead)
+    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda database: [poorer])
+    with pytest.raises(NotConforming):
+        check(lambda: open_store(f"sqlite:///{tmp_path / 'entice.db'}"))
+
+
+def test_postgres_without_locks_loses_updates_and_is_found_out(postgres: Postgres) -> None:
+    url = postgres.new_database()
+
+    class Unlocked(PostgresStore):
+        for_update = ""
+
+    with pytest.raises(NotConforming, match="the sum"):
+        conformance.writers_do_not_overlook_each_other(lambda: Unlocked(url))
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 7])
+def test_on_postgres_too_the_service_agrees_with_its_oracle(
+    postgres: Postgres, tmp_path: Path, seed: int
+) -> None:
+    with closing(Service(tmp_path, postgres.new_database())) as service:
+        both = SideBySide(service, seed)
+        both.run(steps=80)
+        assert service.faults(both.id) == [None]
+
+
+# Opening
+
+
+@both
+def test_an_empty_database_is_set_up_once_however_many_open_it(url: str) -> None:
+    together = threading.Barrier(6)
+    stores: list[Store] = []
+    errors: list[BaseException] = []
+
+    def start() -> None:
+        together.wait(20)
+        try:
+            stores.append(open_store(url))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    for store in stores:
+        store.check()
+        store.examine()
+        store.close()
+
+
+def set_version(url: str, version: int) -> None:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+    else:
+        with closing(psycopg.connect(url, autocommit=True)) as postgres:
+            postgres.execute("UPDATE schema_version SET version = %s", (version,))
+
+
+@both
+def test_a_newer_schema_is_refused(url: str) -> None:
+    open_store(url).close()
+    set_version(url, 99)
+    with pytest.raises(SchemaTooNew, match="schema version 99"):
+        open_store(url)
+    set_version(url, 1)
+    open_store(url).close()
+
+
+@both
+def test_an_older_schema_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(url).close()
+    backend: Database = "sqlite" if url.startswith("sqlite") else "postgres"
+    later = [*migrations(backend), "CREATE TABLE later (x BIGINT);\nINSERT INTO later VALUES (7);"]
+    if backend == "sqlite":
+        later[-1] = later[-1].replace("BIGINT", "INTEGER")
+    monkeypatch.setattr(f"entice.service.{backend}.migrations", lambda database: later)
+    for _ in range(2):  # the second time there is nothing to do
+        with closing(open_store(url)) as store, store.read() as session:
+            assert session.rows("SELECT x FROM later") == [(7,)]
+    monkeypatch.undo()
+    with pytest.raises(SchemaTooNew, match=f"schema version {len(later)}"):
+        open_store(url)
+
+
+@both
+def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(url).close()
+    backend: Database = "sqlite" if url.startswith("sqlite") else "postgres"
+    broken = [*migrations(backend), "DROP TABLE answers;\nCREATE TABLE meta (x INTEGER);"]
+    monkeypatch.setattr(f"entice.service.{backend}.migrations", lambda database: broken)
+    with pytest.raises((Corrupt, psycopg.Error)):
+        open_store(url)
+    monkeypatch.undo()
+    with closing(open_store(url)) as store, store.read() as session:
+        assert session.rows("SELECT count(*) FROM answers") == [(0,)]
+
+
+@both
+def test_everything_is_there_after_reopening(url: str) -> None:
+    def at(store: Store) -> Any:
+        queries = Queries(store)
+        (view,) = queries.campaigns()
+        offers = [queries.offer(f"{view.id}.{n}") for n in range(1, 11)]
+        return view, queries.arms(view.id), queries.events(view.id, limit=1000), offers
+
+    seen: list[Any] = []
+    for _ in range(3):
+        store = open_store(url)
+        writer = Writer(store, FakeClock(), tick=1e6)
+        writer.start()
+        if not seen:
+            spec = CampaignSpec(
+                name="Zoë's 茶", arms=["a", "b"], budget=10**15, price_of_a_star=10**9, seed=2**62
+            )
+            made = writer.submit(CreateCampaign(spec)).result(60)
+            campaign = json.loads(made.body)["id"]
+            for player in range(10):
+                offer = f"{campaign}.{player + 1}"
+                writer.submit(MakeOffer(campaign, hashed(player)))
+                writer.submit(Accept(offer))
+                writer.submit(Rate(offer, 1 + player % 5)).result(60)
+        writer.stop()
+        seen.append(at(store))
+        assert [verdict.fault for verdict in verify(store)] == [None]
+        store.close()
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "entice.db", "sqlite:", "sqlite://", "sqlite:///", "mysql://h/d"]
+)
+def test_an_address_that_is_none_is_told(url: str) -> None:
+    with pytest.raises(InputError, match="sqlite:///entice"):
+        open_store(url)
+
+
+def test_no_password_is_shown() -> None:
+    assert without_password("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
+    with pytest.raises(InputError) as told:
+        open_store("mysql://me:secret@host/db")
+    assert "secret" not in str(told.value)
+    with pytest.raises(Unavailable) as down:
+        open_store("postgresql://me:secret@127.0.0.1:1/db")
+    assert "secret" not in str(down.value)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "noise.db").write_bytes(bytes(range(256)) * 100)
+    with pytest.raises(Corrupt):
+        open_store(f"sqlite:///{tmp_path / 'noise.db'}")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE cookies (x)")
+    with pytest.raises(Corrupt, match="not one of Entice's"):
+        open_store(f"sqlite:///{tmp_path / 'other.db'}")
+    with pytest.raises(Unavailable):
+        open_store(f"sqlite:///{tmp_path}")
+    with pytest.raises(InputError, match="folder that exists"):
+        open_store(f"sqlite:///{tmp_path / 'no' / 'folder.db'}")
+
+
+# Failing
+
+
+@both
+def test_a_store_that_was_closed_says_so_or_opens_again(url: str) -> None:
+    store = open_store(url)
+    store.check()
+    store.close()
+    store.close()
+    try:
+        store.check()
+    except Unavailable:
+        pass
+    finally:
+        store.close()
+
+
+@both
+def test_a_transaction_inside_another_is_refused(url: str) -> None:
+    with closing(open_store(url)) as store:
+        with (
+            pytest.raises((Corrupt, AssertionError)),
+            store.read(),
+            store.read() as session,
+        ):
+            session.rows("SELECT 1")
+        store.check()
+
+
+def break_off(url: str, session: Session) -> None:
+    """Cut the connection that a session has, as a network or an administrator may."""
+    (pid,) = session.rows("SELECT pg_backend_pid()")[0]
+    with closing(psycopg.connect(url, autocommit=True)) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+
+def test_a_broken_connection_to_postgres_is_told_and_made_anew(postgres: Postgres) -> None:
+    url = postgres.new_database()
+
+    def lose(way: Callable[[], Any], last: str | None) -> None:
+        with way() as session:
+            break_off(url, session)
+            if last is not None:
+                session.rows(last)
+
+    with closing(open_store(url)) as store:
+        for way in (store.read, store.write):
+            with pytest.raises(Unavailable):
+                lose(way, "SELECT 1")
+            store.check()
+        with pytest.raises(Unavailable, match="not known"):  # it breaks in the commit
+            lose(store.write, None)
+        store.check()
+
+
+def test_a_file_that_somebody_holds_is_unavailable_and_then_available(tmp_path: Path) -> None:
+    def impatient(path: str) -> sqlite3.Connection:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.05)
+
+    with (
+        closing(SqliteStore(tmp_path / "entice.db", connect=impatient)) as store,
+        closing(sqlite3.connect(tmp_path / "entice.db", isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="locked"), store.write():
+            pass
+        store.check()  # readers do not mind
+        other.execute("ROLLBACK")
+        with store.write() as session:
+            session.run("INSERT INTO meta VALUES ('x', x'01')")
+
+
+def test_damage_is_found_when_a_file_is_examined(tmp_path: Path) -> None:
+    path = tmp_path / "entice.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.examine()
+        with store.write() as session:
+            for n in range(2000):
+                session.run("INSERT INTO meta VALUES (?, ?)", (f"{n}", bytes(100)))
+    damaged = bytearray(path.read_bytes())
+    damaged[-8000:-4000] = bytes(4000)
+    path.write_bytes(damaged)
+    with (
+        pytest.raises(Corrupt, match="damaged"),
+        closing(open_store(f"sqlite:///{path}")) as store,
+    ):
+        store.examine()
+
+
+def test_every_connection_to_sqlite_is_synced_and_checked(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "entice.db")) as store:
+        for way in (store.read, store.write):
+            with way() as session:
+                for pragma, value in (
+                    ("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1),
+                ):  # fmt: skip
+                    assert session.rows(f"PRAGMA {pragma}") == [(value,)]
+
+
+# Copies
+
+
+def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "entice.db")) as store:
+        stop = threading.Event()
+
+        def write() -> None:
+            n = 0
+            while not stop.is_set():
+                with store.write() as session:  # two rows at a time, or none
+                    rows = [(f"{n} {part}", b"x" * 500) for part in "ab"]
+                    for row in rows:
+                        session.run("INSERT INTO meta VALUES (?, ?)", row)
+                n += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            for i in range(3):
+                store.backup(tmp_path / f"copy{i}.db")
+        finally:
+            stop.set()
+            thread.join()
+    counts = []
+    for i in range(3):
+        with closing(open_store(f"sqlite:///{tmp_path / f'copy{i}.db'}")) as copy:
+            copy.examine()
+            with copy.read() as session:
+                counts.append(session.rows("SELECT count(*) FROM meta")[0][0])
+    assert all(count % 2 == 0 for count in counts)
+    assert counts == sorted(counts)
+
+
+def test_sessions_are_what_the_protocol_says(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path / 'entice.db'}")) as store, store.read() as one:
+        session: Session = one
+        assert session.rows("SELECT ? + 1", (2**62,)) == [(2**62 + 1,)]

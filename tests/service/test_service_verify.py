@@ -1,0 +1,563 @@
+"""`verify` finds whatever was tampered with, and names the first bad event or the row."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from writer_fixtures import Service, hashed, service
+
+import entice
+from entice.service.domain import events as log
+from entice.service.domain.campaign import decode_state, encode_books
+from entice.service.domain.commands import (
+    Accept,
+    AddArms,
+    ChangeCampaign,
+    Decline,
+    Expire,
+    MakeOffer,
+    MakeOffers,
+    Rate,
+    RetireArm,
+    Reverse,
+)
+from entice.service.domain.errors import Corrupt
+from entice.service.domain.events import GENESIS, chained
+from entice.service.domain.offer import digest, read_offer
+from entice.service.operations.verify import LogReplay, verify
+from entice.service.storage.sqlite import SqliteStore
+from entice.service.storage.store import open_store
+from entice.service.storage.unit_of_work import events_of
+
+__all__ = ["service"]
+
+KINDS = {
+    "created", "changed", "arms_added", "arm_retired", "offered", "accepted", "declined", "expired",
+    "voided", "rated", "revised", "unrated", "reversed", "organic",
+}  # fmt: skip
+
+
+def eventful(service: Service, policy: Any = None) -> str:
+    """A campaign in which everything has happened that can happen."""
+    campaign = service.create(
+        offer_expires_after=60, rating_window=600, policy=policy or entice.UCB(), unrated_shows=1,
+        cap_per_player=10_000,
+    )  # fmt: skip
+    service.rate_organic(campaign, a=[5, 4], b=[4])
+    sold = service.rated(campaign, 1, 3)["id"]
+    service.do(Rate(sold, 4))
+    service.do(Decline(service.offer(campaign, 2)["id"]))
+    service.do(AddArms(campaign, ["d"]))
+    offer = service.offer(campaign, 3)
+    bought = offer["id"]
+    service.do(Accept(bought, offer["amount"] // 2))
+    service.do(ChangeCampaign(campaign=campaign, budget=90_000, name="Coffee"))
+    service.do(Reverse(service.rated(campaign, 4, 5)["id"]))
+    service.offer(campaign, 5)
+    service.later(700)
+    service.do(Expire(campaign))
+    service.do(RetireArm(campaign, "c", True))
+    for player in range(6, 10):
+        service.offer(campaign, player)
+    service.do(Rate(bought, 2))
+    service.do(ChangeCampaign(campaign=campaign, status="closed"))
+    assert {kind for _, kind in log_of(service, campaign)} == KINDS
+    return campaign
+
+
+def log_of(service: Service, campaign: str) -> list[tuple[int, str]]:
+    events = service.queries.events(campaign, limit=1000)
+    return [(event.seq, json.loads(bytes(event.body))["kind"]) for event in events]
+
+
+def number_of(service: Service, campaign: str, kind: str, which: int = 0) -> int:
+    return [seq for seq, of in log_of(service, campaign) if of == kind][which]
+
+
+@contextmanager
+def tampering(service: Service) -> Iterator[sqlite3.Connection]:
+    """Open the file as anybody may who has it."""
+    with closing(sqlite3.connect(service.path, isolation_level=None)) as connection:
+        yield connection
+
+
+def body_of(connection: sqlite3.Connection, seq: int) -> bytes:
+    return bytes(connection.execute("SELECT body FROM events WHERE seq = ?", (seq,)).fetchone()[0])
+
+
+def rechain(connection: sqlite3.Connection) -> None:
+    """Make all hashes fit again, as somebody would who knows how they come about."""
+    head = GENESIS
+    for seq, body in connection.execute("SELECT seq, body FROM events ORDER BY seq").fetchall():
+        head = chained(head, body)
+        connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (head, seq))
+    change_books(connection, lambda state: setattr(state, "head", head))
+
+
+def change_books(connection: sqlite3.Connection, change: Callable[[Any], None]) -> None:
+    """Change a campaign's row so that it contradicts itself nowhere."""
+    (encoded,) = connection.execute("SELECT state FROM campaigns").fetchone()
+    state = decode_state(encoded)
+    change(state)
+    encoded = encode_books(state)
+    connection.execute(
+        "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
+        "state = ?, digest = ?",
+        (
+            state.seq, state.head, state.budget, state.reserved, state.committed, encoded,
+            digest(encoded),
+        ),
+    )  # fmt: skip
+
+
+def fault_of(service: Service, campaign: str) -> str:
+    (verdict,) = verify(service.store, campaign)
+    assert verdict.campaign == campaign
+    assert verdict.fault is not None
+    return verdict.fault
+
+
+def test_an_untouched_log_is_found_good(service: Service) -> None:
+    for policy in (entice.UCB(), entice.DriftCorrectedThompson(), entice.ThompsonSampling()):
+        campaign = eventful(service, policy)
+        (verdict,) = verify(service.store, campaign)
+        assert verdict == (campaign, service.queries.head(campaign), None)
+
+
+def test_a_log_replayed_gives_the_same_bytes(service: Service) -> None:
+    campaign = eventful(service, entice.DriftCorrectedThompson())
+    with service.store.read() as session:
+        replay = LogReplay(session, campaign, 1)
+        for seq, body, hash_ in events_of(session, 1):
+            replay.event(seq, body, hash_)
+        replay.compare()
+        assert replay.campaign is not None
+        rows = session.rows("SELECT state FROM campaigns")
+        assert rows == [(replay.campaign.encoded(),)]
+
+
+# Events
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_event_that_was_altered_is_named(service: Service, kind: str) -> None:
+    campaign = eventful(service)
+    seq = number_of(service, campaign, kind)
+    with tampering(service) as connection:
+        body = body_of(connection, seq)
+        at = body.index(b'"at":') + 14  # a digit of the time
+        altered = body[:at] + (b"1" if body[at : at + 1] != b"1" else b"2") + body[at + 1 :]
+        connection.execute("UPDATE events SET body = ? WHERE seq = ?", (altered, seq))
+    assert fault_of(service, campaign).startswith(f"Event {seq} is not what was written")
+    with pytest.raises(Corrupt, match=f"Event {seq} "):
+        service.queries.events(campaign, limit=1000)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_event_whose_hash_was_altered_is_named(service: Service, kind: str) -> None:
+    campaign = eventful(service)
+    seq = number_of(service, campaign, kind)
+    with tampering(service) as connection:
+        connection.execute("UPDATE events SET hash = zeroblob(32) WHERE seq = ?", (seq,))
+    assert fault_of(service, campaign).startswith(f"Event {seq} is not what was written")
+
+
+FORGERIES: list[tuple[str, int, str, Any]] = [
+    ("created", 0, "spec", {"name": "x"}),
+    ("created", 0, "spec", None),
+    ("changed", 0, "changes", {"budget": "lots"}),
+    ("changed", 0, "changes", {"budget": None}),
+    ("changed", 0, "changes", {"budget": 0}),
+    ("changed", 0, "changes", {"colour": "red"}),
+    ("changed", 0, "changes", {}),
+    ("changed", 0, "changes", {"status": 7}),
+    ("changed", 0, "by", 7),
+    ("arms_added", 0, "arms", []),
+    ("arms_added", 0, "arms", ["a"]),
+    ("arms_added", 0, "arms", ["no id"]),
+    ("arm_retired", 0, "arm", "z"),
+    ("arm_retired", 0, "retired", False),
+    ("offered", 0, "n", 2),
+    ("offered", 1, "version", 9),
+    ("offered", 0, "player", "zz"),
+    ("offered", 0, "arm", "b"),
+    ("offered", 0, "greedy_arm", "c"),
+    ("offered", 0, "payment", 0.125),
+    ("offered", 0, "amount", 1),
+    ("offered", 0, "amount", 10**9),
+    ("offered", 0, "reason", "because"),
+    ("offered", 0, "propensity", 0.5),
+    ("offered", 0, "shown", [1.0, 2.0, 3.0]),
+    ("offered", 0, "expires", 1),
+    ("offered", 0, "limit", 1),
+    ("offered", 0, "eligible", ["z"]),
+    ("offered", 0, "displayed", {"z": 1.0}),
+    ("offered", 0, "shadow", True),
+    ("accepted", 0, "n", 99),
+    ("accepted", 0, "paid", 10**9),
+    ("accepted", 0, "paid", -1),
+    ("accepted", 0, "due", 5),
+    ("declined", 0, "n", 1),
+    ("declined", 0, "n", -5),
+    ("expired", 0, "n", 1),
+    ("voided", 0, "n", 1),
+    ("rated", 0, "rating", 6),
+    ("rated", 0, "arm", "b"),
+    ("rated", 0, "n", 2),
+    ("rated", 0, "payment", 0.125),
+    ("rated", 0, "probe", "heads"),
+    ("revised", 0, "before", 5),
+    ("revised", 0, "rating", 99),
+    ("revised", 0, "rating", 3),
+    ("unrated", 0, "n", 99),
+    ("reversed", 0, "paid", 12345),
+    ("organic", 0, "arm", "z"),
+    ("organic", 0, "rating", 0),
+    ("organic", 1, "at", 5),
+    ("organic", 1, "seq", 5),
+    ("organic", 1, "campaign", "c_other"),
+    ("organic", 1, "kind", "expired"),
+    ("organic", 1, "kind", "unheard of"),
+    ("organic", 1, "more", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "which", "field", "value"), FORGERIES, ids=[f"{k}-{f}={v}" for k, _, f, v in FORGERIES]
+)
+def test_an_event_that_was_forged_with_all_hashes_is_named(
+    service: Service, kind: str, which: int, field: str, value: Any
+) -> None:
+    campaign = eventful(service)
+    seq = number_of(service, campaign, kind, which)
+    with tampering(service) as connection:
+        body = {**json.loads(body_of(connection, seq)), field: value}
+        forged = msgspec.json.encode(body)
+        connection.execute("UPDATE events SET body = ? WHERE seq = ?", (forged, seq))
+        rechain(connection)
+    assert fault_of(service, campaign).startswith(f"Event {seq} ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [("rated", "rating", 1), ("accepted", "paid", 0), ("organic", "rating", 1)],
+)
+def test_a_forgery_that_could_have_happened_contradicts_what_came_of_it(
+    service: Service, kind: str, field: str, value: Any
+) -> None:
+    campaign = eventful(service)
+    seq = number_of(service, campaign, kind, 1)
+    with tampering(service) as connection:
+        body = {**json.loads(body_of(connection, seq)), field: value}
+        assert json.loads(body_of(connection, seq))[field] != value
+        forged = msgspec.json.encode(body)
+        connection.execute("UPDATE events SET body = ? WHERE seq = ?", (forged, seq))
+        rechain(connection)
+    fault = fault_of(service, campaign)
+    rows = ("The campaign's row", "The row of offer ")
+    assert fault.startswith(rows) or int(fault.removeprefix("Event ").split()[0]) > seq
+
+
+@pytest.mark.parametrize("written", [b"", b"{", b"null", b"\xff\xfe", b'{"kind":"rated"}'])
+def test_an_event_that_is_no_event_is_named(service: Service, written: bytes) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        connection.execute("UPDATE events SET body = ? WHERE seq = 5", (written,))
+        rechain(connection)
+    assert fault_of(service, campaign).startswith("Event 5 can't be read")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_event_that_was_deleted_is_named(service: Service, kind: str) -> None:
+    campaign = eventful(service)
+    seq = number_of(service, campaign, kind)
+    with tampering(service) as connection:
+        connection.execute("DELETE FROM events WHERE seq = ?", (seq,))
+    fault = fault_of(service, campaign)
+    assert fault == f"Event {seq} is missing: the log goes on with event {seq + 1}."
+    with pytest.raises(Corrupt):
+        service.queries.events(campaign, limit=1000)
+    with pytest.raises(Corrupt):
+        service.queries.events(campaign, after=seq, limit=1000)
+
+
+@pytest.mark.parametrize("gone", [1, 3])
+def test_a_log_that_was_cut_off_is_noticed(service: Service, gone: int) -> None:
+    campaign = eventful(service)
+    last = service.queries.head(campaign)
+    with tampering(service) as connection:
+        connection.execute("DELETE FROM events WHERE seq > ?", (last - gone,))
+    assert fault_of(service, campaign).startswith(f"Event {last - gone + 1} is missing")
+
+
+def test_a_log_that_is_gone_is_noticed(service: Service) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        connection.execute("DELETE FROM events")
+    assert "log is empty" in fault_of(service, campaign)
+
+
+def test_the_first_of_two_swapped_events_is_named(service: Service) -> None:
+    for seq in (2, 5, 8, 12):
+        campaign = eventful(service)
+        number = f"(SELECT number FROM campaigns WHERE id = '{campaign}')"
+        with tampering(service) as connection:
+            for old, new in ((seq, -1), (seq + 1, seq), (-1, seq + 1)):
+                connection.execute(
+                    f"UPDATE events SET seq = ? WHERE seq = ? AND campaign = {number}", (new, old)
+                )
+        assert fault_of(service, campaign).startswith(f"Event {seq} is not what was written")
+
+
+def test_swapped_events_are_named_even_when_all_hashes_fit(service: Service) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        first, second = body_of(connection, 2), body_of(connection, 3)
+        connection.execute("UPDATE events SET body = ? WHERE seq = 2", (second,))
+        connection.execute("UPDATE events SET body = ? WHERE seq = 3", (first,))
+        rechain(connection)
+    assert fault_of(service, campaign).startswith("Event 2 says that it is event 3")
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_an_inserted_event_is_named(service: Service, forged: bool) -> None:
+    campaign = eventful(service)
+    last = service.queries.head(campaign)
+    with tampering(service) as connection:
+        for seq in range(last, 5, -1):
+            connection.execute("UPDATE events SET seq = ? WHERE seq = ?", (seq + 1, seq))
+        body = {**json.loads(body_of(connection, 2)), "seq": 6}
+        body["at"] = json.loads(body_of(connection, 5))["at"]
+        connection.execute(
+            "INSERT INTO events VALUES (1, 6, ?, zeroblob(32))", (msgspec.json.encode(body),)
+        )
+        if forged:  # a rating that could have come, but then nothing after it fits
+            rechain(connection)
+    expected = "Event 7 says that it is event 6" if forged else "Event 6 is not what was written"
+    assert fault_of(service, campaign).startswith(expected)
+
+
+def test_an_event_added_at_the_end_is_named(service: Service) -> None:
+    campaign = eventful(service)
+    last = service.queries.head(campaign)
+    with tampering(service) as connection:
+        (head,) = connection.execute("SELECT head FROM campaigns").fetchone()
+        at = json.loads(body_of(connection, last))["at"]
+        body = log.encode(log.OrganicRated(campaign, last + 1, at, "a", 5))
+        connection.execute(
+            "INSERT INTO events VALUES (1, ?, ?, ?)", (last + 1, body, chained(head, body))
+        )
+    assert fault_of(service, campaign).startswith(f"Event {last + 1} ")
+
+
+def test_an_event_of_another_campaign_is_named(service: Service) -> None:
+    first, second = service.create(), service.create()
+    for campaign in (first, second):
+        service.rate_organic(campaign, a=[3, 4, 5])
+    with tampering(service) as connection:
+        connection.execute(
+            "UPDATE events SET (body, hash) = "
+            "(SELECT body, hash FROM events WHERE campaign = 1 AND seq = 3) "
+            "WHERE campaign = 2 AND seq = 3"
+        )
+    verdicts = {verdict.campaign: verdict.fault for verdict in verify(service.store)}
+    assert verdicts[first] is None
+    assert (verdicts[second] or "").startswith("Event 3 is not what was written")
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "seq = seq - 1", "head = zeroblob(32)", "budget = budget + 1", "reserved = reserved + 1",
+        "committed = committed + 1", "state = x'00'", "state = substr(state, 2)",
+        "digest = zeroblob(8)",
+    ],
+)  # fmt: skip
+def test_a_campaigns_row_that_was_altered_is_refused(service: Service, change: str) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        connection.execute(f"UPDATE campaigns SET {change}")
+    fault = fault_of(service, campaign)
+    assert f"row of campaign {campaign}" in fault
+    with pytest.raises(Corrupt):
+        service.queries.campaign(campaign)
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("committed", lambda value: value - 1),
+        ("budget", lambda value: value + 1),
+        ("pulls", lambda value: [value[0] + 1, *value[1:]]),
+        ("totals", lambda value: [value[0] + 1, *value[1:]]),
+        ("in_flight", lambda value: [value[0] + 1, *value[1:]]),
+        ("memory", lambda value: bytes(len(value))),
+        ("status", lambda _: "live"),
+        ("head", lambda _: bytes(32)),
+        ("decisions", lambda value: value + 1),
+    ],
+)
+def test_a_campaigns_row_that_was_forged_is_not_what_its_events_add_up_to(
+    service: Service, field: str, change: Callable[[Any], Any]
+) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        change_books(connection, lambda state: setattr(state, field, change(getattr(state, field))))
+    assert fault_of(service, campaign) == "The campaign's row is not what its events add up to."
+
+
+def test_a_campaigns_row_with_bytes_that_are_no_books_is_refused(service: Service) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        for state in (b"", b"nonsense", msgspec.msgpack.encode([1, 2, 3])):
+            connection.execute("UPDATE campaigns SET state = ?, digest = ?", (state, digest(state)))
+            assert "can't be read" in fault_of(service, campaign)
+            with pytest.raises(Corrupt):
+                service.queries.campaign(campaign)
+
+
+def test_a_campaign_whose_row_is_gone_is_told(service: Service) -> None:
+    eventful(service)
+    other = service.create()
+    with tampering(service) as connection:
+        connection.execute("DELETE FROM campaigns WHERE number = 1")
+    verdicts = list(verify(service.store))
+    assert [(verdict.campaign, verdict.fault is None) for verdict in verdicts] == [
+        (other, True), ("number 1", False),
+    ]  # fmt: skip
+    (verdict,) = verify(service.store, "c_unknown")
+    assert "There is no campaign" in (verdict.fault or "")
+
+
+def test_a_campaign_that_was_renamed_is_noticed(service: Service) -> None:
+    eventful(service)
+    with tampering(service) as connection:
+        connection.execute("UPDATE campaigns SET id = 'c_other'")
+    assert fault_of(service, "c_other").startswith("Event 1 says that it is event 1 of c_")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "player = zeroblob(16)", "state = 2", "due = due + 1", "cost = cost + 1", "body = x'00'",
+        "digest = zeroblob(8)", "n = 1000",
+    ],
+)  # fmt: skip
+def test_an_offers_row_that_was_altered_is_named(service: Service, change: str) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        connection.execute(f"UPDATE offers SET {change} WHERE n = 2")
+    fault = fault_of(service, campaign)
+    assert fault.startswith("The row of offer ") or "offers are missing" in fault
+    if not change.startswith("n ="):
+        assert "offer 2 " in fault
+        with pytest.raises(Corrupt):
+            service.queries.offer(f"{campaign}.2")
+        with pytest.raises(Corrupt):
+            service.answer(Decline(f"{campaign}.2"))
+
+
+def test_an_offers_row_that_was_forged_is_named(service: Service) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        (body,) = connection.execute("SELECT body FROM offers WHERE n = 1").fetchone()
+        offer = read_offer(body)
+        assert offer.rating == 4
+        offer.rating = 5
+        forged = offer.row()
+        connection.execute(
+            "UPDATE offers SET body = ?, digest = ? WHERE n = 1",
+            (forged, digest((1).to_bytes(8), forged)),
+        )
+    expected = "The row of offer 1 is not what its events add up to."
+    assert fault_of(service, campaign) == expected
+
+
+def test_offers_that_were_deleted_or_invented_are_noticed(service: Service) -> None:
+    campaign = eventful(service)
+    with tampering(service) as connection:
+        kept = connection.execute("SELECT * FROM offers WHERE n = 3").fetchone()
+        connection.execute("DELETE FROM offers WHERE n = 3")
+        assert "missing" in fault_of(service, campaign)
+        marks = ", ".join("?" * len(kept))
+        connection.execute(f"INSERT INTO offers VALUES ({marks})", kept)
+        assert service.faults(campaign) == [None]
+        invented = (kept[0], 77, *kept[2:])
+        connection.execute(f"INSERT INTO offers VALUES ({marks})", invented)
+        assert "offer 77 " in fault_of(service, campaign)
+
+
+def test_an_answer_that_was_altered_is_not_replayed(service: Service) -> None:
+    campaign = service.create()
+    service.answer(MakeOffer(campaign, hashed(1)), key="k", request=b"1")
+    with tampering(service) as connection:
+        (body,) = connection.execute("SELECT body FROM answers").fetchone()
+        altered = body.replace(b'"amount":0', b'"amount":9')
+        assert altered != body
+        connection.execute("UPDATE answers SET body = ?", (altered,))
+    refusal = service.refusal(MakeOffer(campaign, hashed(1)), key="k", request=b"1")
+    assert refusal.status == 503
+    assert "damaged" in refusal.detail
+    assert service.queries.campaign(campaign).decisions == 1
+
+
+# Around it
+
+
+def test_a_fault_in_one_campaign_does_not_hide_the_others(service: Service) -> None:
+    campaigns = [service.create() for _ in range(3)]
+    for campaign in campaigns:
+        service.rate_organic(campaign, a=[1, 2, 3])
+    with tampering(service) as connection:
+        connection.execute("UPDATE events SET body = x'00' WHERE campaign = 2 AND seq = 3")
+    verdicts = list(verify(service.store))
+    assert [verdict.campaign for verdict in verdicts] == campaigns
+    assert [verdict.fault is None for verdict in verdicts] == [True, False, True]
+    assert verdicts[1].events == 2  # so many were good
+
+
+def test_a_database_in_use_is_verified_as_of_one_moment(service: Service) -> None:
+    campaign = service.create(budget=10**6)
+    stop = threading.Event()
+
+    def shop() -> None:
+        player = 0
+        while not stop.is_set():
+            requests = [MakeOffer(campaign, hashed(player + i)) for i in range(20)]
+            offers = service.do(MakeOffers(campaign, requests))["offers"]
+            for offer in offers[::2]:
+                service.writer.submit(Accept(offer["id"]))
+                service.writer.submit(Rate(offer["id"], 1 + player % 5))
+            player += 20
+
+    thread = threading.Thread(target=shop)
+    thread.start()
+    seen: set[int] = set()
+    try:
+        while len(seen) < 4:
+            verdict = next(verify(service.store, campaign))
+            assert verdict.fault is None
+            seen.add(verdict.events)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_copy_is_verified_like_the_original(service: Service, tmp_path: Path) -> None:
+    campaign = eventful(service)
+    with closing(SqliteStore(service.path)) as original:
+        original.backup(tmp_path / "copy.db")
+    copy = open_store(f"sqlite:///{tmp_path / 'copy.db'}")
+    assert list(verify(copy)) == [(campaign, service.queries.head(campaign), None)]
+    copy.close()

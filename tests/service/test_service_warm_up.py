@@ -1,0 +1,257 @@
+"""Policies are compiled when the service starts, and never while somebody waits for an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core import event
+from service_fixtures import TEAS, Service, assert_problem, service
+from studio_fixtures import until
+
+import entice
+from entice.jit import specialize
+from entice.service import logs
+from entice.service.domain import campaign as campaigns
+from entice.service.domain.pending_policies import PENDING
+from entice.service.operations import warm_up
+from entice.service.operations.warm_up import WarmUp
+
+POLICIES: list[dict[str, Any]] = [
+    {"kind": "ucb"},
+    {"kind": "ucb", "noise": 2},
+    {"kind": "epsilon_greedy", "c": 2},
+    {"kind": "thompson_sampling"},
+    {"kind": "thompson_sampling", "noise": 2},
+    {"kind": "thompson_sampling", "scale": "std"},
+    {"kind": "greedy"},
+    {"kind": "drift_corrected_thompson"},
+    {"kind": "drift_corrected_thompson", "display": "corrected", "noise": 2},
+    {"kind": "round_robin_epsilon_greedy", "c": 0.5},
+    {"kind": "alternating_thompson"},
+]
+"""By hand, apart from `warm_up.variants`."""
+
+
+class Counts:
+    """How often machine code was loaded or compiled."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.specialized = 0
+        from_cache = specialize._from_cache
+
+        def counted(*given: Any) -> Any:
+            self.specialized += 1
+            return from_cache(*given)
+
+        monkeypatch.setattr(specialize, "_from_cache", counted)
+
+
+def live_through_everything(shop: Service, policy: dict[str, Any], name: str) -> None:
+    """Send every kind of request that a campaign takes."""
+    probe = {"share": 0.5, "amount": [0.25, 1]}
+    campaign = shop.campaign(name=name, policy=policy, probe=probe)
+    client, path = shop.client, f"/v1/campaigns/{campaign}"
+    offers = [shop.offer(campaign, f"player {i}")["id"] for i in range(6)]
+    shop.offer(campaign, "choosy", eligible=["matcha"], displayed={"matcha": 4.5})
+    answers = [
+        client.post(f"{path}/offers/batch", json={"requests": [{"player": "x"}, {"player": "y"}]}),
+        client.post(f"{path}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}),
+        *(client.post(f"/v1/offers/{offer}/accept") for offer in offers[:4]),
+        *(client.post(f"/v1/offers/{offer}/rating", json={"rating": 2}) for offer in offers[:3]),
+        client.post(f"/v1/offers/{offers[0]}/rating", json={"rating": 4}),
+        client.post(f"/v1/offers/{offers[1]}/reverse"),
+        client.post(f"/v1/offers/{offers[5]}/decline"),
+        client.post(f"{path}/arms", json={"arms": ["gyokuro"]}),
+        client.patch(f"{path}/arms/oolong", json={"retired": True}),
+        *(
+            answer
+            for status in ("shadow", "paused", "live")
+            for answer in (
+                client.patch(path, json={"status": status}),
+                client.post(f"{path}/offers", json={"player": status}),
+            )
+        ),
+        *(client.get(f"{path}{rest}") for rest in ("", "/arms", "/events", "/drift")),
+        client.get(f"{path}/export?format=jsonl"),
+        client.get(f"/v1/offers/{offers[0]}"),
+        client.get("/metrics"),
+    ]
+    assert {answer.status_code for answer in answers} <= {200, 201}, [a.text for a in answers]
+
+
+def test_no_request_compiles_or_loads_anything_once_it_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {policy["kind"] for policy in POLICIES} == set(warm_up.kinds())
+    with service(tmp_path) as shop:
+        assert shop.client.get("/readyz").status_code == 200
+        counts = Counts(monkeypatch)
+        with event.install_recorder("numba:compile") as compiled:
+            for policy in POLICIES:
+                live_through_everything(shop, policy, str(policy))
+        assert (counts.specialized, len(compiled.buffer)) == (0, 0)
+
+
+def test_without_warming_up_requests_would_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: the same requests, on a service that takes itself for ready at once."""
+    monkeypatch.setenv("ENTICE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(specialize, "_ready", {})
+    monkeypatch.setattr(WarmUp, "run", lambda self, first: 0)
+    campaigns._machine_code.cache_clear()
+    with service(tmp_path) as shop:
+        counts = Counts(monkeypatch)
+        with event.install_recorder("numba:compile") as compiled:
+            live_through_everything(shop, {"kind": "greedy"}, "greedy")
+        assert counts.specialized >= 3
+        assert len(compiled.buffer) > 0
+    campaigns._machine_code.cache_clear()
+
+
+def test_what_is_not_ready_is_refused_and_everything_else_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path) as shop:
+        other, ours = shop.campaign(policy={"kind": "greedy"}), shop.campaign()
+        offer = shop.offer(ours, "ann")["id"]
+        shop.offer(other, "ann")
+    arrived, go_on, load = threading.Event(), threading.Event(), warm_up._load
+
+    def load_slowly(kind: str) -> bool:
+        if kind == "ucb":
+            arrived.set()
+            assert go_on.wait(60)
+        return load(kind)
+
+    monkeypatch.setattr(warm_up, "_loaded", set())
+    monkeypatch.setattr(warm_up, "_load", load_slowly)
+    with service(tmp_path, wait=False) as shop:
+        client = shop.client
+        assert arrived.wait(60)
+        for answer in (
+            client.post("/v1/campaigns", json=TEAS),
+            client.post(f"/v1/campaigns/{ours}/offers", json={"player": "bob"}),
+            client.post(f"/v1/offers/{offer}/accept"),
+            client.patch(f"/v1/campaigns/{ours}", json={"budget": 60_000}),
+            client.get(f"/v1/campaigns/{ours}/arms"),
+            client.get(f"/v1/offers/{offer}"),
+        ):
+            told = assert_problem(answer, 503, "not-ready")["detail"]
+            assert "the policy ucb is not compiled yet" in told
+            assert answer.headers["retry-after"] == "1"
+        problem = assert_problem(client.get("/readyz"), 503, "not-ready")
+        assert problem["detail"].startswith("The service is starting. Not loaded or compiled yet:")
+        assert "ucb" in problem["detail"]
+        assert "greedy" not in problem["detail"].replace("epsilon_greedy", "")
+        for path in ("/healthz", "/", "/v1/campaigns", f"/v1/campaigns/{ours}"):
+            assert client.get(path).status_code == 200, path
+        assert client.get(f"/v1/campaigns/{ours}/events").status_code == 200
+        shop.offer(other, "bob")  # its policy is there
+        shop.context.check()  # what could not be done yet is no fault of the database
+        go_on.set()
+        until(lambda: client.get("/readyz").status_code == 200)
+        assert client.post(f"/v1/offers/{offer}/accept").status_code == 200
+        assert shop.campaign()
+
+
+def test_what_is_being_compiled_is_to_be_asked_for_later_than_what_is_being_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PENDING, "ucb", warm_up.LATER)
+    with service(tmp_path, wait=False) as shop:
+        answer = shop.client.post("/v1/campaigns", json=TEAS)
+        assert answer.headers["retry-after"] == "5"
+
+
+WARM_UP = """
+import sys, time
+from entice.service import logs
+from entice.service.domain.pending_policies import PENDING
+from entice.service.operations import warm_up
+logs.configure()
+warm_up.kinds = lambda: ["greedy"]
+began = time.process_time()
+compiled = warm_up.WarmUp().run(["greedy"])
+print(compiled, sorted(warm_up._loaded), list(PENDING), flush=True)
+"""
+
+
+def warmed_up(cache: Path) -> tuple[str, str]:
+    """Warm up one policy in a process of its own; return what it says."""
+    environment = {**os.environ, "ENTICE_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", WARM_UP]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return ran.stdout.strip(), ran.stderr
+
+
+def test_what_is_missing_is_compiled_by_another_process_and_kept(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert warmed_up(cache) == ("1 ['greedy'] []", "")
+    kept = {path.name for path in cache.iterdir()}
+    assert len(kept) >= 4  # deciding, rating, showing, and a lock
+    assert warmed_up(cache) == ("0 ['greedy'] []", "")
+    assert {path.name for path in cache.iterdir()} == kept
+
+
+def test_where_nothing_can_be_kept_the_service_compiles_itself(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text("no folder")
+    told, log = warmed_up(cache)
+    assert told == "1 ['greedy'] []"
+    [line] = [json.loads(line) for line in log.splitlines()]
+    assert (line["event"], line["exit_code"]) == ("compiling-process-failed", 1)
+
+
+def test_a_service_that_stops_while_it_compiles_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = subprocess.Popen
+    started: list[subprocess.Popen[str]] = []
+
+    def sleep(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        assert command[:4] == [sys.executable, "-P", "-m", "entice.service.operations.warm_up"]
+        started.append(start(["sleep", "600"], **options))
+        return started[-1]
+
+    monkeypatch.setattr(warm_up, "_loaded", set())
+    monkeypatch.setattr(warm_up, "_load", lambda kind: False)
+    monkeypatch.setattr(warm_up.subprocess, "Popen", sleep)
+    compiling = WarmUp()
+    running = threading.Thread(target=compiling.run)
+    running.start()
+    until(lambda: started)
+    assert list(PENDING) == warm_up.kinds()
+    compiling.end()
+    running.join(30)
+    assert not running.is_alive()
+    assert all(process.poll() is not None for process in started)
+    assert list(PENDING) == []
+
+
+def test_a_policy_that_fails_is_logged_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever asks for an offer of it is told."""
+    exercised, logged = [], []
+    exercise = warm_up.exercise
+
+    def fail(policy: Any) -> None:
+        exercised.append(policy)
+        if policy == entice.UCB():
+            raise ZeroDivisionError
+        exercise(policy)
+
+    monkeypatch.setattr(warm_up, "_loaded", set())
+    monkeypatch.setattr(warm_up, "exercise", fail)
+    monkeypatch.setattr(logs, "unexpected", lambda error, **facts: logged.append(error))
+    assert WarmUp().run() == 0
+    assert [type(error) for error in logged] == [ZeroDivisionError]
+    assert warm_up._loaded == set(warm_up.kinds())

@@ -1,0 +1,147 @@
+"""Explore: a slider moves, and the study is run again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+from browser.studio_pages import SMALL, Studio, Visit, curve_of, table_of
+from playwright.sync_api import Page, Route, expect
+
+import entice
+
+
+def drag(page: Page, name: str, to: float) -> None:
+    """Take a slider's thumb and move it to a share of its way."""
+    slider = page.locator(f"input[name={name}]")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    share = float(slider.evaluate("slider => slider.value / slider.max"))
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 8 + share * (box["width"] - 16), middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + to * box["width"], middle, steps=6)
+    page.mouse.up()
+
+
+def test_a_slider_moves_and_the_curve_changes(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.at(SMALL))
+    numbers, curve = table_of(page), curve_of(page)
+    assert len(numbers) == 2
+    assert len(curve) >= 4  # a band and a median for each policy
+    drag(page, "l", to=0.9)
+    expect(page.locator("body")).to_have_attribute("data-explore", "done")
+    assert table_of(page) != numbers
+    assert curve_of(page) != curve
+    expect(page.locator("output.slider-value").first).to_have_text(re.compile(r"^4\.\d × "))
+    expect(page).to_have_url(re.compile(r"[?&]l=4\.\d&"))
+
+
+def test_numbers_are_those_of_the_command_line(
+    studio: Studio, visit: Visit, tmp_path: Path
+) -> None:
+    page = visit(studio.at(SMALL))
+    table_of(page)
+    for kind in ("TOML", "CSV", "PNG"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=kind).click()
+        download.value.save_as(tmp_path / f"study.{kind.lower()}")
+    result = entice.run(entice.Study.from_file(tmp_path / "study.toml"), progress=False)
+    shown = pl.read_csv(tmp_path / "study.csv")
+    found = result.curves.filter(metric="regret", t=500)
+    assert shown.filter(metric="regret", t=500)["q50"].to_list() == found["q50"].to_list()
+    cell = page.locator("tr[data-policy=UCB] td[data-metric=lost] strong")
+    assert float(cell.inner_text()) == round(found["q50"][0], 1)
+    assert (tmp_path / "study.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_permalink_gives_the_same_numbers_in_another_browser(
+    studio: Studio, visit: Visit
+) -> None:
+    page = visit(studio.at(SMALL))
+    table_of(page)
+    drag(page, "arms", to=0.5)
+    page.get_by_label("Seed").fill("11")
+    expect(page).to_have_url(re.compile("seed=11"))
+    numbers = table_of(page)
+    link = page.url
+    assert studio.key not in link
+    other = visit(studio.at(link.partition("/#")[2]))
+    assert table_of(other) == numbers
+    assert curve_of(other) == curve_of(page)
+    assert other.url == link
+    page.get_by_label("Seed").fill("12")
+    expect(page).to_have_url(re.compile("seed=12"))
+    assert table_of(page) != numbers
+
+
+def test_it_can_be_used_by_keyboard_alone(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.at(SMALL))
+    numbers = table_of(page)
+    page.keyboard.press("Tab")
+    expect(page.locator(":focus")).to_have_text("Skip to the content")
+    page.keyboard.press("Enter")
+    expect(page.locator("#screen")).to_be_focused()
+    slider = page.get_by_label("How strong")
+    unfocused = slider.screenshot()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if slider.evaluate("slider => slider === document.activeElement"):
+            break
+    expect(slider).to_be_focused()
+    expect(page.get_by_role("tooltip", name=re.compile("drift coefficient"))).to_be_visible()
+    assert slider.screenshot() != unfocused
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuetext", "1.5 × the payment")
+    assert table_of(page) != numbers
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", "none")
+
+
+def test_one_run_can_be_scrubbed_through(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.address("explore"))
+    caption, time = page.locator(".race-caption"), page.get_by_label("Time in the race")
+    expect(caption).to_contain_text("After 500 visitors")
+    last = page.locator(".race-rows").inner_text()
+    time.fill("500")
+    expect(caption).to_contain_text(re.compile(r"After 2[45]\d visitors"))
+    assert page.locator(".race-rows").inner_text() != last
+    page.get_by_role("button", name="Another run").click()
+    expect(caption).to_contain_text("Run 2 of 100")
+
+
+def test_theory_is_drawn_where_it_speaks_and_else_says_why_not(
+    studio: Studio, visit: Visit
+) -> None:
+    small = "arms=3&spread=0.6&l=0.3&horizon=2000&replications=100&seed=7"
+    page = visit(studio.at(f"#/explore?policies=ucb&ratings=bernoulli&axes=log&{small}"))
+    table_of(page)
+    expect(page.locator(".bound[data-speaks=true]").first).to_be_visible()
+    assert page.locator("#chart-regret path.js-line[style*=dasharray]").count() > 0
+    page.goto(studio.at(f"#/explore?policies=thompson&{small}"))
+    page.reload()
+    table_of(page)
+    badge = page.locator(".bound[data-speaks=false] .badge").first
+    expect(badge).to_have_text(re.compile("vacuous here|not claimed here"))
+    badge.hover()
+    expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("It says nothing here")
+
+
+def test_what_can_not_be_run_is_told(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.at(SMALL), expecting="422")
+    numbers = table_of(page)
+
+    def too_much(route: Route) -> None:
+        route.continue_(post_data={**route.request.post_data_json, "replications": 10**6})
+
+    page.route("**/v1/simulations", too_much)
+    page.get_by_label("Seed").fill("8")
+    trouble = page.locator(".trouble [role=alert]")
+    expect(trouble).to_contain_text("10,000")
+    page.unroute("**/v1/simulations")
+    page.get_by_label("Seed").fill("9")
+    assert table_of(page) != numbers
+    expect(trouble).to_have_count(0)

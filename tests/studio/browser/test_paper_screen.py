@@ -1,0 +1,32 @@
+"""Paper: both tables with what was published, the figures, and what the numbers ran."""
+
+from __future__ import annotations
+
+import polars as pl
+from browser.studio_pages import READY, Studio, Visit
+from playwright.sync_api import expect
+
+from entice.paper.setups import published
+
+TABLES = {
+    "Table 1": ["regret", "compensation"],
+    "Table 2": ["compensated_pulls", "best_arm_error_percent"],
+}
+
+
+def test_tables_figures_and_what_they_ran(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.address("paper"))
+    page.wait_for_selector(READY["paper"])
+    for name, metrics in TABLES.items():
+        cells = page.get_by_label(f"{name}: the table").locator("tr.printed td")
+        shown = [float(text.replace(",", "")) for text in cells.all_inner_texts()]
+        values = published().filter(pl.col("metric").is_in(metrics))["value"]
+        assert sorted(shown) == values.sort().to_list()
+    ran = page.get_by_label("What the published numbers ran: the table")
+    expect(ran.locator("tbody tr")).to_have_count(6)
+    expect(ran.locator("tr", has_text="Thompson").first).to_contain_text("0 of 21")
+    assert page.locator(".js-plotly-plot").count() == 6
+    dots = page.locator(".paper-three .js-plotly-plot").first
+    before = dots.get_attribute("aria-label")
+    page.get_by_role("button", name="Thompson").click()
+    expect(dots).not_to_have_attribute("aria-label", before or "")

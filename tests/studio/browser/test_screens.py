@@ -1,0 +1,115 @@
+"""Every screen: for everyone's eyes and ears, on a wide screen and on a phone, light and dark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser.studio_pages import (
+    NARROW,
+    READY,
+    SMALL,
+    WIDE,
+    Studio,
+    Visit,
+    Visitors,
+    small_plan,
+    table_of,
+)
+from playwright.sync_api import Browser, Page, expect
+
+
+def findings(page: Page) -> list[str]:
+    """What axe finds serious or critical."""
+    found = Axe().run(page).response["violations"]
+    return [_told(each) for each in found if each["impact"] in ("serious", "critical")]
+
+
+def _told(violation: dict[str, Any]) -> str:
+    nodes = [f"{node['html']}: {node['failureSummary']}" for node in violation["nodes"]]
+    return f"{violation['help']}:\n" + "\n".join(nodes)
+
+
+def beyond(page: Page) -> list[str]:
+    """What sticks out to the right, so that the page scrolls sideways."""
+    found: list[str] = page.evaluate(
+        """() => {
+          const { scrollWidth, clientWidth } = document.documentElement;
+          if (scrollWidth <= clientWidth) return [];
+          return [...document.querySelectorAll("body *")]
+            .filter((node) => node.getBoundingClientRect().right > clientWidth + 1)
+            .map((node) => `${node.tagName}.${node.className}`);
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("screen", READY)
+def test_a_screen_is_sound(studio: Studio, visit: Visit, screen: str) -> None:
+    page = visit(studio.address(screen), viewport=NARROW, color_scheme="dark")
+    if screen == "plan":
+        small_plan(page, days=5)
+    page.wait_for_selector(READY[screen])
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    assert beyond(page) == []
+    assert findings(page) == []
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(WIDE)
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert findings(page) == []
+
+
+def test_what_is_wrong_would_be_found(studio: Studio, chromium: Browser) -> None:
+    """The controls: a field without a name, a wide box, a style that the policy forbids."""
+    visitors = Visitors(chromium)
+    page = visitors.visit(studio.address("trust"), viewport=NARROW)
+    page.wait_for_selector(READY["trust"])
+    assert findings(page) == beyond(page) == []
+    page.evaluate(
+        """() => {
+          const box = document.createElement("input");
+          document.getElementById("screen").append(box);
+          box.style.setProperty("width", "500px");
+        }"""
+    )
+    assert findings(page) != []
+    assert any("INPUT" in name for name in beyond(page))
+    page.evaluate("() => document.body.setAttribute('style', 'color: red')")
+    visitors.leave()
+    [complaint] = visitors.heard
+    assert "Content Security Policy" in complaint
+
+
+def test_colours_can_be_chosen_and_are_kept(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.at(SMALL))
+    table_of(page)
+    html, ground = page.locator("html"), "() => getComputedStyle(document.body).backgroundColor"
+    expect(html).to_have_attribute("data-theme", "light")
+    light = page.evaluate(ground)
+    line = page.locator("#chart-regret path.js-line").last
+    colour = line.evaluate("line => line.style.stroke")
+    page.get_by_role("button", name="Dark colours").click()
+    expect(html).to_have_attribute("data-theme", "dark")
+    assert page.evaluate(ground) != light
+    assert line.evaluate("line => line.style.stroke") != colour
+    page.reload()
+    expect(html).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("#/nowhere", "There is no such screen"),
+        ("#/campaign/none", "No such campaign"),
+        ("#/offer/none.1", "No such offer"),
+    ],
+)
+def test_an_address_that_leads_nowhere_says_so(
+    studio: Studio, visit: Visit, path: str, told: str
+) -> None:
+    page = visit(studio.at(path), expecting="404|Problem")
+    state = page.locator(".state")
+    expect(state).to_contain_text(told)
+    expect(state.get_by_role("button", name="Try again")).to_have_count(0)
+    assert findings(page) == []

@@ -1,0 +1,185 @@
+"""The spending curve on a campaign's page: its whole history, by offer and by date."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pytest
+from browser.chart_limits import charts_outside
+from browser.studio_pages import Studio, Visit
+from playwright.sync_api import Page, Route, expect
+
+COIN_FOR_ALL = {"share": 1, "amount": 0.5}
+"""Every other offer is paid, from the first one on."""
+
+
+class State(NamedTuple):
+    """A campaign after one event."""
+
+    at: datetime
+    offers: int
+    committed: int
+
+
+def states(studio: Studio, campaign: str) -> list[State]:
+    """Fold the log, as plainly as can be."""
+    found, offers, committed = [], 0, 0
+    for event in studio.client.events(campaign, page=1000):
+        kind = event.body["kind"]
+        offers += kind == "offered"
+        committed += {"accepted": 1, "reversed": -1}.get(kind, 0) * event.body.get("paid", 0)
+        found.append(State(event.at, offers, committed))
+    return found
+
+
+def curve(page: Page) -> list[tuple[Any, int]]:
+    """The points of the line that is drawn, in minor units."""
+    drawn: list[list[Any]] = page.locator(".pace-chart").evaluate(
+        "node => { const { x, y } = node.data.find(({ name }) => name === 'committed');"
+        " return [x, y]; }"
+    )
+    return list(zip(*drawn, strict=True))
+
+
+def wait_for(page: Page, committed: int) -> None:
+    """Wait until the curve ends at an amount, and the whole history has been read."""
+    page.wait_for_function(
+        """(committed) => {
+          const node = document.querySelector(".pace-chart");
+          const line = (node?.data ?? []).find(({ name }) => name === "committed");
+          return line?.y.at(-1) === committed;
+        }""",
+        arg=committed,
+    )
+    expect(page.locator("#spending-key")).to_contain_text("Line: committed.")
+
+
+@pytest.fixture(scope="module")
+def old(studio: Studio) -> str:
+    """A campaign whose spending was long ago: 4,000 events came after it."""
+    campaign = studio.new_campaign(name="Old", probe=COIN_FOR_ALL, pace_over=None)
+    offers = studio.client.offers(campaign, [f"early {i}" for i in range(400)])
+    paid = [offer for offer in offers if offer.amount][:60]
+    for offer in paid:
+        studio.client.accept(offer.id)
+    for offer in paid[:20]:
+        studio.client.reverse(offer.id)
+    for _ in range(4):
+        studio.client.enter_ratings(campaign, [("assam", 3)] * 1000)
+    studio.client.offers(campaign, [f"late {i}" for i in range(100)])
+    return campaign
+
+
+def test_the_whole_history_is_drawn(studio: Studio, visit: Visit, old: str) -> None:
+    truth = states(studio, old)
+    assert len(truth) > 4400
+    page = visit(studio.at(f"#/campaign/{old}"))
+    wait_for(page, truth[-1].committed)
+    points = curve(page)
+    assert points[0] == (0, 0)
+    assert points[-1] == (500, truth[-1].committed)
+    last = {state.offers: state.committed for state in truth}
+    assert all(last[n] == amount for n, amount in points)
+    assert charts_outside(page) == []
+
+    page.get_by_role("button", name="By date").click()
+    expect(page.locator(".pace-chart")).to_have_attribute("aria-label", re.compile("by date"))
+    wait_for(page, truth[-1].committed)
+    points = curve(page)
+    at = {
+        state.at.replace(tzinfo=None).isoformat(timespec="milliseconds"): state for state in truth
+    }
+    # Browsers know milliseconds; several events may share one.
+    amounts = {state.committed for state in truth}
+    assert all(when in at and amount in amounts for when, amount in points)
+    # What was reversed later was there before: the curve rose above where it ends.
+    assert max(amount for _, amount in points) > truth[-1].committed
+    assert len({amount for _, amount in points}) > 10
+    assert charts_outside(page) == []
+
+
+def test_the_curve_follows_what_happens(studio: Studio, visit: Visit) -> None:
+    campaign = studio.new_campaign(name="Followed", probe=COIN_FOR_ALL, pace_over=200)
+    page = visit(studio.at(f"#/campaign/{campaign}"))
+    offers = studio.client.offers(campaign, [f"visitor {i}" for i in range(30)])
+    paid = [offer for offer in offers if offer.amount]
+    for offer in paid[:6]:
+        studio.client.accept(offer.id)
+    wait_for(page, studio.client.campaign(campaign).committed)
+    studio.client.rate(paid[0].id, 5)
+    studio.client.reverse(paid[0].id)
+    less = studio.client.campaign(campaign).committed
+    assert less == sum(offer.amount for offer in paid[1:6])
+    wait_for(page, less)
+    studio.client.decline(paid[7].id)
+    studio.client.change_campaign(campaign, budget=30_000)
+    history = studio.client.spending(campaign, "offer")
+    assert (history.budget[0], history.budget[-1]) == (60_000, 30_000)
+    # The limit of the pace is drawn as it was, and as it is from now on: half of that.
+    page.wait_for_function(
+        """([first, last]) => {
+          const { data } = document.querySelector(".pace-chart");
+          const { x, y } = data.find(({ line }) => line?.dash === "dash");
+          const near = (n, limit) => x.some((at, i) => at === n && Math.abs(y[i] - limit) <= 1);
+          return near(0, first) && near(30, last);
+        }""",
+        arg=[history.paced[0], history.paced[-1]],
+    )
+    assert charts_outside(page) == []
+    page.get_by_role("button", name="By date").click()
+    wait_for(page, less)
+    assert charts_outside(page) == []
+
+
+def test_ticks_of_a_new_campaign_are_amounts_that_can_be_paid(studio: Studio, visit: Visit) -> None:
+    campaign = studio.new_campaign(name="New", probe=None, pace_over=None)
+    page = visit(studio.at(f"#/campaign/{campaign}"))
+    expect(
+        page.get_by_text("The curve of the spending begins with the first offer.")
+    ).to_be_visible()
+    expect(page.get_by_role("button", name="By date")).to_be_hidden()
+    assert studio.client.offer(campaign, "the first one").amount == 0
+    wait_for(page, 0)
+    ticks = page.locator(".pace-chart .ytick text").all_text_contents()
+    assert ticks == ["€0.00", "€0.50", "€1.00", "€1.50", "€2.00"]
+    # Of the smallest price there is, no tick is less than the smallest coin.
+    small = studio.new_campaign(name="Small", probe=None, pace_over=None, price_of_a_star=1)
+    studio.client.offer(small, "the first one")
+    page = visit(studio.at(f"#/campaign/{small}"))
+    wait_for(page, 0)
+    assert page.locator(".pace-chart .ytick text").all_text_contents() == ["€0.00", "€0.01"]
+
+
+def test_a_history_that_is_still_being_read_says_so(studio: Studio, visit: Visit, old: str) -> None:
+    truth = states(studio, old)
+    page = visit(studio.at("#/campaigns"))
+    held: list[Route] = []
+
+    def answer(route: Route) -> None:
+        """Answer the first question with the first half, and hold the others."""
+        if held or "by=offer" not in route.request.url:
+            held.append(route)
+            return
+        held.append(route)
+        told = json.loads(route.fetch().text())
+        half = len(told["at"]) // 2
+        for name in ("at", "offers", "committed", "reserved", "budget", "paced"):
+            told[name] = told[name][:half]
+        told["through"] = told["events"] // 4
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+
+    page.route("**/spending?*", answer)
+    page.goto(studio.at(f"#/campaign/{old}"))
+    expect(page.locator("#spending-key")).to_have_text(
+        "The history is being read: 25 % so far. Dotted: not read yet."
+    )
+    page.wait_for_selector(".pace-chart.js-plotly-plot")
+    assert charts_outside(page) == []
+    page.wait_for_function("() => true")
+    assert len(held) == 2  # it asks again by itself
+    held[1].continue_()
+    wait_for(page, truth[-1].committed)
+    assert charts_outside(page) == []

@@ -1,0 +1,83 @@
+"""`entice demo`: a shop that is open, and nothing left of it afterwards."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from command_line import Entice, plain
+from studio_fixtures import is_running, until
+
+DEMO = (
+    "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), shoppers=30)"
+)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", DEMO],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**__import__("os").environ, "TMPDIR": str(tmp_path)},
+    )
+    try:
+        assert process.stdout is not None
+        told = ""
+        while "Ctrl-C" not in told:
+            line = process.stdout.readline()
+            assert line, told
+            told += line
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(entice_\S+)", told)
+        assert found is not None, told
+        key = {"authorization": f"Bearer {found[2]}"}
+        assert httpx.get(found[1]).status_code == 200
+        assert httpx.get(f"{found[1]}/v1/campaigns").status_code == 401
+        about = httpx.get(f"{found[1]}/v1/studio", headers=key).json()
+        assert "admin" in about["may"]
+        [campaign] = httpx.get(f"{found[1]}/v1/campaigns", headers=key).json()
+        assert campaign["decisions"] >= 30
+        assert campaign["ratings"] > 0
+        url = f"{found[1]}/v1/campaigns/{campaign['id']}"
+        # Shoppers keep coming, also to a campaign that somebody begins.
+        until(lambda: httpx.get(url, headers=key).json()["decisions"] > campaign["decisions"] + 2)
+        body = {"name": "New", "arms": ["a", "b"], "budget": 1000, "price_of_a_star": 100}
+        new = httpx.post(f"{found[1]}/v1/campaigns", json=body, headers=key).json()["id"]
+        closed = httpx.patch(url, json={"status": "closed"}, headers=key)
+        assert closed.json()["status"] == "closed"
+        other = f"{found[1]}/v1/campaigns/{new}"
+        until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
+        assert list(tmp_path.iterdir())
+        process.send_signal(ending)
+        assert process.wait(30) == 0
+        assert "The studio is closed" in process.stdout.read()
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(httpx.TransportError):
+            httpx.get(found[1])
+    finally:
+        process.kill()
+        process.communicate()
+    assert not is_running(process.pid)
+
+
+def test_a_port_that_is_taken_is_told(run_entice: Entice) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ran = run_entice("demo", "--port", str(taken.getsockname()[1]))
+    assert ran.code == 2
+    assert "can't be listened to" in plain(ran.err)
+
+
+def test_help_says_what_it_does(run_entice: Entice) -> None:
+    ran = run_entice("demo", "--help")
+    assert ran.code == 0
+    for word in ("browser", "Ctrl-C", "entice serve"):
+        assert word in plain(ran.out)

@@ -1,0 +1,147 @@
+"""Plans and the paper for the page: the same numbers as on the command line, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from service_fixtures import Service, service
+from studio_fixtures import PLAN, lines_of
+
+from entice.paper.reproduce import measure
+from entice.planner.belief import Spread
+from entice.planner.forecast import Forecast, forecast
+from entice.planner.forecast import plan as make_plan
+from entice.planner.sentence import sentences
+from entice.planner.spec import Plan
+from entice.policies import UCB, EliminationRace, Greedy
+from entice.service.domain.from_plan import campaigns
+from entice.service.domain.spec import CampaignSpec
+from entice.studio.jobs.paper_data import told as paper_told
+from entice.studio.jobs.plan import MOST_SAMPLES, told
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("studio")) as made:
+        yield made
+
+
+def small(**changes: Any) -> Forecast:
+    return make_plan(
+        **{
+            "arms": 3, "spread": Spread(4.0, 0.5), "visitors_a_day": 20, "days": 5,
+            "price_of_a_star": 2.0, "drift": 0.5, "replications": 20, "seed": 1,
+            "policies": [UCB(), Greedy()], "progress": False, **changes,
+        }
+    )  # fmt: skip
+
+
+def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
+    asked = {**PLAN, "budget": 20}
+    answer = shop.client.post("/v1/plans", json=asked)
+    lines = lines_of(answer.text)
+    assert lines[0]["kind"] == "queued"
+    progress = [line for line in lines if line["kind"] == "progress"]
+    assert (progress[-1]["done"], progress[-1]["total"]) == (40, 40)
+    found = lines[-1]
+    assert found["kind"] == "forecast"
+    known = forecast(Plan.from_plain(asked), progress=False)
+    assert found["sentences"] == sentences(known)
+    assert found["sentence"] == sentences(known)[0]
+    assert found["order"] == known.order
+    assert found["budget_for_confidence"] == known.wanted_budget
+    assert Plan.from_toml(found["toml"]) == known.plan
+    kept = json.loads(known.to_json())
+    for row in kept["summary"]:
+        if row["quantity"] in ("spend", "stars_lost", "cost", "needed"):
+            summary = found["policies"][row["policy_index"]][row["quantity"]]
+            for name in ("mean", "q05", "q50", "q95", "at_confidence"):
+                assert summary[name] == pytest.approx(row[name])
+    for p, policy in enumerate(found["policies"]):
+        assert policy["recommended"] == (p == known.order[0])
+        assert policy["samples"] == sorted(known.of(p, "needed"))
+        enough = sum(needed <= 20 for needed in policy["samples"]) / 40
+        assert policy["chance_enough"] == pytest.approx(enough)
+        assert policy["stuck"] == known.of(p, "stuck").mean()
+        assert policy["days"]["leads"] == known.days.filter(policy_index=p)["leads"].to_list()
+
+
+def test_a_campaign_begins_as_it_was_planned(shop: Service) -> None:
+    answer = shop.client.post("/v1/plans", json={**PLAN, "budget": 123.45})
+    found = lines_of(answer.text)[-1]
+    recommended = next(p["label"] for p in found["policies"] if p["recommended"])
+    made = shop.client.post("/v1/campaigns", json=found["campaigns"][recommended])
+    assert made.status_code == 201, made.text
+    campaign = made.json()
+    assert (campaign["budget"], campaign["currency"]) == (123_45, "EUR")
+    assert campaign["spec"]["price_of_a_star"] == 200
+    assert len(campaign["spec"]["arms"]) == 4
+    assert campaign["spec"]["unrated_shows"] == 4.1
+    offer = shop.offer(campaign["id"], "ann")
+    assert offer["state"] == "offered"
+
+
+def test_policies_that_a_service_can_not_run_have_no_campaign() -> None:
+    found = campaigns(small(policies=[UCB(), EliminationRace(horizon=100)]))
+    assert list(found) == ["UCB"]
+    for body in found.values():
+        CampaignSpec.from_plain(body)
+
+
+def test_a_plan_without_a_budget_takes_what_is_enough() -> None:
+    known = small(currency="¥", price_of_a_star=300)
+    body = campaigns(known)["UCB"]
+    assert body["currency"] == "JPY"
+    assert body["price_of_a_star"] == 300  # yen have no smaller unit
+    assert body["budget"] >= known.promise(0, "needed")
+    assert campaigns(known)["No payments"]["budget"] == 0
+
+
+def test_more_arms_than_a_campaign_may_have() -> None:
+    assert campaigns(small(arms=1500, visitors_a_day=2, days=1, replications=10)) == {}
+
+
+def test_samples_stay_few_and_tell_the_same() -> None:
+    known = small(replications=1000)
+    samples = told(known)["policies"][0]["samples"]
+    assert len(samples) == MOST_SAMPLES
+    needed = sorted(known.of(0, "needed"))
+    assert (samples[0], samples[-1]) == (needed[0], needed[-1])
+    assert samples == sorted(samples)
+
+
+# The paper
+
+
+def test_the_paper_is_made_once(shop: Service) -> None:
+    first = shop.client.get("/v1/paper")
+    lines = lines_of(first.text)
+    assert lines[0]["kind"] == "queued"
+    assert any(line["kind"] == "progress" for line in lines)
+    found = lines[-1]
+    assert (found["kind"], found["seed"], found["replications"]) == ("paper", 7, 1000)
+    assert len(found["table1"]) == len(found["table2"]) == 2 * 3 * 7 * 2
+    assert {row["inside"] for row in found["table1"]} == {True, False}
+    assert sum(row["published"] for row in found["coverage"]) == 2 * 63
+    again = shop.client.get("/v1/paper")
+    assert again.headers["content-type"] == "application/x-ndjson"
+    assert lines_of(again.text) == [found]
+
+
+def test_the_paper_as_data_is_the_reproduction() -> None:
+    known = measure(5, seed=3, horizon=60, progress=False)
+    found = paper_told(known)
+    assert found["table1"] == known.table1.to_dicts()
+    assert found["greedy"]["stuck_on_0.9"] == known.greedy["stuck_on_0.9"][0]
+    curves = found["figures"]["figure_3"]
+    assert {(c["policy"], c["metric"]) for c in curves} == {
+        (policy, metric)
+        for policy in ("ucb", "epsilon_greedy", "thompson_sampling")
+        for metric in ("regret", "compensation")
+    }
+    assert all(len(c["t"]) == len(c["q50"]) == 60 and c["l"] == 1.1 for c in curves)
+    assert [len(spread["regret"]) for spread in found["lock_in"]] == [5, 5]
+    assert {run["setup"] for run in found["ran"]} == {"written", "published"}

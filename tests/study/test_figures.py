@@ -1,0 +1,324 @@
+"""Every figure shows all of its data: nothing that is drawn lies outside the axes."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from figure_limits import drawn_outside
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from plan_fixtures import outcome, ten
+
+import entice
+from entice import theory
+from entice.atlas import atlas
+from entice.atlas.worlds import WORLDS
+from entice.engine.kernel import METRICS
+from entice.paper import figures as paper_figures
+from entice.paper.reproduce import COUNTED, Reproduction, reproduce
+from entice.study.results import plots
+from entice.study.results.plots import BANDS, STOPPED, house_style
+from entice.theory.figures import ZERO, plot_bounds
+from entice.theory.growth import paper_study
+
+ROOT = Path(__file__).parents[2]
+MEANS = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+
+
+@pytest.fixture(autouse=True)
+def _style() -> Iterator[None]:
+    with house_style():
+        yield
+
+
+# What is drawn
+
+
+@cache
+def readme() -> entice.Result:
+    """README's own example, with a drift that lowers ratings besides."""
+    return entice.simulate(
+        arms=entice.Gaussian(MEANS),
+        policies=[entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling()],
+        drifts=[entice.LinearDrift(0.0), entice.LinearDrift(1.1), entice.NegativeDrift(0.5)],
+        horizon=20_000, replications=200, seed=7, progress=False,
+    )  # fmt: skip
+
+
+@cache
+def bounded(horizon: int = 20_000, **settings: Any) -> entice.Result:
+    return entice.simulate(
+        arms=entice.Bernoulli([0.9, 0.6, 0.5]), policies=[entice.UCB(), entice.ThompsonSampling()],
+        drifts=[entice.NoDrift(), entice.LinearDrift(0.5)],
+        horizon=horizon, replications=20, seed=7, progress=False, **settings,
+    )  # fmt: skip
+
+
+@cache
+def reproduction(out: Path) -> Reproduction:
+    return reproduce(replications=20, seed=7, out=out, progress=False)
+
+
+def of_paper(name: str) -> Callable[[Path], Figure]:
+    def draw(folder: Path) -> Figure:
+        found = reproduction(folder)
+        written = next(result for setups, result in found.results if setups[0].name == "written")
+        if name == "explained":
+            return paper_figures.explained(pl.concat([found.table1, found.table2]), COUNTED)
+        if name == "lock_in":
+            return paper_figures.lock_in(found.results)
+        return paper_figures.over_time(written, {"fig2": 0, "fig3": 6}[name])
+
+    return draw
+
+
+def of_docs(name: str, *arguments: Any) -> Callable[[Path], Figure]:
+    def draw(folder: Path) -> Figure:
+        module = _script("docs", "theory_figures")
+        drawn: Figure = getattr(module, name)(*arguments)
+        return drawn
+
+    return draw
+
+
+def scaling(folder: Path) -> Figure:
+    """Costs as measured on some machine; two threads that are slower than one."""
+    module = _script("bench", "scaling")
+    costs = [(9, 5.0), (100, 40.0), (10_000, 900.0)]
+    by_size = {
+        (name, label): costs for name in module.POLICIES for label in module.ENGINES.values()
+    }
+    threads = {(name, "fast path"): [(1, 1.0), (2, 0.6), (3, 3.4)] for name in module.POLICIES}
+    drawn: Figure = module.draw(by_size, by_size, threads)
+    return drawn
+
+
+def _script(folder: str, name: str) -> Any:
+    sys.path.insert(0, str(ROOT / folder))
+    try:
+        return __import__(name)
+    finally:
+        sys.path.remove(str(ROOT / folder))
+
+
+def growth(folder: Path) -> Figure:
+    return theory.growth(
+        paper_study(horizon=10**4, replications=20, seed=7), progress=False
+    ).plot()  # fmt: skip
+
+
+def world_map(folder: Path) -> Figure:
+    policies = [entice.UCB(), entice.ThompsonSampling()]
+    return atlas(
+        WORLDS[:3], policies, horizon=2_000, replications=10, seed=7, progress=False
+    ).plot()  # fmt: skip
+
+
+def plan(folder: Path) -> Figure:
+    """One policy costs so much more than the others that its mark has no room in the picture."""
+    return ten(
+        lambda i: outcome(needed=9.0 + i, spend=9.0, needed_by_day=np.arange(5) * (2.0 + i)),
+        lambda i: outcome(stars_lost=50.0 if i < 2 else 1.0),
+        budget=5.0, currency="€",
+    ).plot()  # fmt: skip
+
+
+FIGURES: dict[str, Callable[[Path], Figure]] = {
+    **{f"Result.plot, {metric}": lambda _, m=metric: readme().plot(m) for metric in METRICS},
+    "Result.plot, one checkpoint": lambda _: bounded(1_000, checkpoints=1).plot("compensation"),
+    "theory.plot_bounds, regret": lambda _: plot_bounds(bounded(), "regret"),
+    "theory.plot_bounds, compensation": lambda _: plot_bounds(bounded(), "compensation"),
+    "theory.plot_bounds, none speaks": lambda _: plot_bounds(readme(), "total_drift"),
+    **{f"paper, {name}": of_paper(name) for name in ("fig2", "fig3", "explained", "lock_in")},
+    "Growth.plot": growth,
+    "Atlas.plot": world_map,
+    "Forecast.plot": plan,
+    "docs, theorem 1": of_docs("bounded", entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5]), 10),
+    "docs, theorem 2": of_docs(
+        "bounded", entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5]), 10
+    ),
+    "docs, theorem 3": of_docs("theorem3", 10**4, 20),
+    "docs, settled": of_docs("settled", 10**4, 20),
+    "bench, scaling": scaling,
+}  # fmt: skip
+"""All figures that the package draws."""
+
+DRAWING = {
+    "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
+    "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
+    "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.settled", "scaling.draw",
+}  # fmt: skip
+"""The functions that `FIGURES` calls, by itself or through `plot` methods."""
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_all_data_lie_inside_the_axes(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    figure = FIGURES[name](tmp_path_factory.getbasetemp())
+    assert drawn_outside(figure) == []
+
+
+def test_no_figure_is_left_out() -> None:
+    found = set()
+    for path in (
+        *ROOT.glob("src/entice/**/*.py"),
+        *ROOT.glob("docs/*.py"),
+        *ROOT.glob("bench/*.py"),
+    ):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name != "plot":
+                drawn = node.returns is not None and ast.unparse(node.returns) == "Figure"
+                found |= {f"{path.stem}.{node.name}"} if drawn else set()
+    assert found == DRAWING
+
+
+# Limits as they were: those of the first panel
+
+
+def limits_of_the_first_panel(ax: Axes) -> None:
+    """Label a panel as `label_rounds` did before all panels counted."""
+    ax.set_xlabel("Round t")
+    ax.margins(x=0)
+    ax.set_ylim(bottom=0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "cut_off"),
+    [("compensation", "panel 1, Line2D 'UCB': y = 543."), ("total_drift", "panel 2, Line2D 'UCB'")],
+)
+def test_limits_of_the_first_panel_are_noticed(
+    metric: str, cut_off: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "label_rounds", limits_of_the_first_panel)
+    outside = drawn_outside(readme().plot(metric))
+    assert any(line.startswith(cut_off) for line in outside)
+
+
+def test_readme_shows_the_payments_of_its_example() -> None:
+    figure = readme().plot("compensation")
+    q95 = readme().curves.filter(drift_index=1, metric="compensation")["q95"].to_numpy().max()
+    assert 639 < q95 < 640
+    assert all(ax.get_ylim()[0] == 0 and ax.get_ylim()[1] > q95 for ax in figure.axes)
+
+
+# What a picture leaves out on purpose, it says
+
+
+def test_zero_on_a_logarithmic_axis_is_said() -> None:
+    result = bounded(2_000, checkpoints=(1, 5, 10, 50, 200, 2_000))
+    figure = plot_bounds(result, "compensation")
+    outside = drawn_outside(figure)
+    assert outside
+    assert all(line.endswith("y = 0 is not above zero, on a logarithmic axis") for line in outside)
+    assert ZERO in figure.get_supxlabel().replace("\n", " ")
+    assert ZERO not in plot_bounds(bounded(), "compensation").get_supxlabel()
+
+
+def test_runs_that_were_stopped_are_named() -> None:
+    result = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=[entice.UCB(), entice.EpsilonGreedy(c=5)],
+        drifts=[entice.NoDrift(), entice.LinearDrift(10.0)], horizon=500, replications=20,
+        seed=7, progress=False,
+    )  # fmt: skip
+    figure = result.plot("regret")
+    assert drawn_outside(figure) == []
+    told = " ".join(figure.get_supxlabel().split())
+    assert told == f"{STOPPED} EpsilonGreedy(c=5) with LinearDrift(10)."
+    assert readme().plot("regret").get_supxlabel() == ""
+
+
+def test_zero_in_a_picture_of_growth_is_said() -> None:
+    study = entice.Study(
+        arms=entice.Gaussian([0.9, 0.5]), policies=[entice.Greedy(), entice.UCB()],
+        horizon=10**4, replications=50, seed=7,
+    )  # fmt: skip
+    figure = theory.growth(study, progress=False).plot()
+    assert drawn_outside(figure) == []
+    _, paid = figure.axes
+    assert [text.get_text() for text in paid.texts] == ["down to zero, not shown:\nGreedy"]
+    assert len(paid.lines) >= 1
+
+
+def test_a_mark_beyond_the_picture_is_an_arrow(tmp_path: Path) -> None:
+    figure = plan(tmp_path)
+    costs = figure.axes[0]
+    (arrow,) = [text for text in costs.texts if text.get_text().startswith("→")]
+    assert arrow.get_text() == "→ €100"
+    assert 100 > costs.get_xlim()[1] > arrow.xy[0]  # type: ignore[attr-defined]
+
+
+def test_the_line_is_named_as_what_it_is(tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert "median of the runs at each round" in BANDS
+    for name in ("Result.plot, regret", "paper, fig3", "docs, theorem 1"):
+        figure = FIGURES[name](tmp_path_factory.getbasetemp())
+        assert figure.legends[0].get_title().get_text() == BANDS
+
+
+# The helper itself
+
+
+def panel() -> tuple[Figure, Axes]:
+    figure = Figure()
+    ax = figure.subplots()
+    ax.set(xlim=(0, 10), ylim=(0, 10))
+    return figure, ax
+
+
+OUTSIDE: dict[str, Callable[[Axes], Any]] = {
+    "a line": lambda ax: ax.plot([1, 2], [5, 11]),
+    "a line to the left": lambda ax: ax.plot([-1, 2], [5, 6]),
+    "a band": lambda ax: ax.fill_between([1, 2], [1, 1], [5, 11]),
+    "points": lambda ax: ax.scatter([1, 2], [5, 11]),
+    "error bars": lambda ax: ax.errorbar([1, 2], [5, 8], yerr=[1, 3]),
+    "bars": lambda ax: ax.bar([1, 2], [5, 11]),
+    "bars that lie": lambda ax: ax.barh([1, 2], [5, 4], left=[0, 7]),
+    "a text": lambda ax: ax.text(11, 5, "here"),
+    "an annotation": lambda ax: ax.annotate("here", (5, 11), xytext=(5, 5)),
+    "an image": lambda ax: ax.imshow(np.ones((2, 2)), extent=(0, 10, 0, 11), aspect="auto"),
+    "a line across": lambda ax: ax.axhline(11),
+    "a stretch": lambda ax: ax.axvspan(5, 11),
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_what_lies_outside_is_found(kind: str) -> None:
+    figure, ax = panel()
+    OUTSIDE[kind](ax)
+    ax.set(xlim=(0, 10), ylim=(0, 10))
+    assert drawn_outside(figure)
+    ax.set(xlim=(-2, 20), ylim=(-2, 20))
+    assert drawn_outside(figure) == []
+
+
+def test_what_is_not_drawn_is_not_outside() -> None:
+    figure, ax = panel()
+    ax.plot([1, 2, 3], [5, np.nan, np.inf])
+    ax.plot([1], [11], visible=False)
+    ax.axhline(5)
+    ax.axvspan(2, 3)
+    ax.text(0.5, 1.1, "above", transform=ax.transAxes)
+    assert drawn_outside(figure) == []
+
+
+def test_logarithmic_axes_are_measured_by_their_logarithms() -> None:
+    figure, ax = panel()
+    ax.plot([1, 10], [1e-4, 1e4])
+    ax.set(yscale="log", ylim=(1e-4, 1e4))
+    assert drawn_outside(figure) == []
+    ax.set_ylim(1.1e-4, 1e4)  # off by less than a millionth of the larger end
+    assert "y = 0.0001, but the axis shows 0.00011 to 10000" in drawn_outside(figure)[0]
+    ax.plot([1, 10], [0, 1])
+    assert "y = 0 is not above zero, on a logarithmic axis" in drawn_outside(figure)[1]
+
+
+def test_texts_that_the_edge_tears_are_found() -> None:
+    figure, ax = panel()
+    ax.set_title("A title far longer than its picture is wide, which nobody can read. " * 2)
+    assert len(drawn_outside(figure)) == 1

@@ -1,0 +1,450 @@
+"""A study refuses what means nothing, whichever way it comes in."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from spec_fixtures import (
+    GAUSSIAN,
+    INF,
+    NAN,
+    PLAIN,
+    ROUTES,
+    complaint,
+    drift,
+    first,
+    of_three,
+    study,
+)
+
+import entice
+from entice import Study
+
+# --- What makes no sense, by all three ways in ------------------------------------------------
+
+
+def arms(**changes: Any) -> dict[str, Any]:
+    return {"arms": GAUSSIAN | changes}
+
+
+def policy(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"policies": [{"kind": kind, **fields}]}
+
+
+CUSTOM_DRIFT, CUSTOM_POLICY = "spec_fixtures:halved", "spec_fixtures:first"
+
+# What is changed, and what the message must hold: the setting, the rule, what was given.
+NONSENSE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "no arms": (arms(means=[]), ("means", "at least 2 arms")),
+    "one arm": (arms(means=[1.0]), ("means", "at least 2 arms", "1.0")),
+    "text for a mean": (arms(means=["a", 1.0]), ("means[0]", "number", "'a'")),
+    "a number for means": (arms(means=3), ("means", "list", "3")),
+    "text for means": (arms(means="0.9 0.1"), ("means", "list", "0.9 0.1")),
+    "negative std": (arms(std=-1), ("std", "negative", "-1")),
+    "one negative std": (arms(std=[1, -1]), ("std", "negative", "-1")),
+    "too few std": (arms(std=[1.0]), ("std", "2 arms", "1.0")),
+    "text for std": (arms(std="one"), ("std", "number", "'one'")),
+    "probability above 1": (
+        {"arms": {"kind": "bernoulli", "means": [0.5, 1.5]}},
+        ("means", "between 0 and 1", "1.5"),
+    ),
+    "shape 0": ({"arms": {"kind": "beta", "a": [1, 0], "b": [1, 1]}}, ("a", "greater than 0")),
+    "shapes that don't pair": (
+        {"arms": {"kind": "beta", "a": [1, 2], "b": [1, 2, 3]}},
+        ("b", "as many entries", "3"),
+    ),
+    "ragged weights": (
+        {"arms": {"kind": "empirical", "values": [0, 1], "weights": [[1, 2], [1]]}},
+        ("weights[1]", "2 entries"),
+    ),
+    "c = 0": (policy("epsilon_greedy", c=0), ("c", "greater than 0", "got 0")),
+    "c < 0": (policy("epsilon_greedy", c=-2), ("c", "greater than 0", "-2")),
+    "text for c": (policy("epsilon_greedy", c="5"), ("c", "number", "'5'")),
+    "unknown scale": (policy("thompson_sampling", scale="sd"), ("scale", "variance", "std", "sd")),
+    "negative memory": (
+        policy("custom", select=CUSTOM_POLICY, memory=-1),
+        ("memory", "at least 0", "-1"),
+    ),
+    "a number for update": (
+        policy("custom", select=CUSTOM_POLICY, update=3),
+        ("update", "function", "module:name", "3"),
+    ),
+    "a number for a policy's name": (
+        policy("custom", select=CUSTOM_POLICY, name=3),
+        ("name", "3"),
+    ),
+    "a number for a drift's name": (drift("custom", function=CUSTOM_DRIFT, name=3), ("name", "3")),
+    "a number for params": (
+        drift("custom", function=CUSTOM_DRIFT, params=3),
+        ("params", "list", "3"),
+    ),
+    "text in params": (
+        drift("custom", function=CUSTOM_DRIFT, params=["a"]),
+        ("params[0]", "number", "'a'"),
+    ),
+    "negative l": (drift("linear", l=-1), ("l", "negative", "-1", "NegativeDrift")),
+    "negative cap": (drift("saturating", l=1, cap=-1), ("cap", "negative", "-1")),
+    "no policies": ({"policies": []}, ("policies", "at least one")),
+    "no drifts": ({"drifts": []}, ("drifts", "at least one")),
+    "horizon 0": ({"horizon": 0}, ("horizon", "at least 1", "0")),
+    "negative horizon": ({"horizon": -5}, ("horizon", "at least 1", "-5")),
+    "half a round": ({"horizon": 10.5}, ("horizon", "whole number", "10.5")),
+    "text for horizon": ({"horizon": "ten"}, ("horizon", "number", "'ten'")),
+    "true for horizon": ({"horizon": True}, ("horizon", "number", "True")),
+    "horizon beyond 64 bits": ({"horizon": 2**63}, ("horizon", str(2**63))),
+    "fewer rounds than arms": (
+        {"horizon": 1},
+        ("horizon", "number of arms, 2", "got 1", 'cold_start="prior"'),
+    ),
+    "no replications": ({"replications": 0}, ("replications", "at least 1", "0")),
+    "half a replication": ({"replications": 2.5}, ("replications", "whole number", "2.5")),
+    "negative seed": ({"seed": -1}, ("seed", "0 to 2**63 - 1", "-1")),
+    "seed too large": ({"seed": 2**63}, ("seed", "0 to 2**63 - 1", str(2**63))),
+    "seed with a fraction": ({"seed": 1.5}, ("seed", "whole number", "1.5")),
+    "text for seed": ({"seed": "one"}, ("seed", "number", "'one'")),
+    "no checkpoints": ({"checkpoints": 0}, ("checkpoints", "at least 1", "0")),
+    "half a checkpoint": ({"checkpoints": 1.5}, ("checkpoints", "whole number", "1.5")),
+    "an empty list of checkpoints": ({"checkpoints": []}, ("checkpoints", "1 to", "10")),
+    "checkpoint 0": ({"checkpoints": [0, 5]}, ("checkpoints", "1 to", "10", "0, 5")),
+    "checkpoint after the end": ({"checkpoints": [5, 11]}, ("checkpoints", "1 to", "10", "5, 11")),
+    "checkpoint within a round": ({"checkpoints": [1.5]}, ("checkpoints[0]", "whole", "1.5")),
+    "text for checkpoints": ({"checkpoints": "all"}, ("checkpoints", "number", "'all'")),
+    "ragged checkpoints": ({"checkpoints": [[1], [2, 3]]}, ("checkpoints", "number", "[1]")),
+    "feedback range upside down": (
+        {"feedback_range": [1, 0]},
+        ("feedback_range", "lowest", "highest", "1"),
+    ),
+    "empty feedback range": ({"feedback_range": [0.5, 0.5]}, ("feedback_range", "below", "0.5")),
+    "one end of a feedback range": ({"feedback_range": [7]}, ("feedback_range", "pair", "7")),
+    "three ends": ({"feedback_range": [0, 1, 2]}, ("feedback_range", "pair", "0, 1, 2")),
+    "text for feedback range": ({"feedback_range": "unit"}, ("feedback_range", "pair", "'unit'")),
+    "ragged feedback range": ({"feedback_range": [[0], [1, 2]]}, ("feedback_range",)),
+    "unknown cold start": (
+        {"cold_start": "never"},
+        ("cold_start", '"each_arm_once"', '"prior"', "'never'"),
+    ),
+    "a number for cold start": ({"cold_start": 1}, ("cold_start", '"each_arm_once"', '"prior"')),
+    "text for prior": ({"prior": "none"}, ("prior", "number", "'none'")),
+    "a function's name without module": (
+        drift("custom", function="halved"),
+        ("function", "module:name", "'halved'"),
+    ),
+    "a module without a function's name": (
+        drift("custom", function="spec_fixtures:"),
+        ("function", "module:name", "'spec_fixtures:'"),
+    ),
+    "a relative module": (drift("custom", function=".x:f"), ("function", "'.x:f'")),
+    "a module that isn't there": (
+        drift("custom", function="no_such_module:f"),
+        ("function", "no_such_module", "import", "beside the study"),
+    ),
+    "a name that isn't there": (
+        drift("custom", function="spec_fixtures:halvd"),
+        ("function", "'spec_fixtures'", "'spec_fixtures:halvd'"),
+    ),
+    "a name that is no function": (
+        drift("custom", function="spec_fixtures:PLAIN"),
+        ("function", "Python function", "payment, t, arm, params", "'spec_fixtures:PLAIN'"),
+    ),
+    "a function in C": (drift("custom", function="math:sqrt"), ("function", "'math:sqrt'")),
+    "a number for a function": (drift("custom", function=3), ("function", "Python function", "3")),
+    "a function of three arguments": (
+        drift("custom", function="spec_fixtures:of_three"),
+        ("4 arguments", "payment, t, arm, params", "of_three(payment"),
+    ),
+    "an argument by keyword only": (
+        drift("custom", function="spec_fixtures:of_a_keyword"),
+        ("payment, t, arm, params", "of_a_keyword(payment"),
+    ),
+    "a drift for no payment": (
+        drift("custom", function="spec_fixtures:always_five"),
+        ("spec_fixtures:always_five", "return 0 for a payment of 0", "5.0"),
+    ),
+    "nan for no payment": (
+        drift("custom", function="spec_fixtures:not_a_number"),
+        ("spec_fixtures:not_a_number", "return 0 for a payment of 0", "nan"),
+    ),
+    "an error for no payment": (
+        drift("custom", function="spec_fixtures:inverse"),
+        ("spec_fixtures:inverse", "return 0 for a payment of 0", "division by zero"),
+    ),
+    "an array for no payment": (
+        drift("custom", function="spec_fixtures:an_array"),
+        ("spec_fixtures:an_array", "return 0 for a payment of 0"),
+    ),
+    "a parameter that wasn't given": (
+        drift("custom", function="spec_fixtures:scaled"),
+        ("spec_fixtures:scaled", "index out of range"),
+    ),
+}
+# JSON has no words for these.
+NOT_FINITE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "nan mean": (arms(means=[0.9, NAN]), ("means[1]", "finite", "nan")),
+    "infinite mean": (arms(means=[INF, 0.9]), ("means[0]", "finite", "inf")),
+    "nan std": (arms(std=NAN), ("std", "finite", "nan")),
+    "infinite std": (arms(std=[1, INF]), ("std[1]", "finite", "inf")),
+    "nan c": (policy("epsilon_greedy", c=NAN), ("c", "finite", "nan")),
+    "infinite l": (drift("linear", l=INF), ("l", "finite", "inf")),
+    "nan prior": ({"prior": NAN}, ("prior", "finite", "nan")),
+    "nan in feedback range": (
+        {"feedback_range": [NAN, 1]},
+        ("feedback_range[0]", "finite", "nan"),
+    ),
+    "infinite feedback range": ({"feedback_range": [0, INF]}, ("feedback_range[1]", "finite")),
+    "nan horizon": ({"horizon": NAN}, ("horizon", "nan")),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+@pytest.mark.parametrize("route", ROUTES)
+def test_nonsense_is_refused_with_setting_rule_and_what_was_given(route: str, case: str) -> None:
+    changes, expected = NONSENSE[case]
+    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    assert [part for part in expected if part not in message] == [], message
+
+
+@pytest.mark.parametrize("case", NOT_FINITE)
+@pytest.mark.parametrize("route", ["python", "toml"])
+def test_what_is_not_finite_is_refused(route: str, case: str) -> None:
+    changes, expected = NOT_FINITE[case]
+    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    assert [part for part in expected if part not in message] == [], message
+
+
+@pytest.mark.parametrize("route", ["toml", "json"])
+@pytest.mark.parametrize("case", ["text for horizon", "text for std", "three ends", "text for c"])
+def test_an_error_in_a_file_does_not_speak_of_the_parser(route: str, case: str) -> None:
+    message = complaint(lambda: ROUTES[route](PLAIN | NONSENSE[case][0]))
+    assert "$" not in message
+    assert "`array`" not in message
+    assert "null" not in message
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("case", ["horizon 0", "no policies", "fewer rounds than arms", "c = 0"])
+def test_a_sentence_ends_in_one_full_stop(route: str, case: str) -> None:
+    message = complaint(lambda: ROUTES[route](PLAIN | NONSENSE[case][0]))
+    assert re.search(r"(?<!\.)\.\.(?!\.)", message) is None, message
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_settings_that_make_sense_are_taken_by_every_route(route: str) -> None:
+    assert ROUTES[route](PLAIN) == study()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_whole_numbers_may_be_written_as_floats(route: str) -> None:
+    made = ROUTES[route](PLAIN | {"horizon": 1e1, "replications": 2.0, "seed": 1.0})
+    assert made == study()
+    assert isinstance(made.horizon, int)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_fewer_rounds_than_arms_are_allowed_with_a_prior(route: str) -> None:
+    made = ROUTES[route](PLAIN | {"horizon": 1, "cold_start": "prior", "prior": 0.5})
+    assert (made.horizon, made.prior) == (1, 0.5)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_largest_seed_keeps_its_last_digit(route: str) -> None:
+    assert ROUTES[route](PLAIN | {"seed": 2**63 - 1}).seed == 2**63 - 1
+
+
+# --- What only Python can get wrong -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given", [None, "ucb", ["ucb"], entice.UCB, [entice.UCB], 3, [entice.LinearDrift(1)]], ids=repr
+)
+def test_policies_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
+    message = complaint(lambda: study(policies=given))
+    assert "policies[0]" in message
+    assert "UCB, EpsilonGreedy, ThompsonSampling, Greedy, CustomPolicy" in message
+
+
+def test_the_policy_of_another_type_is_told_by_its_position() -> None:
+    assert "policies[1]" in complaint(lambda: study(policies=[entice.UCB(), None]))
+
+
+@pytest.mark.parametrize("given", [None, 1.1, [1.1], "linear", [entice.UCB()]], ids=repr)
+def test_drifts_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
+    message = complaint(lambda: study(drifts=given))
+    assert "drifts[0]" in message
+    assert "NoDrift, LinearDrift, SaturatingDrift, StepDrift, PowerDrift" in message
+
+
+@pytest.mark.parametrize("given", [None, [0.9, 0.1], entice.Gaussian, "gaussian"], ids=repr)
+def test_arms_of_another_type_are_refused_with_an_example(given: Any) -> None:
+    message = complaint(lambda: study(arms=given))
+    assert "arms must be one of Gaussian, Bernoulli, Beta, Empirical" in message
+    assert "entice.Gaussian([" in message
+
+
+@pytest.mark.parametrize("given", [np.array(3.0), b"ab", {0.9: 0.1, 0.5: 0.2}], ids=repr)
+def test_means_that_are_no_list_of_numbers_are_refused(given: Any) -> None:
+    assert "means must be a list of numbers" in complaint(lambda: entice.Gaussian(given))
+
+
+def test_a_callable_that_is_no_function_is_refused() -> None:
+    class Half:
+        def __call__(self, payment: float, t: int, arm: int, params: Any) -> float:
+            return payment / 2
+
+    message = complaint(lambda: entice.CustomDrift(Half()))
+    assert "must be a Python function" in message
+
+
+def test_a_policy_of_too_few_arguments_is_refused_with_the_ones_it_has() -> None:
+    message = complaint(lambda: entice.CustomPolicy(lambda t: 0))
+    assert "6 arguments" in message
+    assert "select(t, pulls, means, memory, params, rng)" in message
+    assert "<lambda>(t)" in message
+
+
+def test_an_update_of_too_few_arguments_is_refused() -> None:
+    message = complaint(lambda: entice.CustomPolicy(first, update=of_three))
+    assert "update(memory, params, arm, payment, feedback)" in message
+
+
+def test_a_changed_copy_is_checked_like_a_new_study() -> None:
+    assert "horizon" in complaint(lambda: msgspec.structs.replace(study(), horizon=0))
+
+
+def test_a_single_policy_and_a_single_drift_need_no_list() -> None:
+    alone = study(policies=entice.UCB(), drifts=entice.LinearDrift(1.1))
+    assert alone == study(policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)])
+
+
+@pytest.mark.parametrize("route", ["toml", "json"])
+def test_a_single_policy_and_a_single_drift_need_no_list_in_a_file(route: str) -> None:
+    alone = {"policies": {"kind": "ucb"}, "drifts": {"kind": "linear", "l": 1.1}}
+    expected = study(policies=entice.UCB(), drifts=entice.LinearDrift(1.1))
+    assert ROUTES[route](PLAIN | alone) == expected
+
+
+def test_numpy_values_are_the_same_study() -> None:
+    made = study(
+        arms=entice.Gaussian(np.array([9, 1]), std=np.array([1.0, 2.0])),
+        policies=(entice.EpsilonGreedy(np.float32(0.5)),),
+        horizon=np.int64(10),
+        replications=np.uint8(2),
+        seed=np.uint64(1),
+        checkpoints=np.array([2, 5]),
+        prior=np.float64(0.0),
+        feedback_range=np.array([0, 1]),
+    )
+    plain = study(
+        arms=entice.Gaussian([9.0, 1.0], std=[1, 2]),
+        policies=[entice.EpsilonGreedy(0.5)],
+        checkpoints=[2, 5],
+        feedback_range=(0, 1),
+    )
+    assert made == plain
+    assert made.to_toml() == plain.to_toml()
+    assert made.key() == plain.key()
+
+
+def test_whole_means_are_kept_as_floats() -> None:
+    assert repr(entice.Gaussian([1, 0]).means) == "(1.0, 0.0)"
+
+
+# --- Misspelt files ---------------------------------------------------------------------------
+
+
+MISSPELT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "a setting, nearly": (
+        {"horizn": 10},
+        ("the study", "'horizn'", "you mean 'horizon'?", "replications"),
+    ),
+    "a setting, not at all": ({"zzz": 10}, ("the study", "'zzz'", "Allowed: arms, checkpoints")),
+    "of arms": (
+        arms(mean=[1]),
+        ("arms", "'mean'", "you mean 'means'?", "Allowed: means, names, std"),
+    ),
+    "of a policy": (
+        policy("epsilon_greedy", c=5, eps=1),
+        ("policies[0]", "'eps'", "Allowed: c"),
+    ),
+    "of the second policy": (
+        {"policies": [{"kind": "ucb"}, {"kind": "custom", "selct": "a:b"}]},
+        ("policies[1]", "'selct'", "you mean 'select'?"),
+    ),
+    "of a drift": (
+        drift("saturating", l=1, capp=1),
+        ("drifts[0]", "'capp'", "you mean 'cap'?"),
+    ),
+    "kind of arms": (
+        arms(kind="gausian"),
+        ("arms: kind", "'gausian'", "you mean 'gaussian'?", "beta"),
+    ),
+    "kind of policy": (policy("UCB1"), ("policies[0]: kind", "'UCB1'", "ucb", "thompson_sampling")),
+    "kind in capitals": (policy("UCB"), ("policies[0]: kind", "'UCB'", "you mean 'ucb'?")),
+    "kind of drift": (
+        drift("linaer", l=1),
+        ("drifts[0]: kind", "'linaer'", "you mean 'linear'?"),
+    ),
+    "kind is a number": (arms(kind=3), ("arms: kind", "3", "gaussian")),
+    "kind is a list": (arms(kind=["gaussian"]), ("arms: kind", "['gaussian']", "beta")),
+    "no kind of arms": ({"arms": {"means": [1, 2]}}, ("arms", "kind", "gaussian")),
+    "no kind of policy": ({"policies": [{"c": 5}]}, ("policies[0]", "kind", "epsilon_greedy")),
+    "no kind of drift": ({"drifts": [{"l": 5}]}, ("drifts[0]", "kind", "linear")),
+    "policy is text": ({"policies": ["ucb"]}, ("policies[0]", "kind", "'ucb'")),
+    "arms are numbers": ({"arms": [0.9, 0.1]}, ("arms", "table", "kind")),
+    "arms are a list of tables": ({"arms": [GAUSSIAN]}, ("arms", "table")),
+}
+
+
+@pytest.mark.parametrize("case", MISSPELT)
+@pytest.mark.parametrize("route", ["toml", "json"])
+def test_a_misspelt_name_is_told_with_what_is_allowed(route: str, case: str) -> None:
+    changes, expected = MISSPELT[case]
+    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    assert [part for part in expected if part not in message] == [], message
+    assert "$" not in message
+
+
+@pytest.mark.parametrize("missing", ["arms", "policies", "horizon"])
+@pytest.mark.parametrize("route", ["toml", "json"])
+def test_a_missing_setting_is_named(route: str, missing: str) -> None:
+    plain = {name: value for name, value in PLAIN.items() if name != missing}
+    assert missing in complaint(lambda: ROUTES[route](plain))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"arms": {"kind": "gaussian"}}, ("arms", "means")),
+        (policy("epsilon_greedy"), ("policies[0]", "c")),
+        (drift("linear"), ("drifts[0]", "l")),
+        (drift("custom"), ("drifts[0]", "function")),
+    ],
+    ids=["means", "c", "l", "function"],
+)
+@pytest.mark.parametrize("route", ["toml", "json"])
+def test_a_missing_setting_of_a_kind_is_named_with_its_place(
+    route: str, changes: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    assert [part for part in expected if part not in message] == [], message
+    assert "$" not in message
+
+
+def test_text_that_is_not_toml_is_refused_with_the_line() -> None:
+    message = complaint(lambda: Study.from_toml("seed = 1\nhorizon = = 10\n"))
+    assert "TOML" in message
+    assert "line 2" in message
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"horizon": NaN}', b"\xff\xfe", '{"seed": 1} x'])
+def test_text_that_is_not_json_is_refused(text: str | bytes) -> None:
+    assert "JSON" in complaint(lambda: Study.from_json(text))
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '"horizon"'])
+def test_json_that_is_no_table_is_refused(text: str) -> None:
+    assert "table of settings" in complaint(lambda: Study.from_json(text))

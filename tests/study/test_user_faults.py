@@ -1,0 +1,189 @@
+"""Mistakes in a user's function are found by function and line, in checks and in studies."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import entice
+from entice.rng import uniform
+from entice.study.running import locate_error as replay
+from entice.testing import CheckFailed, check_drift, check_policy
+
+# Functions of a user's, each with one fault, in the line with the mark.
+
+
+def looked_up(memory, i):  # type: ignore[no-untyped-def]
+    return memory[i]  # fault
+
+
+def late(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    if t > 40 and uniform(rng) < 0.05:
+        return int(looked_up(memory, 7))
+    return means.argmax()
+
+
+@numba.njit
+def compiled_look_up(memory, i):  # type: ignore[no-untyped-def]
+    return memory[i]  # fault
+
+
+def late_in_compiled(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return 0 if t < 40 or compiled_look_up(memory, t) > 3 else 1
+
+
+def anywhere(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return t % len(pulls)
+
+
+def forgetful(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
+    memory[arm] += feedback  # fault
+
+
+def by_arm(payment, t, arm, params):  # type: ignore[no-untyped-def]
+    return payment * params[arm]  # fault
+
+
+def inverse(n):  # type: ignore[no-untyped-def]
+    return 1 / n  # fault
+
+
+def divides(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return 0 if inverse(pulls[0]) < 0.5 else 1
+
+
+def takes_logs(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return 0 if math.log(pulls[0]) > 1 else 1  # fault
+
+
+def takes_numpy_logs(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return 0 if np.log(pulls[0]) > 1 else 1  # fault
+
+
+def takes_roots(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return 0 if t < 10 or math.sqrt(means[0] - 100) > 1 else 1  # fault
+
+
+def divides_whole_numbers(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    return t // (t - 30) % len(pulls)  # fault
+
+
+def wears_off(payment, t, arm, params):  # type: ignore[no-untyped-def]
+    return payment / (t - 10) ** 2  # fault
+
+
+def guarded(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    for i in range(len(pulls)):
+        if pulls[i] == 0:
+            return i
+    return (means + np.sqrt(2 * math.log(t) / pulls)).argmax()
+
+
+def line_of(function: Any) -> str:
+    """Where a function's fault is, as it is told."""
+    plain = getattr(function, "py_func", function)
+    lines, first = inspect.getsourcelines(plain)
+    (at,) = [i for i, line in enumerate(lines) if line.rstrip().endswith("# fault")]
+    return f"{plain.__name__}, line {first + at} of test_user_faults.py"
+
+
+INDEX = [
+    (entice.CustomPolicy(late, memory=3), looked_up, "index 7 is out of bounds"),
+    (entice.CustomPolicy(late_in_compiled, memory=40), compiled_look_up, "index 40 is out of"),
+    (
+        entice.CustomPolicy(anywhere, update=forgetful, memory=2),
+        forgetful,
+        "index 2 is out of bounds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("policy", "where", "told"), INDEX, ids=lambda x: getattr(x, "label", ""))
+def test_an_index_out_of_range_is_found_by_a_check(policy: Any, where: Any, told: str) -> None:
+    with pytest.raises(CheckFailed) as failed:
+        check_policy(policy, arms=3)
+    assert f"failed in {line_of(where)}: IndexError: {told}" in str(failed.value)
+
+
+@pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
+@pytest.mark.parametrize(("policy", "where", "told"), INDEX, ids=lambda x: getattr(x, "label", ""))
+def test_an_index_out_of_range_is_found_in_a_study(
+    policy: Any, where: Any, told: str, cold_start: Any
+) -> None:
+    with pytest.raises(entice.StudyError) as failed:
+        entice.simulate(
+            arms=entice.Bernoulli([0.5, 0.4, 0.3]), policies=[policy], horizon=500, seed=1,
+            replications=5, progress=False, cold_start=cold_start,
+        )  # fmt: skip
+    assert f"failed in {line_of(where)}: IndexError: {told}" in str(failed.value)
+
+
+@pytest.mark.parametrize("engine", ["auto", "generic"])
+def test_a_drift_s_index_out_of_range_is_found(engine: Any) -> None:
+    drift = entice.CustomDrift(by_arm, params=[1.0, 1.0])
+    with pytest.raises(CheckFailed) as failed:
+        check_drift(drift, arms=3)
+    assert f"failed in {line_of(by_arm)}: IndexError: tuple index" in str(failed.value)
+    with pytest.raises(entice.StudyError) as stopped:
+        entice.simulate(
+            arms=entice.Gaussian([0.5, 0.4, 0.3]), policies=[entice.UCB()], drifts=[drift],
+            horizon=500, seed=1, replications=5, engine=engine, progress=False,
+        )  # fmt: skip
+    assert f"failed in {line_of(by_arm)}: IndexError: tuple index" in str(stopped.value)
+
+
+def test_one_that_comes_too_late_to_be_played_again_is_told_without_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replay, "MOST_ROUNDS", 30)
+    with pytest.raises(entice.StudyError, match="late or drift NoDrift raised IndexError: index"):
+        entice.simulate(
+            arms=entice.Bernoulli([0.5, 0.4]), policies=[entice.CustomPolicy(late, memory=3)],
+            horizon=500, seed=1, replications=5, progress=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("select", "where", "told"),
+    [
+        (divides, inverse, "divide by zero"),
+        (takes_logs, takes_logs, "math domain error"),
+        (takes_numpy_logs, takes_numpy_logs, "divide by zero encountered in log"),
+        (takes_roots, takes_roots, "math domain error"),
+        (divides_whole_numbers, divides_whole_numbers, "division or modulo by zero"),
+    ],
+)
+def test_arithmetic_without_a_result_is_found(select: Any, where: Any, told: str) -> None:
+    with pytest.raises(CheckFailed) as failed:
+        check_policy(entice.CustomPolicy(select))
+    assert f"failed in {line_of(where)}: " in str(failed.value)
+    assert told in str(failed.value)
+    assert "Compiled code does not stop there" in str(failed.value)
+
+
+def test_a_drift_s_arithmetic_without_a_result_is_found() -> None:
+    with pytest.raises(CheckFailed) as failed:
+        check_drift(entice.CustomDrift(wears_off), lipschitz=1.0)
+    assert f"(t = 10, arm 0) failed in {line_of(wears_off)}: ZeroDivisionError" in str(failed.value)
+
+
+def test_a_policy_that_guards_against_it_passes() -> None:
+    check_policy(entice.CustomPolicy(guarded))
+
+
+def test_functions_of_the_package_may_divide_by_zero_on_purpose() -> None:
+    """UCB's 1/sqrt(0) is infinite, which is what puts unrated arms first."""
+    check_policy(entice.UCB())
+
+
+def test_a_function_of_a_notebook_cell_is_named_by_its_line() -> None:
+    cell = "\n\ndef select(t, pulls, means, memory, params, rng):\n    return int(memory[t])\n"
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(cell, "<ipython-input-3-abc>", "exec"), namespace)
+    with pytest.raises(CheckFailed, match=r"select, line 4 of <ipython-input-3-abc>: IndexError"):
+        check_policy(entice.CustomPolicy(namespace["select"], memory=5))

@@ -1,0 +1,376 @@
+"""A plain-Python oracle of the live service, written apart from the package.
+
+It follows the table of transitions of the service's design line by line. Money and counts are kept
+by the table's increments, and counted anew from all offers after each of them: both must agree.
+Averages and prices are exact fractions. It is slow and obvious on purpose.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from oracle_in_flight import NaiveInFlight
+
+SECOND = 1_000_000
+CLOSE = 1e-9
+"""Bounds that differ by less may be ordered either way: floats are rounded."""
+
+
+class Refused(Exception):
+    """What the service should not do, with the status that it should answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+@dataclass
+class NaiveOffer:
+    """One offer."""
+
+    n: int
+    player: str
+    arm: str
+    amount: int
+    state: str
+    expires: int
+    paid: int | None = None
+    rating: int | None = None
+    awaited: int | None = None
+    """Until when a rating is awaited."""
+    shadow: bool = False
+    """Whether it was decided in shadow mode: it costs nothing, and is never in flight."""
+
+    @property
+    def cost(self) -> int:
+        """What it takes from the budget as it stands."""
+        if self.state == "offered":
+            return self.amount
+        if self.state in ("accepted", "rated", "unrated"):
+            assert self.paid is not None
+            return self.paid
+        return 0
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a decision may come to."""
+
+    own: str
+    """What the player would pick, ties to the first arm."""
+    prices: dict[str, int]
+    """Of the arms that may be offered."""
+    wanted: frozenset[str]
+    """What UCB would offer, had it all the money."""
+    ucb: frozenset[str]
+    """What UCB may offer: several arms only if their bounds are too close to tell apart."""
+    limit: int
+    best: frozenset[str]
+    """Arms that tie for what the player would pick."""
+
+
+@dataclass
+class NaiveCampaign:
+    """A campaign: its settings, its offers, and what they add up to."""
+
+    arms: list[str]
+    budget: int
+    price_of_a_star: int
+    margin: int = 0
+    lowest: int = 1
+    highest: int = 5
+    zero_to_one: bool = False
+    unrated_shows: Fraction | None = None
+    cap_per_offer: int | None = None
+    cap_per_player: int | None = None
+    pace_over: int | None = None
+    offer_expires_after: int = 900
+    rating_window: int = 30 * 24 * 3600
+    late_ratings: bool = True
+    status: str = "live"
+    retired: set[str] = field(default_factory=set)
+    offers: list[NaiveOffer] = field(default_factory=list)
+    organic: list[tuple[str, int]] = field(default_factory=list)
+    reserved: int = 0
+    committed: int = 0
+    in_flight: dict[str, int] = field(default_factory=dict)
+    n: dict[str, int] = field(default_factory=dict)
+    S: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.flight = NaiveInFlight(self.rating_window * SECOND)
+        for arm in self.arms:
+            self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
+
+    # What the table's increments must add up to
+
+    def check(self) -> None:
+        """Count everything anew, from the offers and the organic ratings alone."""
+        waiting, sold = ("offered", "accepted"), ("accepted", "rated", "unrated")
+        assert self.reserved == sum(o.amount for o in self.offers if o.state == "offered")
+        assert self.committed == sum(o.paid or 0 for o in self.offers if o.state in sold)
+        for arm in self.arms:
+            mine = [o for o in self.offers if o.arm == arm]
+            ratings = [o.rating for o in mine if o.state == "rated" and o.rating is not None]
+            ratings += [rating for rated, rating in self.organic if rated == arm]
+            assert self.in_flight[arm] == sum(o.state in waiting and not o.shadow for o in mine)
+            assert self.n[arm] == len(ratings)
+            assert self.S[arm] == sum(ratings)
+        assert self.reserved + self.committed <= self.budget
+
+    # The decision
+
+    def shows(self, arm: str, displayed: dict[str, float] | None = None) -> Fraction:
+        """What a player sees of an arm, in stars."""
+        if displayed is not None and arm in displayed:
+            return Fraction(displayed[arm])
+        if self.n[arm]:
+            return Fraction(self.S[arm], self.n[arm])
+        if self.unrated_shows is not None:
+            return self.unrated_shows
+        return Fraction(self.lowest + self.highest, 2)
+
+    def price(self, stars: Fraction) -> int:
+        """κ for each star, rounded up, and a margin; nothing for nothing."""
+        return math.ceil(stars * self.price_of_a_star) + self.margin if stars > 0 else 0
+
+    def limit(self, player: str) -> int:
+        """The most that the next offer may cost."""
+        spent = self.reserved + self.committed
+        limits = [self.budget - spent]
+        if self.pace_over is not None:
+            share = min(1.0, math.log(1 + len(self.offers) + 1) / math.log(1 + self.pace_over))
+            limits.append(max(0, math.floor(self.budget * share) - spent))
+        if self.cap_per_offer is not None:
+            limits.append(self.cap_per_offer)
+        if self.cap_per_player is not None:
+            mine = sum(o.cost for o in self.offers if o.player == player)
+            limits.append(max(0, self.cap_per_player - mine))
+        return min(limits)
+
+    def choices(
+        self,
+        player: str,
+        eligible: list[str] | None = None,
+        displayed: dict[str, float] | None = None,
+    ) -> Choices:
+        """Say what may be offered to a player, and what UCB offers."""
+        known = set(self.arms)
+        if self.status == "closed":
+            raise Refused(409)
+        if not set(eligible or []) <= known or not set(displayed or {}) <= known:
+            raise Refused(422)
+        if any(not self.lowest <= stars <= self.highest for stars in (displayed or {}).values()):
+            raise Refused(422)
+        among = [arm for arm in self.arms if arm not in self.retired]
+        if eligible is not None:
+            among = [arm for arm in among if arm in eligible]
+        if not among:
+            raise Refused(422)
+        shown = {arm: self.shows(arm, displayed) for arm in among}
+        top = max(shown.values())
+        own = next(arm for arm in among if shown[arm] == top)
+        limit = self.limit(player)
+        prices, free = {}, []
+        for arm in among:
+            gap = top - shown[arm]
+            if gap > 0 and self.n[arm] == 0 and self.flight.expected(arm) >= 1:
+                continue
+            free.append(arm)
+            if self.price(gap) <= limit:
+                prices[arm] = self.price(gap)
+        best = frozenset(arm for arm in among if shown[arm] == top)
+        wanted, ucb = self._highest_bounds(free), self._highest_bounds(list(prices))
+        return Choices(own, prices, wanted, ucb, limit, best)
+
+    def _highest_bounds(self, among: list[str]) -> frozenset[str]:
+        """Find UCB's arm: averages by n_i, width by n_i + e_i; arms without either come first."""
+        t = len(self.offers) + 1
+        bounds = {}
+        for arm in among:
+            pulls = self.n[arm] + self.flight.expected(arm)
+            if pulls == 0:
+                return frozenset([arm])
+            mean = self.shows(arm)
+            if self.zero_to_one:
+                mean = (mean - self.lowest) / (self.highest - self.lowest)
+            bounds[arm] = float(mean) + math.sqrt(2 * math.log(t) / pulls)
+        top = max(bounds.values())
+        first = next(arm for arm in among if bounds[arm] == top)
+        return frozenset({first} | {arm for arm in among if 0 < top - bounds[arm] < CLOSE})
+
+    def live(self, player: str) -> NaiveOffer | None:
+        """The offer that a player has open."""
+        mine = [o for o in self.offers if o.player == player and o.state == "offered"]
+        assert len(mine) <= 1
+        return mine[0] if mine else None
+
+    # The transitions
+
+    def offer(self, now: int, player: str, arm: str, amount: int) -> NaiveOffer:
+        """Offer a: reserved + a, in flight + 1."""
+        expires = now + self.offer_expires_after * SECOND
+        offer = NaiveOffer(len(self.offers) + 1, player, arm, amount, "offered", expires)
+        self.offers.append(offer)
+        if self.status == "shadow":
+            offer.state, offer.shadow = "shadow", True
+        else:
+            self.reserved += amount
+            self.in_flight[arm] += 1
+            self.flight.begin(offer.n, now, arm)
+        return offer
+
+    def find(self, now: int, number: int) -> NaiveOffer:
+        """Look an offer up; what is overdue has passed."""
+        if not 1 <= number <= len(self.offers):
+            raise Refused(404)
+        offer = self.offers[number - 1]
+        self.pass_if_overdue(now, offer)
+        return offer
+
+    def accept(self, now: int, number: int, amount: int | None) -> None:
+        """Accept a' ≤ a: reserved − a, committed + a'."""
+        offer = self.find(now, number)
+        if offer.state in ("accepted", "rated", "unrated"):
+            if amount is not None and amount != offer.paid:
+                raise Refused(409)
+            return
+        self._check_unanswered(now, offer)
+        offered = 0 if offer.shadow else offer.amount
+        paid = offered if amount is None else amount
+        if not 0 <= paid <= offered:
+            raise Refused(422)
+        self.reserved -= offered
+        self.committed += paid
+        offer.state, offer.paid = "accepted", paid
+        offer.awaited = now + self.rating_window * SECOND
+
+    def decline(self, now: int, number: int) -> None:
+        """Decline: reserved − a, in flight − 1."""
+        offer = self.find(now, number)
+        if offer.state == "declined":
+            return
+        self._check_unanswered(now, offer)
+        if offer.shadow:
+            offer.state = "declined"
+        else:
+            self._release(now, offer, "declined")
+
+    def rate(self, now: int, number: int, rating: int) -> None:
+        """Rate: in flight − 1, n + 1, S + rating; late: in flight no more; revise: S alone."""
+        offer = self.find(now, number)
+        if offer.state == "rated" and offer.rating == rating:
+            return
+        if offer.state not in ("accepted", "unrated", "rated"):
+            raise Refused(409)
+        if offer.state == "unrated" and not self.late_ratings:
+            raise Refused(409)
+        self._check_rating(rating)
+        if offer.state == "rated":
+            assert offer.rating is not None
+            self.S[offer.arm] += rating - offer.rating
+        else:
+            if offer.state == "accepted" and not offer.shadow:
+                self.in_flight[offer.arm] -= 1
+                self.flight.end(offer.n, now, "rated")
+            self.n[offer.arm] += 1
+            self.S[offer.arm] += rating
+        offer.state, offer.rating = "rated", rating
+
+    def reverse(self, now: int, number: int) -> None:
+        """Reverse: committed − a'; in flight − 1 if a rating is awaited; undone if rated."""
+        offer = self.find(now, number)
+        if offer.state == "reversed":
+            return
+        if offer.state not in ("accepted", "rated", "unrated"):
+            raise Refused(409)
+        assert offer.paid is not None
+        self.committed -= offer.paid
+        if offer.state == "accepted" and not offer.shadow:
+            self.in_flight[offer.arm] -= 1
+            self.flight.end(offer.n, now, "withdrawn")
+        if offer.state == "rated":
+            assert offer.rating is not None
+            self.n[offer.arm] -= 1
+            self.S[offer.arm] -= offer.rating
+        offer.state = "reversed"
+
+    def rate_organic(self, ratings: list[tuple[str, int]]) -> None:
+        """An organic rating: n + 1, S + rating, no money. All of them, or none."""
+        for arm, rating in ratings:
+            if arm not in self.arms:
+                raise Refused(422)
+            self._check_rating(rating)
+        for arm, rating in ratings:
+            self.organic.append((arm, rating))
+            self.n[arm] += 1
+            self.S[arm] += rating
+
+    def pass_if_overdue(self, now: int, offer: NaiveOffer) -> None:
+        """Expire: reserved − a, in flight − 1. The rating window passes: in flight − 1."""
+        if offer.state == "offered" and offer.expires <= now:
+            self._release(now, offer, "expired")
+        elif offer.state == "accepted" and offer.awaited is not None and offer.awaited <= now:
+            if not offer.shadow:
+                self.in_flight[offer.arm] -= 1
+                self.flight.end(offer.n, now, "unrated")
+            offer.state = "unrated"
+
+    def tick(self, now: int) -> int:
+        """Let everything pass that is overdue, and say how much that was."""
+        before = [offer.state for offer in self.offers]
+        for offer in self.offers:
+            self.pass_if_overdue(now, offer)
+        return sum(a != b.state for a, b in zip(before, self.offers, strict=True))
+
+    def set_budget(self, budget: int) -> None:
+        """Change the budget, but never below what is spent and reserved."""
+        self._check_open(budget != self.budget)
+        if budget < self.reserved + self.committed:
+            raise Refused(409)
+        self.budget = budget
+
+    def set_status(self, now: int, status: str) -> None:
+        """Pause, shadow or resume; closing is final and voids what is open."""
+        self._check_open(status != self.status)
+        self.status = status
+        if status == "closed":
+            for offer in self.offers:
+                if offer.state == "offered":
+                    self._release(now, offer, "voided")
+
+    def add_arms(self, arms: list[str]) -> None:
+        """Let arms join."""
+        self._check_open(True)
+        for arm in arms:
+            if arm not in self.arms:
+                self.arms.append(arm)
+                self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
+
+    def retire(self, arm: str, retired: bool) -> None:
+        """Offer an arm no more, or again."""
+        if arm not in self.arms:
+            raise Refused(404)
+        if retired and self.retired | {arm} == set(self.arms) and arm not in self.retired:
+            raise Refused(409)
+        self.retired = self.retired | {arm} if retired else self.retired - {arm}
+
+    def _release(self, now: int, offer: NaiveOffer, state: str) -> None:
+        self.reserved -= offer.amount
+        self.in_flight[offer.arm] -= 1
+        self.flight.end(offer.n, now, "withdrawn")
+        offer.state = state
+
+    def _check_unanswered(self, now: int, offer: NaiveOffer) -> None:
+        """A shadow offer stays open as long as a live one would have."""
+        gone = offer.shadow and (offer.expires <= now or self.status == "closed")
+        if offer.state not in ("offered", "shadow") or gone:
+            raise Refused(409)
+
+    def _check_open(self, changes: bool) -> None:
+        if self.status == "closed" and changes:
+            raise Refused(409)
+
+    def _check_rating(self, rating: int) -> None:
+        if not self.lowest <= rating <= self.highest:
+            raise Refused(422)

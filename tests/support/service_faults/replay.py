@@ -1,0 +1,166 @@
+"""Replay: a long log, made again by the rules, is byte for byte what the tables hold."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from sqlite3 import Connection
+
+import entice
+from entice.service.domain.commands import (
+    Accept,
+    ChangeCampaign,
+    Command,
+    Decline,
+    EnterRatings,
+    MakeOffer,
+    MakeOffers,
+    Organic,
+    Rate,
+    Reverse,
+)
+from entice.service.domain.events import GENESIS, chained
+from entice.service.domain.spec import CampaignSpec
+from entice.service.operations.verify import verify
+from entice.service.storage.sqlite import SqliteStore, connect
+from entice.service.storage.writer import Writer
+from service_faults.audit import audit, faults
+from service_faults.outcome import Outcome
+from service_faults.writers import create, desk_on, put_through, sqlite_store
+
+SPEC = CampaignSpec(
+    name="Replay",
+    arms=[f"item-{i}" for i in range(9)],
+    budget=50_000_000,
+    price_of_a_star=200,
+    margin=3,
+    pace_over=400_000,
+    probe=entice.Probe(share=0.1, amount=0.5),
+    seed=11,
+)
+BATCH = 1_000
+
+
+def fill(writer: Writer, campaign: str, events: int, seed: int) -> int:
+    """Put at least so many events into a campaign's log: everything that happens in a shop."""
+    rng = random.Random(seed)
+    made, n = 1, 0
+    while made < events:
+        asked = [MakeOffer(campaign, rng.randbytes(16)) for _ in range(BATCH)]
+        offers = range(n + 1, n + BATCH + 1)
+        n += BATCH
+        for _ in put_through(writer, [MakeOffers(campaign, asked)]):
+            made += BATCH
+        feedback = list(_feedback(campaign, offers, rng))
+        made += sum(1 for _ in put_through(writer, feedback))
+    return n
+
+
+def _feedback(campaign: str, offers: range, rng: random.Random) -> Iterator[Command]:
+    for n in offers:
+        offer, luck = f"{campaign}.{n}", rng.random()
+        if luck < 0.15:
+            yield Decline(offer)
+        elif luck < 0.95:
+            yield Accept(offer)
+            yield Rate(offer, rng.randint(1, 5))
+            if luck < 0.20:
+                yield Rate(offer, rng.randint(1, 5))
+            if luck < 0.17:
+                yield Reverse(offer)
+        # The rest is left open.
+    arms = [rng.choice(SPEC.arms) for _ in range(20)]
+    yield EnterRatings(campaign, [Organic(arm, rng.randint(1, 5)) for arm in arms])
+    yield ChangeCampaign(campaign=campaign, cap_per_offer=rng.randint(300, 900))
+
+
+def alter(connection: Connection, number: int, seq: int, rng: random.Random) -> None:
+    """Change one byte of an event, as no one may."""
+    (body,) = connection.execute(
+        "SELECT body FROM events WHERE campaign = ? AND seq = ?", (number, seq)
+    ).fetchone()
+    place = rng.randrange(len(body))
+    changed = bytearray(body)
+    changed[place] ^= 1 << rng.randrange(8)
+    connection.execute(
+        "UPDATE events SET body = ? WHERE campaign = ? AND seq = ?", (bytes(changed), number, seq)
+    )
+
+
+def forge(connection: Connection, number: int, seq: int) -> None:
+    """Change what was paid, and make all hashes anew from there on: a chain that holds."""
+    rows = connection.execute(
+        "SELECT seq, body FROM events WHERE campaign = ? ORDER BY seq", (number,)
+    ).fetchall()
+    head = GENESIS
+    for at, body in rows:
+        if at == seq:
+            event = json.loads(body)
+            event["paid"] += 1
+            body = json.dumps(event, separators=(",", ":")).encode()
+        head = chained(head, body)
+        connection.execute(
+            "UPDATE events SET body = ?, hash = ? WHERE campaign = ? AND seq = ?",
+            (body, head, number, at),
+        )
+
+
+def run(long: bool) -> Outcome:
+    """Replay 1,000,000 events, or 20,000 in short; the control is a log with one byte changed."""
+    events = 1_000_000 if long else 20_000
+    with sqlite_store() as store:
+        with desk_on(store) as writer:
+            campaign = create(writer, SPEC)
+            began = time.perf_counter()
+            fill(writer, campaign, events, seed=1)
+            made_in = time.perf_counter() - began
+        began = time.perf_counter()
+        (verdict,) = verify(store)
+        checked_in = time.perf_counter() - began
+        second = audit(store, campaign)
+        same = verdict.fault is None and verdict.events == second.events >= events and second.sound
+        found, tried = _control(store, long)
+    forged = _forgery()
+    return Outcome(
+        "replay",
+        f"{verdict.events:,} events, made at {verdict.events / made_in:,.0f} a second",
+        verdict.fault
+        or f"byte-equal state in {checked_in:.1f} s, {verdict.events / checked_in:,.0f} events/s",
+        f"one byte changed: found and named in {found} of {tried}; "
+        f"a forged payment with all hashes made anew: {'named' if forged else 'NOT FOUND'}",
+        same and found == tried and forged,
+    )
+
+
+def _control(store: SqliteStore, long: bool) -> tuple[int, int]:
+    """Change a byte here and there: each time the right event must be named."""
+    rng = random.Random(2)
+    places = [rng.randrange(1, 20_000) for _ in range(8 if long else 4)]
+    found = 0
+    for seq in places:
+        with closing(connect(str(store.path))) as connection:
+            before = connection.execute(
+                "SELECT body FROM events WHERE campaign = 1 AND seq = ?", (seq,)
+            ).fetchone()
+            alter(connection, 1, seq, rng)
+            found += any(f": Event {seq} " in fault for fault in faults(store))
+            connection.execute(
+                "UPDATE events SET body = ? WHERE campaign = 1 AND seq = ?", (*before, seq)
+            )
+    return found, len(places)
+
+
+def _forgery() -> bool:
+    with sqlite_store() as store:
+        with desk_on(store) as writer:
+            fill(writer, create(writer, SPEC), 3_000, seed=3)
+        with closing(connect(str(store.path))) as connection:
+            (seq,) = connection.execute(
+                "SELECT seq FROM events WHERE campaign = 1 AND seq > 2000 "
+                'AND instr(body, \'"kind":"accepted"\') > 0 LIMIT 1'
+            ).fetchone()
+            forge(connection, 1, seq)
+        return any(f": Event {seq} " in fault for fault in faults(store))

@@ -1,0 +1,154 @@
+"""What tests of the service share: one inside the test's own process, and one in its own."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from entice.service.domain.clock import Clock
+from entice.service.http.app import make_app
+from entice.service.http.context import AppContext
+from entice.service.storage.api_keys import Keys
+from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.queries import Queries
+from entice.service.storage.store import Store, open_store
+from entice.service.storage.writer import Writer
+from entice.studio.app import studio_extensions
+
+HERE = "http://127.0.0.1:8000"
+TEAS: dict[str, Any] = {
+    "name": "Teas",
+    "arms": ["oolong", "sencha", "matcha"],
+    "budget": 50_000,
+    "price_of_a_star": 200,
+    "cap_per_offer": 400,
+    "seed": 7,
+}
+JSON = {"content-type": "application/json"}
+
+
+class Service(NamedTuple):
+    """A service in this process."""
+
+    client: TestClient[Litestar]
+    store: Store
+    keys: Keys
+
+    @property
+    def context(self) -> AppContext:
+        context: AppContext = self.client.app.state.context
+        return context
+
+    def campaign(self, **changes: Any) -> str:
+        """Begin a campaign."""
+        answer = self.client.post("/v1/campaigns", json={**TEAS, **changes})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def offer(self, campaign: str, player: str, **more: Any) -> dict[str, Any]:
+        """Make an offer."""
+        answer = self.client.post(
+            f"/v1/campaigns/{campaign}/offers", json={"player": player, **more}
+        )
+        assert answer.status_code == 201, answer.text
+        offer: dict[str, Any] = answer.json()
+        return offer
+
+    def bearer(self, role: str, campaign: str | None = None) -> dict[str, str]:
+        """Make a key, and the header that shows it."""
+        _, secret = self.keys.create(role, campaign, role)
+        self.keys.reload()
+        return {"authorization": f"Bearer {secret}"}
+
+
+@contextlib.contextmanager
+def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -> Iterator[Service]:
+    """Run the service in this process, on the database of a folder; wait until it is ready."""
+    store = open_store(f"sqlite:///{folder / 'entice.db'}")
+    keys = Keys(store)
+    app = make_app(
+        store,
+        Writer(store, Clock()),
+        Queries(store),
+        keys,
+        PlayerHasher(bytes(32)),
+        open_to_loopback=open_to_loopback,
+        extensions=studio_extensions(),
+    )
+    with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
+        made = Service(client, store, keys)
+        end = time.monotonic() + 600  # to compile on a busy machine takes its time
+        while wait and not made.context.ready:
+            assert time.monotonic() < end, "it does not become ready"
+            time.sleep(0.01)
+        yield made
+
+
+class Server(NamedTuple):
+    """A service in a process of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+    def stop(self, within: float = 30) -> int:
+        """Ask it to end, and wait until it has."""
+        self.process.terminate()
+        return self.process.wait(within)
+
+
+@contextlib.contextmanager
+def server(folder: Path, *options: str) -> Iterator[Server]:
+    """Run `entice serve` in a folder."""
+    log = folder / "server.log"
+    command = [str(Path(sys.executable).with_name("entice")), "serve", "--port", "0", *options]
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        found = re.search(r"http://\S+", told)
+        assert found is not None, told + log.read_text()
+        _wait_until_ready(found[0], log)
+        yield Server(process, found[0], log)
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.communicate()
+
+
+def _wait_until_ready(url: str, log: Path) -> None:
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def assert_problem(answer: Any, status: int, kind: str | None = None) -> dict[str, Any]:
+    """An error comes in the form of RFC 9457, with words, and without anything of the inside."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = answer.json()
+    assert told["status"] == status
+    assert told["type"].startswith("urn:entice:problem:")
+    assert told["title"]
+    assert told["detail"].endswith("."), told
+    assert "Traceback" not in answer.text
+    assert ".py" not in answer.text
+    if kind is not None:
+        assert told["type"] == f"urn:entice:problem:{kind}"
+    return told

@@ -1,0 +1,156 @@
+"""The same world twice, in the package and in plain Python: harness of the tests of worlds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import oracle
+import oracle_world
+import pytest
+
+import entice
+from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
+
+SHORT = [0.9, 0.6, 0.5, 0.1]
+SEED, REPLICATION = 11, 2
+
+
+class Draws:
+    """The streams that a replication draws from."""
+
+    def __init__(self, seed: int) -> None:
+        purposes = {"policy": POLICY, "reward": REWARD, "player": PLAYER, "probe": PROBE}
+        self.of = {name: new_stream(seed, REPLICATION, p) for name, p in purposes.items()}
+
+    def uniform(self, name: str) -> float:
+        return float(uniform(self.of[name]))
+
+    def normal(self, name: str) -> float:
+        return float(normal(self.of[name]))
+
+
+def carried(l: float, keep: float) -> Callable[..., float]:
+    lingering: dict[int, float] = {}
+
+    def bend(r: float, x: float, t: int, arm: int) -> float:
+        lingering[arm] = keep * lingering.get(arm, 0.0) + l * x
+        return lingering[arm]
+
+    return bend
+
+
+def by_player(draws: Draws) -> Callable[..., float]:
+    return lambda r, x, t, arm: (0.2 + 1.3 * draws.uniform("player")) * x if x > 0 else 0.0
+
+
+DRIFTS: dict[str, tuple[Any, Callable[[Draws], Callable[..., float]]]] = {
+    "power": (
+        entice.PowerDrift(5, 2),
+        lambda _: lambda r, x, t, arm: 5 * x**2.0 if x > 0 else 0.0,
+    ),
+    "negative": (
+        entice.NegativeDrift(1.1),
+        lambda _: lambda r, x, t, arm: -1.1 * x if x > 0 else 0.0,
+    ),
+    "per arm": (
+        entice.ArmDrift([0.1, 0.5, 1.0, 2.0]),
+        lambda _: lambda r, x, t, arm: [0.1, 0.5, 1.0, 2.0][arm] * x if x > 0 else 0.0,
+    ),
+    "fading": (
+        entice.FadingDrift(l=1.1, half_life=50),
+        lambda _: lambda r, x, t, arm: 1.1 * x * math.exp(-math.log(2) / 50 * t) if x > 0 else 0.0,
+    ),
+    "random": (entice.RandomDrift(0.2, 1.5), by_player),
+    "carried": (entice.CarriedDrift(l=0.5, keep=0.8), lambda _: carried(0.5, 0.8)),
+    "compression": (
+        entice.CompressionDrift(target=0.75, strength=0.4),
+        lambda _: lambda r, x, t, arm: 0.4 * (0.75 - r) if x > 0 else 0.0,
+    ),
+}
+
+
+def assert_same_world(
+    policy: Any,
+    plain_policy: oracle.Policy,
+    *,
+    drift: str = "per arm",
+    accepts: Callable[[float, Draws], bool] | None = None,
+    delay: Callable[[Draws], float] | None = None,
+    manipulate: Callable[..., float] | None = None,
+    in_flight_counts: bool = False,
+    horizon: int = 250,
+    totals: bool = False,
+    exact: bool = False,
+    seed: int = SEED,
+    **world: Any,
+) -> None:
+    """Play the same draws through the package and the oracle, and compare all rounds.
+
+    `accepts` and `delay` say in plain Python what the players of the world do; a delay that is a
+    number needs none. `totals`: also the metrics of a study, whose loop is compiled apart from
+    that of a trace. `exact`: to the last bit.
+    """
+    ours_drift, plain_drift = DRIFTS[drift]
+    settings: dict[str, Any] = {
+        "arms": entice.Gaussian(SHORT, std=0.5),
+        "policies": [policy],
+        "drifts": [ours_drift],
+        "horizon": horizon,
+        "seed": seed,
+        "engine": "generic",
+        **world,
+    }
+    rounds = entice.trace(**settings, replication=REPLICATION)
+    players, probe = world.get("players", entice.Players()), world.get("probe")
+    draws = Draws(seed)
+
+    def coin() -> int | None:
+        if probe is None:
+            return None
+        u = draws.uniform("probe")
+        return None if u >= probe.share else int(u < probe.share / 2)
+
+    plain = oracle_world.play(
+        policy=plain_policy,
+        arms=len(SHORT),
+        horizon=horizon,
+        reward=lambda arm: SHORT[arm] + 0.5 * draws.normal("reward"),
+        bend=plain_drift(draws),
+        accepts=(lambda x: accepts(x, draws)) if accepts else lambda x: True,
+        coin=coin,
+        probe_amount=probe.amount if probe else 0.0,
+        is_lost=lambda: players.loss > 0 and draws.uniform("player") < players.loss,
+        delay=(lambda: delay(draws)) if delay else lambda: players.delay,
+        rating_window=players.rating_window,
+        manipulate=manipulate or (lambda felt, arm, ratings: 0.0),
+        uniform=lambda: draws.uniform("policy"),
+        normal=lambda: draws.normal("policy"),
+        in_flight_counts=in_flight_counts,
+    )
+    shown = ["t", "arm", "greedy", "payment", "drift", "feedback"]
+    shown += ["offered"] if accepts else []
+    shown += ["seen_from"] if players.delay != 0 else []
+    shown += ["probe"] if probe else []
+    theirs = [tuple(getattr(r, name) for name in shown) for r in plain]
+    names = {"greedy": "greedy_arm", "offered": "offered_arm"}
+    ours = rounds.select([names.get(name, name) for name in shown]).rows()
+    assert len(ours) == len(theirs)
+    for mine, expected in zip(ours, theirs, strict=True):
+        for value, other in zip(mine, expected, strict=True):
+            is_same = value == other or (
+                not exact
+                and None not in (value, other)
+                and math.isclose(value, other, abs_tol=1e-12)
+            )
+            assert is_same, (mine, expected)
+    if not totals:
+        return
+    final = entice.simulate(**settings, replications=REPLICATION + 1, progress=False).final
+    row = final.row(REPLICATION, named=True)
+    assert row["compensation"] == pytest.approx(sum(r.payment for r in plain))
+    assert row["compensated_pulls"] == sum(r.payment > 0 for r in plain)
+    assert row["total_drift"] == pytest.approx(sum(r.drift for r in plain))
+    assert row["regret"] == pytest.approx(sum(0.9 - SHORT[r.arm] for r in plain))
+    assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(SHORT))]

@@ -1,0 +1,264 @@
+"""Ratings that take their time: every round like the oracle's, and delays as they are meant."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spec_fixtures import complaint
+from world_comparison import SEED, Draws, assert_same_world
+
+import entice
+from entice.policies.policy import keep_inverse_roots
+from entice.rng import PLAYER, new_stream
+from entice.worlds.delays import Delay
+
+ROUNDS = [0.0, 2.0, 10.5, 40.0]
+SHARES = [0.1, 0.1, 0.6, 1.0]
+
+
+def by_table(draws: Draws) -> float:
+    u = draws.uniform("player")
+    i = bisect.bisect_right(SHARES, u)
+    if i == 0:
+        return ROUNDS[0]
+    part = (u - SHARES[i - 1]) / (SHARES[i] - SHARES[i - 1])
+    return ROUNDS[i - 1] + part * (ROUNDS[i] - ROUNDS[i - 1])
+
+
+DELAYS: dict[str, tuple[Delay, Callable[[Draws], float]]] = {
+    "exponential": (
+        entice.ExponentialDelay(mean=25),
+        lambda draws: -25 * math.log(1 - draws.uniform("player")),
+    ),
+    "log-normal": (
+        entice.LogNormalDelay(median=15, sigma=1.5),
+        lambda draws: 15 * math.exp(1.5 * draws.normal("player")),
+    ),
+    "table": (entice.TableDelay(ages=ROUNDS, shares=SHARES), by_table),
+}
+POLICIES: dict[str, tuple[Any, oracle.Policy, bool]] = {
+    "ucb": (entice.UCB(), oracle.UCB(), False),
+    "ucb in flight": (entice.UCB(count_in_flight=True), oracle.UCB(), True),
+    "thompson": (entice.ThompsonSampling(), oracle.Thompson("variance"), False),
+}
+
+
+@pytest.mark.parametrize(
+    ("delay", "policy"),
+    [*((delay, "ucb in flight") for delay in DELAYS), ("log-normal", "ucb"), ("table", "thompson")],
+)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_delays_are_drawn_and_counted_like_the_oracle_s(delay: str, policy: str, data: Any) -> None:
+    ours, plain, counts = POLICIES[policy]
+    drawn, plainly = DELAYS[delay]
+    players = entice.Players(
+        delay=drawn,
+        loss=data.draw(st.sampled_from([0.0, 0.3, 0.9]), "loss"),
+        rating_window=data.draw(st.sampled_from([None, 1, 7, 40, 90, 5000]), "window"),
+    )
+    assert_same_world(
+        ours, plain, players=players, delay=plainly, in_flight_counts=counts,
+        seed=data.draw(st.integers(0, 2**32), "seed"),
+        horizon=data.draw(st.integers(4, 300), "horizon"), totals=delay == "exponential",
+        exact=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("delay", [0, 1, 12, 400])
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_constant_delays_are_counted_like_the_oracle_s(delay: int, data: Any) -> None:
+    """Where nothing is late or lost, nothing is in flight either: loss is never 0 with delay 0."""
+    losses = [0.3, 0.9] if delay == 0 else [0.0, 0.3, 0.9]
+    players = entice.Players(
+        delay=delay,
+        loss=data.draw(st.sampled_from(losses), "loss"),
+        rating_window=data.draw(st.sampled_from([None, delay + 1, delay + 60]), "window"),
+    )
+    assert_same_world(
+        entice.UCB(count_in_flight=True), oracle.UCB(), players=players, in_flight_counts=True,
+        seed=data.draw(st.integers(0, 2**32), "seed"), horizon=500, totals=True, exact=True,
+    )  # fmt: skip
+
+
+def test_the_oracle_finds_a_rule_that_counts_otherwise() -> None:
+    """A control: counting nothing in flight, in either of the two, is noticed."""
+    players = entice.Players(delay=DELAYS["exponential"][0])
+    for ours, counts in ((entice.UCB(), True), (entice.UCB(count_in_flight=True), False)):
+        with pytest.raises(AssertionError):
+            assert_same_world(
+                ours, oracle.UCB(), players=players, delay=DELAYS["exponential"][1],
+                in_flight_counts=counts,
+            )  # fmt: skip
+
+
+def test_expectations_too_small_to_change_a_sum_with_1_are_told_apart() -> None:
+    """Ratings that come late are not expected at first: of pulls as old, hardly any was rated."""
+    roots, taken = np.zeros(3), np.zeros(3)
+    for counts in ([1e-20, 1e-22, 0.0], [1e-22, 1e-20, 0.0], [1e-22, 0.0, 2.0], [0.0, 1e-24, 2.0]):
+        pulls = np.array(counts)
+        keep_inverse_roots(roots, taken, pulls, 0, 0)
+        with np.errstate(divide="ignore"):
+            assert (roots == 1 / np.sqrt(pulls)).all()
+
+
+# --- The distributions ------------------------------------------------------------------------
+
+
+def draws_of(delay: Delay, count: int = 100_000) -> Any:
+    sampler, stream = delay.sampler(), new_stream(SEED, 0, PLAYER)
+    return np.array([sampler.draw(sampler.params, stream) for _ in range(count)])
+
+
+CUMULATIVE: dict[str, Callable[[Any], Any]] = {
+    "exponential": lambda x: 1 - np.exp(-x / 25),
+    "log-normal": lambda x: (
+        0.5 + 0.5 * np.vectorize(math.erf)(np.log(np.maximum(x, 1e-300) / 15) / 1.5 / math.sqrt(2))
+    ),
+    "table": lambda x: np.interp(x, ROUNDS, SHARES),
+}
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+def test_delays_have_the_distribution_that_they_say(delay: str) -> None:
+    """Dvoretzky, Kiefer and Wolfowitz: P(sup |F_n − F| > 0.0084) < 2 exp(−2 n 0.0084²) = 2e-6."""
+    drawn = draws_of(DELAYS[delay][0])
+    ages = np.linspace(0, 200, 400)
+    shares = np.searchsorted(np.sort(drawn), ages, side="right") / len(drawn)
+    cache_aligned = np.abs(shares - CUMULATIVE[delay](ages)).max()
+    assert cache_aligned < 0.0084
+    others = [name for name in DELAYS if name != delay]
+    for other in others:  # a control: they can be told apart
+        assert np.abs(shares - CUMULATIVE[other](ages)).max() > 0.05
+
+
+def test_a_table_may_have_ratings_that_come_at_once_and_ages_at_which_none_come() -> None:
+    drawn = draws_of(DELAYS["table"][0], 10_000)
+    assert ((drawn == 0) | ((drawn >= 2) & (drawn <= 40))).all()
+    # 10 % at once: 4.5 standard deviations of 10,000 draws are 0.0135, p < 7e-6.
+    assert abs((drawn == 0).mean() - 0.1) < 0.0135
+
+
+def test_a_constant_delay_draws_nothing() -> None:
+    sampler, stream = entice.Players(delay=3).delay_sampler(), new_stream(SEED, 0, PLAYER)
+    before = stream.copy()
+    assert sampler.draw(sampler.params, stream) == 3.0
+    assert (stream == before).all()
+
+
+# --- The rating window ------------------------------------------------------------------------
+
+
+def traced(players: entice.Players, policy: Any = None, **world: Any) -> Any:
+    given: dict[str, Any] = {
+        "arms": entice.Gaussian([0.9, 0.6, 0.5, 0.1]), "policies": [policy or entice.UCB()],
+        "drifts": [entice.LinearDrift(0.5)], "horizon": 400, "seed": SEED,
+    }  # fmt: skip
+    return entice.trace(**given | world, players=players)
+
+
+def test_no_rating_comes_after_the_window() -> None:
+    late = entice.ExponentialDelay(mean=25)
+    rounds = traced(entice.Players(delay=late, rating_window=10))
+    waits = (rounds["seen_from"] - rounds["t"]).drop_nulls()
+    assert (waits.min(), waits.max()) == (1, 10)
+    # Of exponential delays, a share exp(−10/25) is too long: 268 of 400, 4.5 standard deviations
+    # are 43, p < 7e-6.
+    assert abs(rounds["feedback"].null_count() - 400 * math.exp(-0.4)) < 43
+    whole = traced(entice.Players(delay=late))
+    assert whole["feedback"].null_count() == 0  # those that come after the end are not lost
+    assert whole["seen_from"].null_count() > 0
+
+
+def test_a_window_that_no_rating_exceeds_changes_nothing() -> None:
+    delay = entice.TableDelay(ages=[0, 50], shares=[0, 1])
+    whole = traced(entice.Players(delay=delay))
+    assert whole.equals(traced(entice.Players(delay=delay, rating_window=51)))
+    assert not whole.equals(traced(entice.Players(delay=delay, rating_window=40)))
+
+
+def test_only_places_for_ratings_that_may_be_under_way_are_kept() -> None:
+    waits = {
+        entice.Players(delay=7): 8,
+        entice.Players(loss=0.5): 1,
+        entice.Players(delay=5_000): 1_000,
+        entice.Players(delay=entice.ExponentialDelay(mean=3)): 1_000,
+        entice.Players(delay=entice.ExponentialDelay(mean=3), rating_window=50): 50,
+        entice.Players(delay=entice.TableDelay([0, 20.5], [0, 1])): 21,
+        entice.Players(delay=entice.TableDelay([0, 20.5], [0, 1]), rating_window=10): 10,
+    }
+    assert [players.longest_wait(1_000) for players in waits] == list(waits.values())
+
+
+def test_a_long_study_needs_a_window_that_fits_into_memory() -> None:
+    def study(**players: Any) -> entice.Study:
+        return entice.Study(
+            arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()], horizon=10**9,
+            players=entice.Players(**players),
+        )  # fmt: skip
+
+    late = entice.ExponentialDelay(mean=300)
+    study(delay=late, rating_window=10**7)
+    study(delay=10**7)
+    for window in (None, 10**8):
+        told = complaint(lambda window=window: study(delay=late, rating_window=window))
+        assert "rating_window must be given, and at most 10,000,000" in told
+
+
+# --- In and out of files, and what is refused -------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [7, *(drawn for drawn, _ in DELAYS.values())])
+def test_delays_go_through_files_unchanged(delay: Any) -> None:
+    study = entice.Study(
+        arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()], horizon=10, seed=1,
+        players=entice.Players(delay=delay, rating_window=60),
+    )  # fmt: skip
+    assert entice.Study.from_toml(study.to_toml()) == study
+    assert entice.Study.from_json(study.to_json()) == study
+    other = entice.Study(
+        arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()], horizon=10, seed=1,
+        players=entice.Players(delay=delay),
+    )  # fmt: skip
+    assert study.key() != other.key()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: entice.ExponentialDelay(mean=0), "ExponentialDelay: mean must be greater than 0"),
+        (lambda: entice.ExponentialDelay(mean="a"), "ExponentialDelay: mean must be a number"),
+        (lambda: entice.LogNormalDelay(median=-1, sigma=1), "median must be greater than 0"),
+        (lambda: entice.LogNormalDelay(median=1, sigma=0), "sigma must be greater than 0"),
+        (lambda: entice.TableDelay([0, 0], [0, 1]), "ages must increase"),
+        (lambda: entice.TableDelay([-1, 1], [0, 1]), "ages must not be negative"),
+        (lambda: entice.TableDelay([0, 1], [0, 0.5, 1]), "as many entries as ages, 2"),
+        (lambda: entice.TableDelay([0, 1, 2], [0.5, 0.4, 1]), "nor decrease"),
+        (lambda: entice.TableDelay([0, 1], [0, 0.8]), "shares must end with 1"),
+        (lambda: entice.Players(delay="late"), "delay must be a number"),
+        (lambda: entice.Players(delay=2.5), "delay must be a whole number"),
+        (lambda: entice.Players(rating_window=0), "rating_window must be a whole number of at le"),
+        (lambda: entice.Players(delay=7, rating_window=7), "must be greater than the delay, 7"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:
+    assert message in complaint(make)
+
+
+def test_an_unknown_delay_in_a_file_is_told() -> None:
+    text = """
+        horizon = 10
+        arms = { kind = "gaussian", means = [0.9, 0.1] }
+        policies = [{ kind = "ucb" }]
+        players = { delay = { kind = "exponentail", mean = 3 } }
+    """
+    assert "Did you mean 'exponential'?" in complaint(lambda: entice.Study.from_toml(text))

@@ -1,0 +1,418 @@
+"""WorldSampler beyond the paper: every round like the oracle's, and what they do to policies."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import oracle_world
+import polars as pl
+import pytest
+from world_comparison import DRIFTS, SHORT, Draws, assert_same_world
+
+import entice
+from entice.datasets import make_star_counts
+from entice.paper.setups import MEANS
+from entice.testing import check_drift
+from entice.worlds.star_counts import STARS, read_star_counts
+
+
+def logistic(x: float, draws: Draws) -> bool:
+    return draws.uniform("player") * (1 + math.exp(-(x - 0.1) / 0.05)) < 1
+
+
+def table(x: float, draws: Draws) -> bool:
+    return draws.uniform("player") < float(np.interp(x, [0.0, 0.1, 0.4], [0.3, 0.7, 0.9]))
+
+
+@pytest.mark.parametrize("drift", DRIFTS)
+def test_each_drift_bends_every_round_like_the_oracle_s(drift: str) -> None:
+    assert_same_world(entice.UCB(), oracle.UCB(), drift=drift, totals=drift == "carried")
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7, 400])
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_ratings_come_late_or_never_like_the_oracle_s(delay: int, loss: float) -> None:
+    players = entice.Players(delay=delay, loss=loss)
+    assert_same_world(
+        entice.ThompsonSampling(), oracle.Thompson("variance"), players=players, totals=True
+    )
+
+
+def test_players_decline_like_the_oracle_s() -> None:
+    players = entice.Players(acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.05))
+    assert_same_world(entice.UCB(), oracle.UCB(), players=players, accepts=logistic)
+    shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    players = entice.Players(acceptance=shares)
+    assert_same_world(entice.UCB(), oracle.UCB(), players=players, accepts=table)
+
+
+def test_probes_are_thrown_like_the_oracle_s() -> None:
+    probe = entice.Probe(share=0.4, amount=0.3)
+    assert_same_world(entice.EpsilonGreedy(c=5), oracle.EpsilonGreedy(5.0), probe=probe)
+
+
+def test_arms_cheat_like_the_oracle_s() -> None:
+    adversary = entice.StrategicArms(budget=7.5, at_most=0.6)
+    assert_same_world(
+        entice.UCB(),
+        oracle.UCB(),
+        adversary=adversary,
+        manipulate=oracle_world.strategic(7.5, 0.6, 0),
+    )
+
+
+def test_the_attacker_pushes_like_the_oracle_s() -> None:
+    attack = oracle_world.attack(3, 0.5, 0.1, 0.05)
+    adversary = entice.Attacker(target=3, sigma=0.5, delta=0.1, margin=0.05)
+    assert_same_world(entice.UCB(), oracle.UCB(), adversary=adversary, manipulate=attack)
+
+
+def test_everything_at_once_is_like_the_oracle_s() -> None:
+    shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    assert_same_world(
+        entice.ThompsonSampling(),
+        oracle.Thompson("variance"),
+        drift="random",
+        players=entice.Players(delay=5, loss=0.2, acceptance=shares),
+        accepts=table,
+        probe=entice.Probe(share=0.2, amount=0.1),
+        adversary=entice.StrategicArms(budget=5, at_most=0.5),
+        manipulate=oracle_world.strategic(5, 0.5, 0),
+        totals=True,
+    )
+
+
+# --- What worlds do to policies ---------------------------------------------------------------
+
+
+def paper(**settings: Any) -> entice.Result:
+    given: dict[str, Any] = {
+        "arms": entice.Gaussian(MEANS),
+        "policies": [entice.UCB()],
+        "drifts": [entice.LinearDrift(0.4)],
+        "horizon": 20_000,
+        "replications": 40,
+        "seed": 7,
+        "checkpoints": 1,
+    }
+    return entice.simulate(**given | settings, progress=False)
+
+
+def mean(result: entice.Result, metric: str = "regret") -> tuple[float, float]:
+    (row,) = result.summary().filter(metric=metric).iter_rows(named=True)
+    return row["mean"], row["stderr"]
+
+
+def test_late_and_missing_ratings_cost_regret() -> None:
+    """Best arm last: unrated arms come first, and the first of them is not to be the best."""
+    arms = entice.Gaussian(MEANS[::-1])
+    at_once, late, missing = (
+        mean(paper(arms=arms, drifts=[entice.LinearDrift(1.1)], players=players))
+        for players in (entice.Players(), entice.Players(delay=500), entice.Players(loss=0.7))
+    )
+    for worse in (late, missing):  # by five standard errors, and by half
+        assert worse[0] - 5 * worse[1] > 1.5 * (at_once[0] + 5 * at_once[1])
+
+
+def test_an_attacker_gets_its_target_pulled() -> None:
+    result = paper(adversary=entice.Attacker(target=8), drifts=[entice.NoDrift()], horizon=5_000)
+    pulls = np.array(result.final["pulls"].to_list())
+    assert (pulls[:, 8] > 0.8 * 5_000).all()
+
+
+def test_who_declines_is_not_paid() -> None:
+    never = entice.TableAcceptance(payments=[0, 1], shares=[0, 0])
+    result = paper(players=entice.Players(acceptance=never), horizon=2_000)
+    assert mean(result, "compensation")[0] == 0.0
+    always = entice.TableAcceptance(payments=[0, 1], shares=[1, 1])
+    taken = paper(players=entice.Players(acceptance=always), horizon=2_000, engine="generic")
+    plain = paper(horizon=2_000, engine="generic")
+    assert taken.final.equals(plain.final)
+
+
+# --- Payments that run away -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["auto", "generic"])
+def test_a_run_whose_payments_run_away_is_stopped_and_marked(
+    engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = paper(
+        policies=[entice.EpsilonGreedy(c=5)], drifts=[entice.LinearDrift(5.0)], engine=engine,
+        checkpoints=[100, 20_000],
+    )  # fmt: skip
+    final = result.final
+    ran_away = final["stopped"].is_not_null()
+    assert 0 < ran_away.sum() < 40
+    assert final.filter(ran_away)["regret"].is_nan().all()
+    assert final.filter(ran_away)["compensated_pulls"].is_null().all()
+    assert not final.filter(~ran_away)["regret"].is_nan().any()
+    assert np.isfinite(final.filter(~ran_away)["compensation"].to_numpy()).all()
+    told = capsys.readouterr().err
+    assert told.startswith("entice: payments grow without bound in runs of EpsilonGreedy(c=5)")
+    assert f"payments grew without bound in {ran_away.sum()} of 40 runs" in told
+    first = int(final["stopped"].drop_nulls().to_numpy().min())
+    assert f"first in round {first:,}" in told
+    summary = result.summary().filter(metric="compensation").row(0, named=True)
+    assert math.isnan(summary["mean"])
+    assert math.isfinite(summary["q05"])  # most runs' quantiles are known
+
+
+@pytest.mark.parametrize("policy", [entice.UCB(), entice.ThompsonSampling()])
+def test_fast_paths_stop_runs_where_the_kernel_does(policy: Any) -> None:
+    """Absurd as the drift must be: payments of these two are a few widths at most."""
+    stopped = []
+    for engine in ("auto", "generic"):
+        result = paper(
+            policies=[policy], drifts=[entice.LinearDrift(1e7)], engine=engine, horizon=2_000
+        )
+        rounds = result.final["stopped"]
+        stopped.append(rounds.len() - rounds.null_count())
+    # Both shares from 40 runs: a difference of 20 has a probability below 1e-5.
+    assert abs(stopped[0] - stopped[1]) < 20
+    assert min(stopped) > 0
+
+
+def test_the_other_runs_are_those_of_a_study_without_the_stopped_ones() -> None:
+    settings: Any = {"policies": [entice.EpsilonGreedy(c=5)], "drifts": [entice.LinearDrift(5.0)]}
+    whole = paper(**settings).final
+    part = paper(**settings, replications=20).final
+    assert part.equals(whole.head(20))
+
+
+def test_a_trace_ends_where_payments_ran_away() -> None:
+    settings: Any = {
+        "arms": entice.Gaussian(MEANS), "policies": [entice.EpsilonGreedy(c=5)], "seed": 7,
+        "drifts": [entice.LinearDrift(5.0)], "horizon": 20_000,
+    }  # fmt: skip
+    stopped = entice.simulate(
+        **settings, replications=40, engine="generic", progress=False
+    ).final.filter(pl.col("stopped").is_not_null())
+    which, t = stopped["replication"][0], stopped["stopped"][0]
+    rounds = entice.trace(**settings, replication=which)
+    assert rounds["t"].to_list()[-1] == t - 1
+    assert np.isfinite(rounds["feedback"].to_numpy()).all()
+
+
+# --- Counted stars ----------------------------------------------------------------------------
+
+COUNTS = """\
+product,incentivized,stars_1,stars_2,stars_3,stars_4,stars_5
+a,0,10,0,0,0,30
+a,1,0,0,5,5,10
+b,0,0,10,0,10,0
+c,0,1,0,0,0,0
+"""
+
+
+def test_arms_from_star_counts(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    arms = entice.Empirical.from_star_counts(path)
+    assert arms.true_means().tolist() == [0.75, 0.5, 0.0]
+    assert entice.Empirical.from_star_counts(path, arms=2).true_means().tolist() == [0.75, 0.5]
+    assert len(entice.Empirical.from_star_counts(path, least_ratings=2).weights) == 2
+
+
+def test_compression_from_star_counts(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    drift = entice.CompressionDrift.from_star_counts(path)
+    paid = np.repeat([0.5, 0.75, 1.0], [5, 5, 10])
+    ordinary = np.repeat([0.0, 1.0], [10, 30])
+    strength = 1 - paid.std(ddof=1) / ordinary.std(ddof=1)
+    assert drift.strength == pytest.approx(strength)
+    moved = 0.75 + (paid.mean() - 0.75) / strength
+    assert drift.target == pytest.approx(moved)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("product,stars_1\na,1\n", "stars_2, stars_3, stars_4, stars_5 is missing"),
+        (COUNTS.replace("10,0,0,0,30", "10,x,0,0,30"), "must be whole numbers"),
+        (COUNTS.replace("10,0,0,0,30", "-1,0,0,0,30"), "must not be negative"),
+        ("product,stars_1,stars_2,stars_3,stars_4,stars_5\na,1,0,0,0,0\n", "at least 2 products"),
+    ],
+)
+def test_bad_star_counts_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    with pytest.raises(entice.InputError, match=words):
+        entice.Empirical.from_star_counts(path)
+    with pytest.raises(entice.InputError, match="can't be read"):
+        entice.Empirical.from_star_counts(tmp_path / "nowhere.csv")
+
+
+def test_compression_needs_ratings_that_differ(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    for text in (
+        COUNTS.replace("a,1,0,0,5,5,10", "a,1,0,0,0,0,1"),
+        COUNTS.replace("a,0,10,0,0,0,30", "a,0,0,0,0,0,30"),
+    ):
+        path.write_text(text)
+        with pytest.raises(entice.InputError, match="several paid ratings, and ordinary ones"):
+            entice.CompressionDrift.from_star_counts(path)
+
+
+def test_an_unrated_arm_displays_what_it_is_told_to_where_ratings_are_missing() -> None:
+    settings: Any = {
+        "arms": entice.Gaussian([4.1, 4.0, 3.9]), "policies": [entice.UCB()], "seed": 7,
+        "players": entice.Players(loss=0.7), "horizon": 200,
+    }  # fmt: skip
+    blind, told = (entice.trace(**settings, prior=prior) for prior in (0.0, 4.0))
+    assert blind["payment"].to_numpy().max() > 3
+    assert told["payment"].to_numpy().max() < 3
+    with pytest.raises(entice.InputError, match="ratings that are late or missing"):
+        entice.trace(**settings | {"players": entice.Players()}, prior=4.0)
+
+
+def test_compression_needs_products_with_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS.replace("a,1,", "d,1,"))
+    with pytest.raises(entice.InputError, match="ordinary and with incentivized"):
+        entice.CompressionDrift.from_star_counts(path)
+
+
+def test_the_data_set_is_what_its_script_makes() -> None:
+    made = io.StringIO()
+    make_star_counts.write(made)
+    assert made.getvalue() == entice.datasets.star_counts().read_text()
+    other = io.StringIO()
+    make_star_counts.write(other, seed=1)
+    assert other.getvalue() != made.getvalue()
+
+
+def test_the_data_set_has_the_shape_it_was_modelled_on() -> None:
+    """Shares of all reviews of products with both kinds, within four standard errors or so."""
+    counts = read_star_counts(entice.datasets.star_counts())
+    assert counts.filter(incentivized=0).height == 100
+    paid = counts.filter(incentivized=1)
+    ordinary = counts.filter(incentivized=0).join(paid.select("product"), on="product", how="semi")
+    assert (ordinary.height, paid.height) == (40, 40)
+    for rows, one, five, within in ((ordinary, 0.062, 0.579, 0.03), (paid, 0.009, 0.559, 0.06)):
+        shares = np.array(rows.select(STARS).sum().row(0)) / rows.select(STARS).to_numpy().sum()
+        assert shares[0] == pytest.approx(one, abs=within / 2)
+        assert shares[4] == pytest.approx(five, abs=within)
+
+
+def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
+    path = entice.datasets.star_counts()
+    arms = entice.Empirical.from_star_counts(path, arms=10, least_ratings=50)
+    drift = entice.CompressionDrift.from_star_counts(path)
+    assert drift.strength == pytest.approx(0.37, abs=0.005)  # as docs/beyond.md says
+    assert drift.target == pytest.approx(0.96, abs=0.005)
+    result = entice.simulate(
+        arms=arms, policies=[entice.UCB(), entice.ThompsonSampling()],
+        drifts=[entice.NoDrift(), drift], horizon=5_000, replications=40, seed=7, progress=False,
+    )  # fmt: skip
+    paid = result.summary().filter(metric="total_drift", drift=drift.label)
+    assert (paid["mean"] > 0).all()  # paid ratings of these products are higher, on the whole
+
+
+# --- Specs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: entice.NegativeDrift(-1), "NegativeDrift: l must not be negative"),
+        (lambda: entice.PowerDrift(1, 0), "exponent must be greater than 0"),
+        (lambda: entice.RandomDrift(1, 0.5), "highest must not be below the lowest slope, 1"),
+        (lambda: entice.ArmDrift([1]), "slopes must have at least 2 numbers"),
+        (lambda: entice.ArmDrift([1, -1]), "slopes must not be negative"),
+        (lambda: entice.FadingDrift(1, 0), "half_life must be greater than 0"),
+        (lambda: entice.CarriedDrift(1, 1), "keep must be at least 0 and less than 1"),
+        (lambda: entice.CompressionDrift(0.5, 1.5), "strength must be from 0 to 1"),
+        (lambda: entice.Players(delay=-1), "delay must be a whole number of at least 0"),
+        (lambda: entice.Players(loss=1), "loss must be at least 0 and less than 1"),
+        (lambda: entice.Players(acceptance=0.5), "acceptance must be one of AlwaysAccept"),
+        (lambda: entice.LogisticAcceptance(0, 0), "width must be greater than 0"),
+        (lambda: entice.TableAcceptance([0, 0], [0, 1]), "payments must increase"),
+        (lambda: entice.TableAcceptance([0, 1], [0, 1, 1]), "as many entries as payments, 2"),
+        (lambda: entice.TableAcceptance([0, 1], [0, 2]), "shares must lie between 0 and 1"),
+        (lambda: entice.StrategicArms(0), "budget must be greater than 0"),
+        (lambda: entice.Attacker(delta=1), "delta must lie between 0 and 1"),
+        (lambda: entice.Attacker(sigma=-1), "sigma must not be negative"),
+        (lambda: entice.Attacker(margin=-1), "margin must not be negative"),
+        (lambda: entice.Probe(share=0), "share must be greater than 0 and at most 1"),
+        (lambda: entice.Probe(amount=0), "amount must be greater than 0"),
+        (lambda: paper(drifts=[entice.ArmDrift([1, 2])]), "one slope for each of the 9 arms"),
+        (lambda: paper(adversary=entice.Attacker(target=9)), "must be an arm from 0 to 8"),
+        (lambda: paper(players=3), "players must be one of Players"),
+        (lambda: paper(adversary="x"), "adversary must be one of Nobody, StrategicArms, Attacker"),
+        (lambda: paper(probe=0.1), "probe must be a Probe, or none"),
+    ],
+)
+def test_nonsense_is_refused(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(entice.InputError, match=words):
+        make()
+
+
+def test_a_world_goes_through_toml_and_json() -> None:
+    study = entice.Study(
+        arms=entice.Gaussian(SHORT),
+        policies=[entice.UCB()],
+        drifts=[drift for drift, _ in DRIFTS.values()],
+        horizon=100,
+        players=entice.Players(
+            acceptance=entice.TableAcceptance([0, 1], [0.2, 0.8]), delay=3, loss=0.1
+        ),
+        adversary=entice.Attacker(target=1),
+        probe=entice.Probe(share=0.1, amount=0.2),
+    )
+    assert entice.Study.from_toml(study.to_toml()) == study
+    assert entice.Study.from_json(study.to_json()) == study
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("players = 3", "players must be a table of settings"),
+        ("players = { delays = 3 }", "Did you mean 'delay'"),
+        ('players = { acceptance = { kind = "tables" } }', "Did you mean 'table'"),
+        ('adversary = { kind = "attackers" }', "Did you mean 'attacker'"),
+        ("probe = { share = 2 }", "share must be greater than 0 and at most 1"),
+    ],
+)
+def test_a_misspelt_world_is_told(text: str, words: str) -> None:
+    study = (
+        'horizon = 100\narms = { kind = "bernoulli", means = [0.9, 0.5] }\n'
+        'policies = [{ kind = "ucb" }]\n'
+    )
+    with pytest.raises(entice.InputError, match=words):
+        entice.Study.from_toml(study + text)
+
+
+@pytest.mark.parametrize("drift", [drift for drift, _ in DRIFTS.values()], ids=lambda d: d.label)
+def test_each_drift_says_whether_assumption_1_holds_and_keeps_to_it(drift: Any) -> None:
+    assert check_drift(drift) is None
+    assert (drift.lipschitz == math.inf) == bool(drift.outside)
+    study = entice.Study(
+        arms=entice.Bernoulli(SHORT), policies=[entice.UCB()], drifts=[drift], horizon=100
+    )
+    answer = entice.theory.theorem1.regret.applies(study)
+    assert bool(answer) == (not drift.outside)
+    if drift.outside:
+        assert any(drift.outside in reason for reason in answer.reasons)
+
+
+def test_only_the_papers_world_has_fast_paths() -> None:
+    def engine(**world: Any) -> str:
+        settings: Any = {"arms": entice.Gaussian(SHORT), "policies": [entice.UCB()], "horizon": 100}
+        return entice.Study(**settings | world).engines()[0]
+
+    assert engine() == engine(drifts=[entice.PowerDrift(5, 2)]) == "fast"
+    for world in (
+        {"players": entice.Players(delay=1)},
+        {"adversary": entice.StrategicArms(budget=1)},
+        {"probe": entice.Probe()},
+        {"drifts": [entice.CarriedDrift(1, 0.5)]},
+    ):
+        assert engine(**world) == "generic"
