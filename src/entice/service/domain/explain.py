@@ -16,15 +16,15 @@ def explain(offer: Offered) -> str:
     """Say why an arm was offered, and why at that price.
 
     >>> from entice.service.domain.events import Offered
-    >>> from entice.service.domain.explain import why
-    >>> why(Offered("c_0", 2, 0, 1, 1, "", "oolong", "sencha", 0.25, 50, "explore", 1.0,
+    >>> from entice.service.domain.explain import explain
+    >>> explain(Offered("c_0", 2, 0, 1, 1, "", "oolong", "sencha", 0.25, 50, "explore", 1.0,
     ...             (4.25, 4.5), 0, 300))
     'To learn more of oolong, which looks worse than sencha by 0.25 stars: that gap is paid.'
     """
-    told = _reason(offer)
+    sentence = _reason(offer)
     if offer.shadow:
-        return f"{told} In shadow mode it is only recorded: nothing is paid."
-    return told
+        return f"{sentence} In shadow mode it is only recorded: nothing is paid."
+    return sentence
 
 
 def _reason(offer: Offered) -> str:

@@ -118,7 +118,7 @@ class OfferHistory(msgspec.Struct, frozen=True):
     """An offer, how its price came about, and everything that happened to it."""
 
     offer: OfferView
-    explain: str
+    why: str
     """In plain words."""
     arithmetic: dict[str, Any]
     history: list[dict[str, Any]]
@@ -133,7 +133,7 @@ class EventView(msgspec.Struct, frozen=True):
     hash: str
     body: msgspec.Raw
     """As it was written: the hash is that of the hash before and of these bytes."""
-    explain: str | None
+    why: str | None
     """Of an offer, in plain words; null for other events."""
 
 
