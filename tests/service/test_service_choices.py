@@ -176,7 +176,7 @@ def test_the_next_best_arm_that_can_be_afforded_is_offered(service: Service) -> 
         assert offer["arm"] in ("b", "c")
         assert offer["amount"] == (200 if offer["arm"] == "c" else 0)
         assert offer["reason"] == "limited"
-        assert service.queries.offer(offer["id"]).arithmetic["limited_by"] == "cap_per_offer"
+        assert service.queries.offer(offer["id"]).arithmetic.limited_by == "cap_per_offer"
 
 
 @pytest.mark.parametrize("limit", ["budget", "cap_per_offer", "cap_per_player"])
@@ -189,7 +189,7 @@ def test_when_nothing_can_be_afforded_the_own_choice_is_free_and_says_why(
         offer = service.rated(campaign, player, 5)
         assert (offer["arm"], offer["greedy_arm"], offer["paid"]) == ("a", "a", 0)
         assert offer["reason"] == "limited"
-        assert service.queries.offer(offer["id"]).arithmetic["limited_by"] == limit
+        assert service.queries.offer(offer["id"]).arithmetic.limited_by == limit
 
 
 @pytest.mark.parametrize("rules", [1, 2])
@@ -202,7 +202,7 @@ def test_a_limit_is_named_only_where_it_has_changed_the_decision(
     campaign = service.create(policy=entice.Greedy(), cap_per_offer=0)
     service.rate_organic(campaign, a=[5], b=[4])
     offer = service.offer(campaign, 1)
-    limited_by = service.queries.offer(offer["id"]).arithmetic["limited_by"]
+    limited_by = service.queries.offer(offer["id"]).arithmetic.limited_by
     told = {1: ("limited", "cap_per_offer"), 2: ("own_choice", None)}
     assert (offer["reason"], limited_by) == told[rules]
     monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_without_a_limit_the_same_decision_would_be_another_if_and_only_if_it_wa
         free = campaign.decide(service.clock.at, Limit(10**9, "budget"), None, None)
         offer = service.rated(name, player, 1 + 7 * player % 5)
         changed = (offer["arm"], offer["payment"]) != (campaign.state.arms[free.arm], free.payment)
-        limited_by = service.queries.offer(offer["id"]).arithmetic["limited_by"]
+        limited_by = service.queries.offer(offer["id"]).arithmetic.limited_by
         assert (limited_by is not None) == changed
         assert (offer["reason"] == "limited") == (changed and offer["reason"] != "probe")
         seen.add(changed)
@@ -266,8 +266,8 @@ def test_what_the_player_sees_sets_the_price(service: Service) -> None:
     offer = service.offer(campaign, 1, displayed={"c": 4.9, "a": 4.0, "b": 5.0})
     assert (offer["arm"], offer["greedy_arm"], offer["amount"]) == ("c", "b", 20)
     sums = service.queries.offer(offer["id"]).arithmetic
-    assert sums["shown"] == {"a": 4.0, "b": 5.0, "c": 4.9}
-    assert (sums["own_choice_shows"], sums["arm_shows"]) == (5.0, 4.9)
+    assert sums.shown == {"a": 4.0, "b": 5.0, "c": 4.9}
+    assert (sums.own_choice_shows, sums.arm_shows) == (5.0, 4.9)
     assert service.arms(campaign)["a"] == (1, 5.0, 0)  # what is displayed is no rating
 
 

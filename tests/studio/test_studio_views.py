@@ -70,12 +70,25 @@ def test_an_offer_says_why(shop: Service) -> None:
     campaign = shop.campaign(policy={"kind": "greedy"})
     own = shop.offer(campaign, "ann", displayed={"sencha": 4.5})
     told = get(shop, f"/v1/offers/{own['id']}")
-    assert "The policy chose sencha, which looks best anyway" in told["why"]
+    assert "The policy chose sencha, the visitor's own choice" in told["why"]
     [offered] = told["history"]
     events = get(shop, f"/v1/campaigns/{campaign}/events")["events"]
     assert events[1]["hash"] == offered["hash"]
     assert events[1]["why"] == told["why"]
     assert events[0]["why"] is None
+
+
+def test_the_steps_of_a_price_add_up(shop: Service) -> None:
+    campaign = shop.campaign(policy={"kind": "ucb"}, margin=7)
+    offer = shop.offer(campaign, "ann", displayed={"sencha": 4.8})
+    price = get(shop, f"/v1/offers/{offer['id']}")["arithmetic"]
+    steps = {step["label"]: step for step in price["steps"]}
+    gap = steps["sencha shows"]["stars"] - steps[f"{offer['arm']} shows"]["stars"]
+    assert steps["Gap"]["stars"] == price["payment_in_stars"] == pytest.approx(gap)
+    assert steps["Exact amount"]["amount"] == steps["Gap"]["stars"] * price["price_of_a_star"]
+    assert steps["Rounded up"]["amount"] == math.ceil(steps["Exact amount"]["amount"])
+    assert steps["Rounded up"]["amount"] + steps["Margin"]["amount"] == offer["amount"]
+    assert (steps["Offered"]["amount"], steps["Offered"]["level"]) == (offer["amount"], "total")
 
 
 def test_every_reason_has_words(shop: Service) -> None:
@@ -97,13 +110,13 @@ def test_every_reason_has_words(shop: Service) -> None:
             said[event["why"] or ""] = None
     words = " ".join(said)
     for part in (
-        "To learn more of",
-        "that gap is paid",
-        "looks best anyway: nothing needs to be paid",
-        "A coin added 0.50 stars",
-        "A coin was thrown",
-        "Limited by the cap on one offer",
-        "In shadow mode it is only recorded",
+        "To learn more about",
+        "The payment covers the gap",
+        "own choice: nothing needs to be paid",
+        "A coin flip added 0.50 stars",
+        "ratings, added nothing",
+        "Limited by the cap per offer",
+        "Shadow mode: recorded, not paid",
         "The campaign is paused",
     ):
         assert part in words, (part, list(said))

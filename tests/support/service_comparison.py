@@ -182,8 +182,8 @@ class SideBySide:
         choices = oracle.choices(str(player), eligible, displayed)
         arm, own, reason = answer["arm"], answer["greedy_arm"], answer["reason"]
         amount = answer["would_pay"] if oracle.status == "shadow" else answer["amount"]
-        sums = self.service.reads.offer(answer["id"]).arithmetic
-        assert sums["limit"] == choices.limit
+        sums = self.service.queries.offer(answer["id"]).arithmetic
+        assert sums.limit == choices.limit
         assert 0 <= amount <= choices.limit
         assert 0 < answer["propensity"] <= 1
         if oracle.status == "shadow":
@@ -191,7 +191,7 @@ class SideBySide:
         if not isinstance(self.policy, entice.DriftCorrectedThompson):  # it shows what it believes
             assert arm in choices.prices
             seen = {name: float(oracle.shows(name, displayed)) for name in oracle.arms}
-            assert sums["shown"] == pytest.approx(seen, abs=1e-9)
+            assert sums.shown == pytest.approx(seen, abs=1e-9)
             assert own == (arm if arm in choices.best else choices.own)
             if oracle.status == "paused":
                 assert (arm, amount, reason) == (choices.own, 0, "paused")

@@ -1,54 +1,148 @@
-"""Why an offer is what it is, in plain words."""
+"""The explanation of an offer: one sentence, and the calculation of its price line by line."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
+from entice.service.domain.campaign import Campaign
 from entice.service.domain.events import Offered
+from entice.service.domain.offer import OfferRecord
 
 _LIMITS = {
-    "budget": "what is left of the budget",
+    "budget": "the remaining budget",
     "pace": "the pace of spending",
-    "cap_per_offer": "the cap on one offer",
-    "cap_per_player": "the cap on one player",
+    "cap_per_offer": "the cap per offer",
+    "cap_per_player": "the cap per visitor",
 }
 
 
+class PriceStep(msgspec.Struct, frozen=True):
+    """One line of the calculation from stars to money."""
+
+    sign: str
+    label: str
+    stars: float | None = None
+    amount: float | None = None
+    """In minor units; not a whole number before rounding."""
+    note: str | None = None
+    level: Literal["term", "subtotal", "total"] = "term"
+
+
+class PriceCalculation(msgspec.Struct, frozen=True):
+    """How the amount of an offer was calculated, in numbers that can be checked by hand."""
+
+    shown: dict[str, float]
+    """The rating displayed by each arm, in stars."""
+    own_choice_shows: float
+    arm_shows: float
+    payment_in_stars: float
+    probe_added: float | None
+    """Stars added by the probe's coin."""
+    price_of_a_star: int
+    margin: int
+    amount: int
+    limit: int
+    """The most that the offer could have cost."""
+    limited_by: str | None
+    """The limit that changed the decision."""
+    steps: list[PriceStep] = []
+    """The same calculation as lines to display."""
+
+
 def explain(offer: Offered) -> str:
-    """Say why an arm was offered, and why at that price.
+    """Return a sentence that says why an arm was offered, and why at that price.
 
     >>> from entice.service.domain.events import Offered
     >>> from entice.service.domain.explain import explain
-    >>> explain(Offered("c_0", 2, 0, 1, 1, "", "oolong", "sencha", 0.25, 50, "explore", 1.0,
-    ...             (4.25, 4.5), 0, 300))
-    'To learn more of oolong, which looks worse than sencha by 0.25 stars: that gap is paid.'
+    >>> explain(Offered("c_0", 2, 0, 1, 1, "", "tea", "mint", 0.25, 50, "explore", 1.0,
+    ...                 (4.25, 4.5), 0, 300))
+    'To learn more about tea, which shows 0.25 stars less than mint. The payment covers the gap.'
     """
     sentence = _reason(offer)
-    if offer.shadow:
-        return f"{sentence} In shadow mode it is only recorded: nothing is paid."
-    return sentence
+    return f"{sentence} Shadow mode: recorded, not paid." if offer.shadow else sentence
 
 
 def _reason(offer: Offered) -> str:
     arm, own = offer.arm, offer.greedy_arm
-    gap = f"{offer.payment:.2f} stars"
+    stars = f"{offer.payment:.2f} stars"
     if offer.reason == "paused":
-        return f"The campaign is paused: players get what looks best, {arm}, unpaid."
+        return f"The campaign is paused: visitors are offered what looks best, {arm}, unpaid."
     if offer.probe == "heads":
         return (
-            f"{arm} is the visitor's own choice. A coin added {gap} to it, to measure how much "
+            f"{arm} is the visitor's own choice. A coin flip added {stars}, to measure how much "
             "payments raise ratings."
         )
+    gap = f"which shows {stars} less than {own}. The payment covers the gap."
     if offer.reason == "limited":
         limit = _LIMITS.get(offer.limited_by or "", "a limit")
         if arm == own:
-            return f"Limited by {limit}: {arm}, which looks best, costs nothing."
-        return (
-            f"Limited by {limit}, the policy chose {arm}, which looks worse than {own} by {gap}: "
-            "that gap is paid."
-        )
+            return f"Limited by {limit}: {arm}, the visitor's own choice, costs nothing."
+        return f"Limited by {limit}, the policy chose {arm}, {gap}"
     if arm != own:
-        return f"To learn more of {arm}, which looks worse than {own} by {gap}: that gap is paid."
+        return f"To learn more about {arm}, {gap}"
     if offer.probe == "tails":
         return (
-            f"{arm} is the visitor's own choice. A coin was thrown, to measure: it added nothing."
+            f"{arm} is the visitor's own choice. A coin flip, to measure how much payments raise "
+            "ratings, added nothing."
         )
-    return f"The policy chose {arm}, which looks best anyway: nothing needs to be paid."
+    return f"The policy chose {arm}, the visitor's own choice: nothing needs to be paid."
+
+
+def price_calculation(campaign: Campaign, offer: OfferRecord, event: Offered) -> PriceCalculation:
+    """Return how an offer's amount was calculated."""
+    spec = campaign.spec
+    shown = dict(zip(campaign.state.arms, event.shown, strict=False))
+    calculation = PriceCalculation(
+        shown=shown,
+        own_choice_shows=shown[event.greedy_arm],
+        arm_shows=shown[event.arm],
+        payment_in_stars=event.payment,
+        probe_added=event.probe_amount if event.probe == "heads" else None,
+        price_of_a_star=spec.price_of_a_star,
+        margin=spec.margin if offer.amount else 0,
+        amount=offer.amount,
+        limit=event.limit,
+        limited_by=event.limited_by,
+    )
+    return msgspec.structs.replace(calculation, steps=_steps(calculation, offer, event))
+
+
+def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[PriceStep]:
+    arm, own, stars = event.arm, event.greedy_arm, price.payment_in_stars
+    if arm != own:
+        own_choice = "the visitor's own choice"
+        steps = [
+            PriceStep("", f"{own} shows", stars=price.own_choice_shows, note=own_choice),
+            PriceStep("−", f"{arm} shows", stars=price.arm_shows, note="offered instead"),
+            PriceStep("=", "Gap", stars=stars, level="subtotal"),
+        ]
+    else:
+        label = f"{arm} is the visitor's own choice"
+        steps = [PriceStep("", label, stars=0.0, note="no gap to cover")]
+        if price.probe_added is not None:
+            note = "to measure the drift"
+            steps += [
+                PriceStep("+", "Coin flip", stars=price.probe_added, note=note),
+                PriceStep("=", "Payment", stars=stars, level="subtotal"),
+            ]
+    if price.amount > 0:
+        exact, rounded = stars * price.price_of_a_star, price.amount - price.margin
+        steps += [
+            PriceStep("×", "Price of a star", amount=price.price_of_a_star),
+            PriceStep("=", "Exact amount", amount=exact),
+            PriceStep("↑", "Rounded up", amount=rounded, level="subtotal"),
+        ]
+        if price.margin:
+            note = "added to every payment"
+            steps.append(PriceStep("+", "Margin", amount=price.margin, note=note))
+    label = "Would be offered" if offer.shadow else "Offered"
+    steps.append(PriceStep("=", label, amount=price.amount, level="total"))
+    if offer.shadow:
+        steps.append(PriceStep("", "Shadow mode", amount=0, note="recorded, not paid"))
+    elif offer.paid is not None and offer.paid != price.amount:
+        steps.append(PriceStep("", "Paid", amount=offer.paid, note="less was accepted"))
+    limit = _LIMITS.get(price.limited_by or "")
+    note = f"{limit}, which changed the choice" if limit else None
+    return [*steps, PriceStep("≤", "Limit of this offer", amount=price.limit, note=note)]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from entice.service.domain.campaign import Campaign, CampaignState
+from entice.service.domain.explain import PriceCalculation
 from entice.service.domain.offer import STATES, OfferRecord
 
 encode = msgspec.json.Encoder().encode
@@ -120,7 +121,7 @@ class OfferHistory(msgspec.Struct, frozen=True):
     offer: OfferView
     why: str
     """In plain words."""
-    arithmetic: dict[str, Any]
+    arithmetic: PriceCalculation
     history: list[dict[str, Any]]
     """Its events, each with its hash."""
 

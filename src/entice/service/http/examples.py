@@ -118,8 +118,8 @@ EVENT: dict[str, Any] = {
 
 HISTORY: dict[str, Any] = {
     "offer": offer("accepted"),
-    "why": "To learn more of oolong, which looks worse than sencha by 0.25 stars: that gap is "
-    "paid.",
+    "why": "To learn more about oolong, which shows 0.25 stars less than sencha. The payment "
+    "covers the gap.",
     "arithmetic": {
         "shown": {"oolong": 4.25, "sencha": 4.5, "matcha": 3.9},
         "own_choice_shows": 4.5,
@@ -131,6 +131,16 @@ HISTORY: dict[str, Any] = {
         "amount": 50,
         "limit": 300,
         "limited_by": None,
+        "steps": [
+            {
+                "sign": "",
+                "label": "sencha shows",
+                "stars": 4.5,
+                "amount": None,
+                "note": "the visitor's own choice",
+                "level": "term",
+            },
+        ],
     },
     "history": [{**EVENT["body"], "at": EVENT["at"], "hash": EVENT["hash"]}],
 }

@@ -11,7 +11,7 @@ from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign, CampaignState
 from entice.service.domain.commands import offer_number
 from entice.service.domain.errors import Corrupt, not_found
-from entice.service.domain.explain import explain
+from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import OfferRecord
 from entice.service.domain.views import (
     ArmView,
@@ -70,8 +70,8 @@ class Queries:
             offered = log.decode(events[0][1])
         assert isinstance(offered, log.Offered)
         history = [_as_table(body, hash_) for _, body, hash_ in events]
-        arithmetic = _arithmetic(campaign, offer, history[0])
-        return OfferHistory(offer_view(campaign, offer), explain(offered), arithmetic, history)
+        price = price_calculation(campaign, offer, offered)
+        return OfferHistory(offer_view(campaign, offer), explain(offered), price, history)
 
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
         """Events of a campaign that come after one, in order."""
@@ -171,22 +171,3 @@ def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
     """Write an event as a table."""
     event: dict[str, Any] = msgspec.json.decode(body)
     return {**event, "at": moment(event["at"]), "hash": hash_.hex()}
-
-
-def _arithmetic(campaign: Campaign, offer: OfferRecord, offered: dict[str, Any]) -> dict[str, Any]:
-    """Say how an offer's amount came about, in numbers that can be checked by hand."""
-    state, spec = campaign.state, campaign.spec
-    shown = dict(zip(state.arms, offered["shown"], strict=False))
-    arm, own = offered["arm"], offered["greedy_arm"]
-    return {
-        "shown": shown,
-        "own_choice_shows": shown[own],
-        "arm_shows": shown[arm],
-        "payment_in_stars": offered["payment"],
-        "probe_added": offered.get("probe_amount") if offered.get("probe") == "heads" else None,
-        "price_of_a_star": spec.price_of_a_star,
-        "margin": spec.margin if offer.amount else 0,
-        "amount": offer.amount,
-        "limit": offered["limit"],
-        "limited_by": offered.get("limited_by"),
-    }
