@@ -14,7 +14,7 @@ from command_line import Entice, plain
 from studio_fixtures import is_running, until
 
 DEMO = (
-    "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), shoppers=30)"
+    "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
 )
 
 
@@ -55,7 +55,7 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
         assert list(tmp_path.iterdir())
         process.send_signal(ending)
         assert process.wait(30) == 0
-        assert "The studio is closed" in process.stdout.read()
+        assert "Stopped." in process.stdout.read()
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(httpx.TransportError):
             httpx.get(found[1])

@@ -19,8 +19,8 @@ from entice.planner.spec import Plan
 from entice.policies import UCB, EliminationRace, Greedy
 from entice.service.domain.from_plan import campaigns
 from entice.service.domain.spec import CampaignSpec
-from entice.studio.jobs.paper_data import told as paper_told
-from entice.studio.jobs.plan import MOST_SAMPLES, told
+from entice.studio.jobs.paper_data import reproduction_payload
+from entice.studio.jobs.plan import MAX_SAMPLES, forecast_payload
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def test_more_arms_than_a_campaign_may_have() -> None:
 
 def test_samples_stay_few_and_tell_the_same() -> None:
     known = small(replications=1000)
-    samples = told(known)["policies"][0]["samples"]
-    assert len(samples) == MOST_SAMPLES
+    samples = forecast_payload(known)["policies"][0]["samples"]
+    assert len(samples) == MAX_SAMPLES
     needed = sorted(known.of(0, "needed"))
     assert (samples[0], samples[-1]) == (needed[0], needed[-1])
     assert samples == sorted(samples)
@@ -133,7 +133,7 @@ def test_the_paper_is_made_once(shop: Service) -> None:
 
 def test_the_paper_as_data_is_the_reproduction() -> None:
     known = measure(5, seed=3, horizon=60, progress=False)
-    found = paper_told(known)
+    found = reproduction_payload(known)
     assert found["table1"] == known.table1.to_dicts()
     assert found["greedy"]["stuck_on_0.9"] == known.greedy["stuck_on_0.9"][0]
     curves = found["figures"]["figure_3"]

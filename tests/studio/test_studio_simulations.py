@@ -31,11 +31,11 @@ from studio_fixtures import (
 
 import entice
 from entice.service.domain.errors import Refusal
-from entice.studio.jobs import queue as workshop_module
+from entice.studio.jobs import queue as queue_module
 from entice.studio.jobs.job import Reproduce
 from entice.studio.jobs.limits import LIMITS
 from entice.studio.jobs.queue import JobQueue
-from entice.studio.jobs.simulate import AT_ONCE, FEW, stages_of
+from entice.studio.jobs.simulate import FIRST_REPLICATIONS, FIRST_WORK, snapshot_sizes
 from entice.studio.studio import studio_of
 from entice.study.spec import Study
 from entice.theory import bounds
@@ -125,10 +125,10 @@ def test_pictures_grow(shop: Service) -> None:
 def test_stages_begin_small_and_end_with_all() -> None:
     for replications in (1, 5, 31, 32, 33, 100, 190, 1000, 10_000):
         for work in (1, 540_000, 10**7, 10**9):
-            stages = stages_of(replications, work)
+            stages = snapshot_sizes(replications, work)
             assert stages == sorted(set(stages))
             assert stages[-1] == replications
-            assert stages[0] * work <= AT_ONCE or stages[0] == 1
+            assert stages[0] * work <= FIRST_WORK or stages[0] == 1
             assert len(stages) <= 10
 
 
@@ -277,7 +277,7 @@ def test_a_first_picture_comes_early(running: Server) -> None:
         early = time.monotonic() - began
         last = list(lines)[-1]
     whole = time.monotonic() - began
-    assert first["replications"] <= FEW
+    assert first["replications"] <= FIRST_REPLICATIONS
     assert last["kind"] == "done"
     # 0.1 s on an idle machine; tests run on busy ones.
     assert early < max(1.0, whole / 3)
@@ -421,7 +421,7 @@ for line in sys.stdin.buffer:
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something quick instead of the simulation process."""
-    monkeypatch.setattr(workshop_module, "_COMMAND", (sys.executable, "-c", ECHO))
+    monkeypatch.setattr(queue_module, "_COMMAND", (sys.executable, "-c", ECHO))
 
 
 @pytest.mark.usefixtures("echo")
@@ -434,13 +434,14 @@ def test_each_caller_has_a_turn() -> None:
             assert lines[-1] == b'{"kind":"done"}\n'
             order.append((name, json.loads(lines[0])["ahead"]))
 
-        asked = [("ann", 0), ("ann", 1), ("ann", 2), ("bob", 3), ("cat", 4), ("bob", 5)]
+        submitted = [("ann", 0), ("ann", 1), ("ann", 2), ("bob", 3), ("cat", 4), ("bob", 5)]
         listening = [
-            asyncio.create_task(listen(f"{who}{i}", jobs.ask(who, Reproduce()))) for who, i in asked
+            asyncio.create_task(listen(f"{caller}{i}", jobs.submit(caller, Reproduce())))
+            for caller, i in submitted
         ]
         await asyncio.gather(*listening)
         assert [name for name, _ in order] == ["ann0", "bob3", "cat4", "ann1", "bob5", "ann2"]
-        # What each was told when it asked, nobody being under way yet.
+        # Jobs ahead of each when it was submitted, before any had started.
         assert dict(order) == {"ann0": 0, "ann1": 1, "ann2": 2, "bob3": 1, "cat4": 2, "bob5": 4}
         await jobs.close()
 
@@ -452,16 +453,16 @@ def test_too_many_are_refused() -> None:
     async def ask() -> None:
         jobs = JobQueue()
         for _ in range(8):
-            jobs.ask("ann", Reproduce())
-        with pytest.raises(Refusal, match="8 jobs of one caller may wait, 64 in all"):
-            jobs.ask("ann", Reproduce())
+            jobs.submit("ann", Reproduce())
+        with pytest.raises(Refusal, match="At most 8 jobs of one caller may wait, and 64 in total"):
+            jobs.submit("ann", Reproduce())
         for i in range(56):
-            jobs.ask(f"caller {i}", Reproduce())
+            jobs.submit(f"caller {i}", Reproduce())
         with pytest.raises(Refusal) as refused:
-            jobs.ask("bob", Reproduce())
+            jobs.submit("bob", Reproduce())
         assert refused.value.status == 429
         await jobs.close()
-        late = jobs.ask("ann", Reproduce())
+        late = jobs.submit("ann", Reproduce())
         assert b"stopping" in [line async for line in late][-1]
 
     asyncio.run(ask())
@@ -471,9 +472,9 @@ def test_too_many_are_refused() -> None:
 def test_what_nobody_waits_for_is_not_done() -> None:
     async def ask() -> None:
         jobs = JobQueue()
-        answers = [jobs.ask("ann", Reproduce()) for _ in range(3)]
-        answers[1].drop()
-        answers[1].drop()
+        answers = [jobs.submit("ann", Reproduce()) for _ in range(3)]
+        answers[1].cancel()
+        answers[1].cancel()
         done = [line async for line in answers[2]]
         assert done[-1] == b'{"kind":"done"}\n'
         assert answers[1]._lines.qsize() == 1  # that it was queued, and nothing more
@@ -485,12 +486,12 @@ def test_what_nobody_waits_for_is_not_done() -> None:
 def test_a_process_that_can_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
         jobs = JobQueue()
-        lines = [line async for line in jobs.ask("ann", Reproduce())]
+        lines = [line async for line in jobs.submit("ann", Reproduce())]
         assert b"The simulation process ended" in lines[-1]
         await jobs.close()
 
     for command in (("/nowhere/python",), (sys.executable, "-c", "raise SystemExit(3)")):
-        monkeypatch.setattr(workshop_module, "_COMMAND", command)
+        monkeypatch.setattr(queue_module, "_COMMAND", command)
         asyncio.run(ask())
 
 

@@ -15,7 +15,7 @@ from service_faults.outcome import Outcome
 from service_fixtures import Service, assert_problem, service
 from studio_fixtures import lines_of
 
-from entice.service.operations.invariants import faults
+from entice.service.operations.invariants import read_fault_report
 
 
 @pytest.fixture
@@ -67,11 +67,11 @@ def test_what_must_be_true_is_true(shop: Service) -> None:
 @pytest.mark.parametrize(
     ("sql", "name"),
     [
-        ("UPDATE offers SET cost = 77, state = 0", "What is reserved is what open offers may cost"),
+        ("UPDATE offers SET cost = 77, state = 0", "Reserved money equals the cost of open offers"),
         ("DELETE FROM events WHERE seq = 11", "The log ends with the campaign's last event"),
-        ("DELETE FROM offers WHERE n = 4", "Every decision has its offer"),
-        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", "The log's last hash is the one"),
-        ("UPDATE campaigns SET state = x'00'", "The campaign's row is what was written"),
+        ("DELETE FROM offers WHERE n = 4", "Every decision has an offer"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", "The log's last hash matches"),
+        ("UPDATE campaigns SET state = x'00'", "The campaign's row is intact"),
     ],
 )
 def test_what_is_not_true_is_told(shop: Service, sql: str, name: str) -> None:
@@ -119,11 +119,11 @@ def test_a_key_of_one_campaign_sees_no_other(shop: Service) -> None:
 
 
 def test_the_faults_that_come_with_the_package_are_those_of_the_runner(shop: Service) -> None:
-    assert trusted(shop)["faults"] == faults()
+    assert trusted(shop)["faults"] == read_fault_report()
     tried = [Tried(Outcome("kill", "200 kills", "0 lost", "some lost", True), 3.2)]
     made = json.loads(as_json(tried, long=True, note="n"))
-    assert made.keys() == faults().keys()
-    assert len(faults()["trials"]) == 10
-    for trial in faults()["trials"]:
+    assert made.keys() == read_fault_report().keys()
+    assert len(read_fault_report()["trials"]) == 10
+    for trial in read_fault_report()["trials"]:
         assert trial.keys() == made["trials"][0].keys()
         assert trial["control"]

@@ -71,7 +71,7 @@ def simulators(parent: int) -> list[int]:
     """The simulation processes among all that a process has started, directly or not."""
     found = []
     for child in children(parent):
-        if b"entice.studio.jobs.process" in _read(f"/proc/{child}/cmdline"):
+        if b"entice.studio.jobs.worker" in _read(f"/proc/{child}/cmdline"):
             found.append(child)
         found += simulators(child)
     return found

@@ -1,4 +1,4 @@
-"""`entice demo`. Heavy imports wait inside, so that --help is quick."""
+"""`entice demo`. Heavy imports are inside the command, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import typer
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 is any free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.")] = 0,
 ) -> None:
-    """Look at the studio, with a shop in it that is open.
+    """Open the studio on a demo campaign with simulated visitors.
 
-    Starts a service on this machine with a database that is thrown away in the end, lets simulated
-    shoppers come to a campaign, and prints the address of the studio to open in a browser. The
-    address holds a key: whoever has it may do anything here. Ctrl-C ends it.
+    Starts a service on this machine with a temporary database, simulates visitors to a campaign,
+    and prints the address of the studio to open in a browser. The address contains an admin key:
+    do not share it. Ctrl-C stops the demo and deletes its data.
 
-    With a database of your own, `entice serve` opens the same page.
+    To use the studio with your own database, run `entice serve`.
     """
-    from entice.studio.demo.demo import demo as show
+    from entice.studio.demo.demo import demo as run_demo
 
-    show(port, told=lambda text: print(text, flush=True))
+    run_demo(port, report=lambda text: print(text, flush=True))

@@ -1,7 +1,5 @@
-"""The studio: a page to look at everything on, and the process that simulates for it.
+"""The studio: a web page for simulations, plans and campaigns, mounted on the service's app.
 
-`page/` is the page itself, `page.py` serves it. `asked.py` reads what the page asks for and refuses
-what is too much, `jobs.py` queues it for a process of its own, `process.py` is that process,
-`jobs.py` names what it can do: `pictures.py` simulates, `race.py` traces, `plans.py` plans,
-`tables.py` reproduces the paper, `replays.py` replays a log. `demo.py` shows it all on a shop.
+`page/` holds the page and `page_bundle.py` its files as they are sent. `jobs/` is the queue of
+simulations and the worker process that runs them, `http/` the routes, `demo/` is `entice demo`.
 """

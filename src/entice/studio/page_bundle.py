@@ -1,4 +1,4 @@
-"""The files of the page, ready to be sent: compressed once, and named by their content."""
+"""The files of the studio's page, compressed once, with an ETag of their content."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from entice.money import NO_CURRENCY, known_currencies
 
 HOME = "index.html"
 PLOTLY = "plotly.min.js"
-"""Comes with the package plotly."""
+"""Served from the plotly package."""
 CURRENCIES = "js/currencies.js"
-"""Made from the table of currencies, so that page and service have the same. All other files are
-our own."""
+"""Generated from the service's table of currencies, so that the page uses the same."""
 
 CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     b"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What the page may do: run its own scripts and talk to its own service. Nothing inline."""
+"""The page may run its own scripts and connect to its own service. Nothing inline."""
 
 _MEDIA_TYPES = {
     ".html": b"text/html; charset=utf-8",
@@ -32,24 +31,24 @@ _MEDIA_TYPES = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-_LONGEST = 100
+_MAX_PATH = 100
 _FOLDER = Path(__file__).parent / "page"
-_plain = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*(?:\.[a-z0-9_]+)+").fullmatch
+_is_plain_path = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*(?:\.[a-z0-9_]+)+").fullmatch
 
 
-class File(NamedTuple):
+class PageFile(NamedTuple):
     """A file of the page."""
 
     body: bytes
     compressed: bytes
-    """By gzip."""
+    """The body, compressed with gzip."""
     media_type: bytes
     etag: bytes
 
 
-def find(path: str) -> File | None:
-    """Find a file of the page, such as `js/main.js`. Nothing else can be found."""
-    if len(path) > _LONGEST or _plain(path) is None:  # no way out of the folder is plain
+def find_file(path: str) -> PageFile | None:
+    """Find a file of the page, such as `js/main.js`. Other files are never found."""
+    if len(path) > _MAX_PATH or _is_plain_path(path) is None:  # a plain path has no ".." parts
         return None
     if path == CURRENCIES:
         return _currencies()
@@ -61,7 +60,7 @@ def find(path: str) -> File | None:
 
 @lru_cache(1)
 def _plotly() -> Path:
-    """Where Plotly's script is; looking does not import the package, which takes its time."""
+    """Return the path of Plotly's script without importing the package, which is slow."""
     found = find_spec("plotly")
     assert found is not None
     assert found.origin is not None
@@ -69,25 +68,25 @@ def _plotly() -> Path:
 
 
 @lru_cache(256)
-def _read(place: Path, changed: int) -> File:
-    """Read a file; again only if it has changed since."""
+def _read(place: Path, changed: int) -> PageFile:
+    """Read a file, or return the cached one if it has not changed."""
     return _file(place.read_bytes(), place.suffix)
 
 
 @lru_cache(1)
-def _currencies() -> File:
-    """Write the table of currencies as a module."""
+def _currencies() -> PageFile:
+    """Return the table of currencies as a JavaScript module."""
     known = {code: {"sign": s, "digits": d} for code, (s, d) in known_currencies().items()}
     lines = (
-        "// The currencies that the service knows: by CLDR, as it comes with Babel.",
+        "// The currencies that the service knows, from CLDR (Babel).",
         f"export const CURRENCIES = {json.dumps(known)};",
         f"export const NO_CURRENCY = {json.dumps(NO_CURRENCY)};",
     )
     return _file("\n".join(lines).encode(), ".js")
 
 
-def _file(body: bytes, suffix: str) -> File:
-    return File(
+def _file(body: bytes, suffix: str) -> PageFile:
+    return PageFile(
         body,
         gzip.compress(body, 6, mtime=0),
         _MEDIA_TYPES[suffix],

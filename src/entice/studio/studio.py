@@ -23,7 +23,7 @@ class Studio:
 
     def end(self) -> None:
         """Reject new jobs and end those under way."""
-        self.jobs.end()
+        self.jobs.cancel_all()
 
     async def close(self) -> None:
         """Stop the simulation process."""

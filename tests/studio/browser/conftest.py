@@ -22,7 +22,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     """Tests may add to it, but must leave its campaign as it is."""
-    with run_studio(tmp_path_factory.mktemp("studio"), shoppers=120) as running:
+    with run_studio(tmp_path_factory.mktemp("studio"), visitors=120) as running:
         yield running
 
 

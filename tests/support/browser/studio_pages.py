@@ -16,7 +16,7 @@ from entice.client import Client
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
 from entice.studio.demo.demo import SETTINGS as OF_THE_DEMO
-from entice.studio.demo.visitors import Shoppers
+from entice.studio.demo.visitors import VisitorSimulator
 
 PATIENCE, COMPILING = 60_000, 120_000
 """Milliseconds until something that should happen has not: machines may be busy, or compile."""
@@ -66,15 +66,15 @@ class Studio:
 
 
 @contextlib.contextmanager
-def studio(folder: Path, shoppers: int) -> Iterator[Studio]:
+def studio(folder: Path, visitors: int) -> Iterator[Studio]:
     """Run a service in which so many simulated shoppers have come to a tea shop, and left."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
     with server(folder) as running, Client(running.url, key) as client:
         campaign = client.create_campaign(**SETTINGS)
-        crowd = Shoppers(client, seed=7)
-        for _ in range(shoppers):
-            crowd.one_comes([campaign])
+        crowd = VisitorSimulator(client, seed=7)
+        for _ in range(visitors):
+            crowd.step([campaign])
         yield Studio(running.url, key, client, campaign.id, _paid_and_rated(client, campaign.id))
 
 

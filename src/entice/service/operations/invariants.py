@@ -1,4 +1,4 @@
-"""What must be true of every campaign at every moment, looked at now."""
+"""Checks of what must always be true of a campaign, for the studio's Trust screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from entice.service.storage.store import Session, Store
 
 
 class Invariant(msgspec.Struct, frozen=True):
-    """Something that must be true."""
+    """The result of one check."""
 
     name: str
     holds: bool
@@ -24,7 +24,7 @@ class Invariant(msgspec.Struct, frozen=True):
 
 
 class ReplayView(msgspec.Struct, frozen=True):
-    """What came of making a log again."""
+    """The result of replaying an event log."""
 
     kind: str
     ok: bool
@@ -34,91 +34,92 @@ class ReplayView(msgspec.Struct, frozen=True):
 
 
 class CampaignTrust(msgspec.Struct, frozen=True):
-    """How far one campaign can be trusted."""
+    """The checks of one campaign, and its last replay."""
 
     id: str
     name: str
     invariants: list[Invariant]
     replay: ReplayView | None
-    """The last one since the service was started."""
+    """The last replay since the service started."""
 
 
 class TrustView(msgspec.Struct, frozen=True):
-    """How far the service can be trusted."""
+    """The checks of all campaigns, and the report of the fault tests."""
 
     campaigns: list[CampaignTrust]
     faults: dict[str, Any] | None
-    """What the last long run of faults found; it comes with the package."""
+    """Results of the last long run of the fault tests, shipped with the package."""
 
 
-def look(store: Store, only: str | None, replays: dict[str, ReplayView]) -> TrustView:
-    """Look at all campaigns, or at one, as they are at one moment."""
+def read_trust_view(store: Store, only: str | None, replays: dict[str, ReplayView]) -> TrustView:
+    """Check all campaigns, or only one, in one consistent snapshot."""
     with store.read() as session:
         found = [
-            _campaign(session, gauges, replays.get(gauges.id))
+            _check_campaign(session, gauges, replays.get(gauges.id))
             for gauges in read_campaign_gauges(session)
             if only is None or gauges.id == only
         ]
-    return TrustView(found, faults())
+    return TrustView(found, read_fault_report())
 
 
 @lru_cache(1)
-def faults() -> dict[str, Any]:
-    """Read what the last long run of faults found."""
-    told: dict[str, Any] = msgspec.json.decode(
+def read_fault_report() -> dict[str, Any]:
+    """Read the results of the last long run of the fault tests."""
+    report: dict[str, Any] = msgspec.json.decode(
         (files("entice.service.operations") / "faults.json").read_bytes()
     )
-    return told
+    return report
 
 
-def _campaign(session: Session, gauges: CampaignGauges, replay: ReplayView | None) -> CampaignTrust:
+def _check_campaign(
+    session: Session, gauges: CampaignGauges, replay: ReplayView | None
+) -> CampaignTrust:
     try:
         state = find_state(session, gauges.id)
     except Corrupt as error:
-        damaged = Invariant("The campaign's row is what was written", False, str(error))
+        damaged = Invariant("The campaign's row is intact", False, str(error))
         return CampaignTrust(gauges.id, gauges.id, [damaged], replay)
     money = state.money.format
     invariants = [
         Invariant(
-            "Spent and reserved stay within the budget",
+            "Spent and reserved money is within the budget",
             gauges.reserved + gauges.committed <= gauges.budget,
-            f"{money(gauges.committed)} is spent and {money(gauges.reserved)} reserved of "
+            f"{money(gauges.committed)} spent and {money(gauges.reserved)} reserved of "
             f"{money(gauges.budget)}.",
         ),
         Invariant(
-            "What is reserved is what open offers may cost",
+            "Reserved money equals the cost of open offers",
             gauges.reserved == gauges.open,
-            f"{money(gauges.reserved)} is reserved, and open offers add up to "
-            f"{money(gauges.open)}.",
+            f"{money(gauges.reserved)} reserved; open offers add up to {money(gauges.open)}.",
         ),
         Invariant(
             "The log ends with the campaign's last event",
             gauges.written == gauges.seq == state.seq,
-            f"Events so far: {gauges.seq:,}. The last one in the log is number {gauges.written:,}.",
+            f"{gauges.seq:,} events; the last one in the log is number {gauges.written:,}.",
         ),
-        _chain(session, state),
+        _check_last_hash(session, state),
         Invariant(
-            "Every decision has its offer",
+            "Every decision has an offer",
             gauges.decisions == state.decisions,
-            f"Decisions so far: {state.decisions:,}. The last offer is number "
-            f"{gauges.decisions:,}.",
+            f"{state.decisions:,} decisions; the last offer is number {gauges.decisions:,}.",
         ),
         Invariant(
             "No count is negative",
             min(state.reserved, state.committed, *state.pulls, *state.in_flight) >= 0,
-            f"Ratings so far: {sum(state.pulls):,}, and {sum(state.in_flight):,} under way.",
+            f"{sum(state.pulls):,} ratings, {sum(state.in_flight):,} pending.",
         ),
     ]
     return CampaignTrust(gauges.id, state.spec["name"], invariants, replay)
 
 
-def _chain(session: Session, state: CampaignState) -> Invariant:
+def _check_last_hash(session: Session, state: CampaignState) -> Invariant:
     rows = session.rows(
         "SELECT hash FROM events WHERE campaign = ? AND seq = ?",
         (number_of(session, state.campaign), state.seq),
     )
     written = bytes(rows[0][0]) if rows else b""
-    told = f"It begins with {state.head.hex()[:16]}."
-    if written != state.head:
-        told = f"The books say {state.head.hex()[:16]}…, the log {written.hex()[:16] or 'none'}…."
-    return Invariant("The log's last hash is the one in the books", written == state.head, told)
+    matches = written == state.head
+    detail = f"Both are {state.head.hex()[:16]}…."
+    if not matches:
+        detail = f"Campaign: {state.head.hex()[:16]}…; log: {written.hex()[:16] or 'none'}…."
+    return Invariant("The log's last hash matches the campaign's", matches, detail)

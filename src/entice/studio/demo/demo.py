@@ -1,4 +1,4 @@
-"""`entice demo`: a service of its own with a shop in it, to look at; it leaves nothing behind."""
+"""`entice demo`: a temporary service with a demo campaign and simulated visitors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from entice.client import Campaign, Client, ServiceError
 from entice.errors import EnticeError
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
-from entice.studio.demo.visitors import TEAS, Shoppers
+from entice.studio.demo.visitors import TEAS, VisitorSimulator
 
-PAST = 400
-"""Shoppers who have come before anybody looks."""
+PAST_VISITORS = 400
+"""Visitors simulated before the address is printed."""
 PAUSE = 0.3
-"""Seconds between two shoppers from then on."""
-LOOK_EVERY = 10
-"""Shoppers after which it is asked which campaigns there are."""
+"""Seconds between two visitors after that."""
+REFRESH_EVERY = 10
+"""Visitors after which the list of campaigns is read again."""
 SETTINGS: dict[str, Any] = {
     "name": "Teas of the month",
     "arms": list(TEAS),
@@ -44,41 +44,44 @@ class _Stop(Exception):
     pass
 
 
-def demo(port: int, told: Callable[[str], None], shoppers: int = PAST) -> None:
-    """Show a live service until Ctrl-C or SIGTERM.
+def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS) -> None:
+    """Run a temporary service with simulated visitors until Ctrl-C or SIGTERM.
 
     Parameters
     ----------
     port
-        Where it listens on this machine; 0 is any that is free.
-    told
-        Called with what is going on; in the end with the address to open.
-    shoppers
-        Who have come before.
+        Port on 127.0.0.1; 0 chooses a free one.
+    report
+        Called with each message for the user, including the address to open.
+    visitors
+        Number of visitors simulated before the address is reported.
     """
-    before = signal.signal(signal.SIGTERM, _stop)
+    previous_handler = signal.signal(signal.SIGTERM, _stop)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="entice-demo-") as folder,
             _service(Path(folder), port) as (url, key, process),
             Client(url, key) as client,
         ):
-            told("Simulated shoppers fill a campaign with a past …")
-            urlopen(f"{url}/").close()  # whoever opens the page has the simulations made ready
+            report(f"Creating a demo campaign with {visitors} simulated visitors …")
+            urlopen(f"{url}/").close()  # starts the studio's worker, which compiles meanwhile
             campaign = _create(url, key, process)
-            crowd = Shoppers(client, seed=7)
-            for _ in range(shoppers):
-                crowd.one_comes([campaign])
-            told(f"\nThe studio is open: {url}/#key={key}\n\nCtrl-C ends it and removes its data.")
-            _go_on(client, crowd, process)
+            simulator = VisitorSimulator(client, seed=7)
+            for _ in range(visitors):
+                simulator.step([campaign])
+            report(
+                f"\nOpen the studio in a browser: {url}/#key={key}\n\n"
+                "Press Ctrl-C to stop it and delete its data."
+            )
+            _simulate_visitors(client, simulator, process)
     except (KeyboardInterrupt, _Stop):
-        told("\nThe studio is closed.")
+        report("\nStopped. The demo's data has been deleted.")
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _create(url: str, key: str, process: subprocess.Popen[str]) -> Campaign:
-    """Create the campaign as soon as its policy is compiled; others may still be under way."""
+    """Create the campaign as soon as its policy is compiled."""
     with Client(url, key, retries=0) as client:
         while True:
             try:
@@ -93,28 +96,30 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise _Stop
 
 
-def _go_on(client: Client, crowd: Shoppers, process: subprocess.Popen[str]) -> None:
-    """Let shoppers come, a few a second, as long as the service runs."""
-    came, campaigns = 0, client.campaigns()
+def _simulate_visitors(
+    client: Client, simulator: VisitorSimulator, process: subprocess.Popen[str]
+) -> None:
+    """Send a few visitors a second while the service runs."""
+    count, campaigns = 0, client.campaigns()
     while process.poll() is None:
         time.sleep(PAUSE)
-        came += 1
-        if came % LOOK_EVERY == 0:
+        count += 1
+        if count % REFRESH_EVERY == 0:
             with contextlib.suppress(ServiceError):
                 campaigns = client.campaigns()
-        crowd.one_comes(campaigns)
-    raise EnticeError(f"The service has ended by itself, with code {process.returncode}.")
+        simulator.step(campaigns)
+    raise EnticeError(f"The service exited unexpectedly with code {process.returncode}.")
 
 
 @contextlib.contextmanager
 def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
-    """Run a service on an empty database: its address, a key to it, and its process."""
+    """Run a service on an empty database; yield its address, a key and its process."""
     db = f"sqlite:///{folder}/demo.db"
     with contextlib.closing(open_store(db)) as store:
         _, key = Keys(store).create("admin", None, "demo")
     entice = [sys.executable, "-P", "-c", "from entice.cli.app import main; main()"]
     with (folder / "log.jsonl").open("w") as log:
-        # A session of its own: Ctrl-C is for us, and we then end the service in good order.
+        # In a new session, so that Ctrl-C reaches this process only, which stops the service.
         process = subprocess.Popen(
             [*entice, "serve", "--db", db, "--port", str(port)],
             stdout=subprocess.PIPE,
@@ -130,7 +135,7 @@ def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Pop
 
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:
-    """Wait until the service answers, and return where it is."""
+    """Wait until the service responds, and return its address."""
     assert process.stdout is not None
     found = re.search(r"http://\S+", process.stdout.readline())
     if found is None:

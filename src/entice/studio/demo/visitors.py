@@ -1,4 +1,4 @@
-"""Simulated shoppers, who make a demonstration live: they come, think, buy, and rate or do not."""
+"""Simulated visitors: they receive offers, accept or decline them, and some rate the item later."""
 
 from __future__ import annotations
 
@@ -17,66 +17,67 @@ TEAS = {
     "rooibos": 2.7,
     "sencha": 3.8,
 }
-"""The true mean rating of each tea, unpaid. The service never sees it."""
-GRATITUDE = 0.8
-"""A payment worth one star raises a rating by so many stars: the drift."""
-SHARE_WHO_TAKE = 0.85
-"""Of those who are offered something else than their own choice."""
+"""The true mean rating of each tea without payment. The service does not know it."""
+DRIFT = 0.8
+"""Stars by which a payment worth one star raises a rating."""
+SHARE_WHO_ACCEPT = 0.85
+"""Of visitors who are offered another item than the one they would choose."""
 SHARE_WHO_RATE = 0.6
-THINKING = 8
-"""Shoppers who have not made up their minds."""
-LATEST = 60
-"""Ratings come before so many others have come in."""
+UNDECIDED = 8
+"""Visitors who hold an offer and have not answered yet."""
+MAX_RATING_DELAY = 60
+"""A rating arrives before this many further visitors."""
 
 
-class Shoppers:
-    """The shoppers of all campaigns of a service, as random numbers have them."""
+class VisitorSimulator:
+    """Simulated visitors to the campaigns of a service, with a seed."""
 
     def __init__(self, client: Client, seed: int) -> None:
         self._client = client
-        self._chance = random.Random(seed)
-        self._came = 0
-        self._thinking: deque[tuple[Campaign, Offer]] = deque()
-        self._to_rate: list[tuple[int, str, int]] = []  # when (in shoppers), which offer, how
+        self._random = random.Random(seed)
+        self._visitors = 0
+        self._undecided: deque[tuple[Campaign, Offer]] = deque()
+        self._due: list[tuple[int, str, int]] = []
+        """Ratings to come: after how many visitors, of which offer, and the rating."""
 
-    def one_comes(self, campaigns: list[Campaign]) -> None:
-        """Let one more come in, to any campaign that is not closed; then others go on.
+    def step(self, campaigns: list[Campaign]) -> None:
+        """Send one more visitor to a campaign that is not closed; answer and rate earlier offers.
 
-        Whoever looks at the demonstration may pause, close or begin a campaign meanwhile.
+        Service errors are ignored, since the user of the demo may pause or close a campaign.
         """
-        still = [campaign for campaign in campaigns if campaign.status != "closed"]
-        if still:
-            self._came += 1
-            campaign = self._chance.choice(still)
+        open_campaigns = [campaign for campaign in campaigns if campaign.status != "closed"]
+        if open_campaigns:
+            self._visitors += 1
+            campaign = self._random.choice(open_campaigns)
             with suppress(ServiceError):
-                offer = self._client.offer(campaign.id, f"shopper {self._came}")
-                self._thinking.append((campaign, offer))
-        if len(self._thinking) > THINKING:
+                offer = self._client.offer(campaign.id, f"visitor {self._visitors}")
+                self._undecided.append((campaign, offer))
+        if len(self._undecided) > UNDECIDED:
             with suppress(ServiceError):
-                self._one_decides(*self._thinking.popleft())
-        while self._to_rate and self._to_rate[0][0] <= self._came:
-            _, offer_id, rating = heapq.heappop(self._to_rate)
+                self._answer(*self._undecided.popleft())
+        while self._due and self._due[0][0] <= self._visitors:
+            _, offer_id, rating = heapq.heappop(self._due)
             with suppress(ServiceError):
                 self._client.rate(offer_id, rating)
 
-    def _one_decides(self, campaign: Campaign, offer: Offer) -> None:
-        """Take an offer or decline it; some who take it will rate it."""
-        if offer.arm != offer.greedy_arm and self._chance.random() > SHARE_WHO_TAKE:
+    def _answer(self, campaign: Campaign, offer: Offer) -> None:
+        """Accept or decline an offer, and schedule a rating for some accepted ones."""
+        if offer.arm != offer.greedy_arm and self._random.random() > SHARE_WHO_ACCEPT:
             self._client.decline(offer.id)
             return
         self._client.accept(offer.id)
-        if self._chance.random() < SHARE_WHO_RATE:
-            when = self._came + self._chance.randrange(1, LATEST)
-            heapq.heappush(self._to_rate, (when, offer.id, self._rating(campaign, offer)))
+        if self._random.random() < SHARE_WHO_RATE:
+            when = self._visitors + self._random.randrange(1, MAX_RATING_DELAY)
+            heapq.heappush(self._due, (when, offer.id, self._draw_rating(campaign, offer)))
 
-    def _rating(self, campaign: Campaign, offer: Offer) -> int:
-        """Draw a rating; whoever was paid sees the item in a better light."""
+    def _draw_rating(self, campaign: Campaign, offer: Offer) -> int:
+        """Draw a rating; a payment raises its mean."""
         low, high = campaign.spec["lowest_rating"], campaign.spec["highest_rating"]
-        share = (quality(campaign.id, offer.arm) + GRATITUDE * offer.payment - 1) / 4
-        steps = sum(self._chance.random() < share for _ in range(high - low))
+        share = (true_mean(campaign.id, offer.arm) + DRIFT * offer.payment - 1) / 4
+        steps = sum(self._random.random() < share for _ in range(high - low))
         return int(low + steps)
 
 
-def quality(campaign: str, arm: str) -> float:
-    """The true mean of an item from 1 to 5 stars: a tea's own, any other's by its name."""
+def true_mean(campaign: str, arm: str) -> float:
+    """Return the true mean of an item in stars: from `TEAS`, else derived from its name."""
     return TEAS.get(arm) or random.Random(f"{campaign} {arm}").uniform(2.5, 4.7)

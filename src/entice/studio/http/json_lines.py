@@ -33,7 +33,7 @@ class Lines:
         try:
             await while_connected(receive, self._send(scope, receive, send))
         finally:
-            self._answer.drop()
+            self._answer.cancel()
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", NDJSON.encode()), (b"x-accel-buffering", b"no")]
@@ -72,4 +72,4 @@ _last = msgspec.json.Decoder(_Last).decode
 def begin(context: AppContext, call: Call, job: Job) -> JobOutput:
     """Queue a job of a caller; if there is no room for it, that is told before any answer."""
     client = call.scope.get("client") or ("-", 0)
-    return studio_of(context).jobs.ask(f"{call.caller.id} {client[0]}", job)
+    return studio_of(context).jobs.submit(f"{call.caller.id} {client[0]}", job)

@@ -16,7 +16,7 @@ async def read_page(context: AppContext, call: Call) -> Reply:
     The page on which everything can be looked at. It holds no data: what it shows it asks for, and
     for a key where one is needed.
     """
-    studio_of(context).jobs.wake()  # whoever opens the page will soon ask for a simulation
+    studio_of(context).jobs.start()  # whoever opens the page will soon ask for a simulation
     return await _file(call, page.HOME)
 
 
@@ -29,7 +29,7 @@ async def read_page_file(context: AppContext, call: Call) -> Reply:
 
 
 async def _file(call: Call, path: str) -> Reply:
-    found = await look_up(page.find, path)
+    found = await look_up(page.find_file, path)
     if found is None:
         raise not_found("file", path[:80])
     more = [

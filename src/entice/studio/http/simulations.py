@@ -15,7 +15,7 @@ from entice.service.http.operation import Answered, Body, Call, Operation, Reply
 from entice.service.storage.api_keys import Role
 from entice.studio.http.json_lines import NDJSON, LastLine, Lines, begin
 from entice.studio.jobs.job import MakePlan, Reproduce, Simulate, Trace
-from entice.studio.jobs.limits import LIMITS, Limits, plan_asked_for, study_asked_for
+from entice.studio.jobs.limits import LIMITS, Limits, parse_plan, parse_study
 from entice.studio.studio import studio_of
 
 
@@ -95,7 +95,7 @@ async def read_studio(context: AppContext, call: Call) -> Reply:
 
     The role of the key, or what a browser may do without one, and the limits of simulations.
     """
-    studio_of(context).jobs.wake()
+    studio_of(context).jobs.start()
     caller = call.caller
     own = caller.role.split(",")
     may = list(get_args(Role)) if "admin" in own else own
@@ -112,7 +112,7 @@ async def simulate(context: AppContext, call: Call) -> Lines:
     what `entice run` finds, to the last digit. Closing the connection ends the work.
     """
     not_too_deep(call.body)
-    study = study_asked_for(call.body)
+    study = parse_study(call.body)
     return Lines(begin(context, call, Simulate(msgspec.json.decode(study.to_json()))))
 
 
@@ -123,7 +123,7 @@ async def trace(context: AppContext, call: Call) -> LastLine:
     """
     asked = call.body
     not_too_deep(asked.study)
-    study = study_asked_for(asked.study)
+    study = parse_study(asked.study)
     for name, given, there in (
         ("policy_index", asked.policy_index, len(study.policies)),
         ("drift_index", asked.drift_index, len(study.drifts)),
@@ -143,7 +143,7 @@ async def plan(context: AppContext, call: Call) -> Lines:
     would cost and find, which to take, and the campaigns to create for it; or `failed`.
     """
     not_too_deep(call.body)
-    return Lines(begin(context, call, MakePlan(plan_asked_for(call.body).to_plain())))
+    return Lines(begin(context, call, MakePlan(parse_plan(call.body).to_plain())))
 
 
 async def read_paper(context: AppContext, call: Call) -> Lines | Reply:

@@ -9,7 +9,7 @@ from entice.service.http.context import AppContext
 from entice.service.http.feedback import NOTHING
 from entice.service.http.operation import Answered, Call, Operation, Reply
 from entice.service.http.read_threads import look_up
-from entice.service.operations.invariants import ReplayView, TrustView, look
+from entice.service.operations.invariants import ReplayView, TrustView, read_trust_view
 from entice.studio.http.json_lines import NDJSON, Lines, begin
 from entice.studio.jobs.job import Replay
 from entice.studio.studio import studio_of
@@ -21,7 +21,9 @@ async def read_trust(context: AppContext, call: Call) -> Reply:
     What must be true of every campaign, looked at now; the last replay of each since the service
     was started; and what the last long run of faults found.
     """
-    told = await look_up(look, context.store, call.caller.campaign, studio_of(context).replays)
+    told = await look_up(
+        read_trust_view, context.store, call.caller.campaign, studio_of(context).replays
+    )
     return Reply(msgspec.json.encode(told))
 
 

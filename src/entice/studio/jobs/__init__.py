@@ -1,1 +1,1 @@
-"""The simulation process and the jobs it runs for the studio."""
+"""The queue of simulation jobs and the worker process that runs them."""

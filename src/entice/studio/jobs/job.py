@@ -1,4 +1,4 @@
-"""What the simulation process can be asked to do, and the way in which it tells what it finds."""
+"""Jobs of the simulation worker, and the context through which a running job reports."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ import numpy.typing as npt
 
 from entice.study.running.cell import Stopped
 
-MORE, LAST, NOTE = b"+", b".", b"!"
-"""What a line of the process begins with: part of an answer, its end, something for the log."""
+PART, END, LOG = b"+", b".", b"!"
+"""First byte of each line the worker writes: part of a result, its last line, a log entry."""
 CANCEL = b"cancel\n"
-"""Sent instead of a job: the one under way is wanted no more."""
-OFTEN = 0.1
-"""Seconds between two words on how far a job is."""
-SOON = 0.3
-"""Seconds after which whoever waits for the compiler is told so."""
+"""Sent to the worker instead of a job: cancel the running one."""
+PROGRESS_INTERVAL = 0.1
+"""Minimum seconds between two progress lines."""
+COMPILING_NOTICE = 0.3
+"""Seconds of compilation after which a `compiling` line is sent."""
 
 Plain = dict[str, Any]
 
 
 class Simulate(msgspec.Struct, frozen=True, tag_field="job", tag="simulate"):
-    """Run a study, and show it while it runs."""
+    """A study to run, with snapshots while it runs."""
 
     study: Plain
 
 
 class Trace(msgspec.Struct, frozen=True, tag_field="job", tag="trace"):
-    """Run one replication of one cell, and show it round by round."""
+    """One replication of one cell to run, as frames."""
 
     study: Plain
     policy_index: int
@@ -42,17 +42,17 @@ class Trace(msgspec.Struct, frozen=True, tag_field="job", tag="trace"):
 
 
 class MakePlan(msgspec.Struct, frozen=True, tag_field="job", tag="plan"):
-    """Say what a campaign would cost."""
+    """A plan to forecast."""
 
     plan: Plain
 
 
 class Reproduce(msgspec.Struct, frozen=True, tag_field="job", tag="reproduce"):
-    """Run the paper's experiments."""
+    """The paper's experiments to run."""
 
 
 class Replay(msgspec.Struct, frozen=True, tag_field="job", tag="replay"):
-    """Replay the log of a campaign."""
+    """A campaign's event log to replay."""
 
     db: str
     campaign: str
@@ -61,42 +61,42 @@ class Replay(msgspec.Struct, frozen=True, tag_field="job", tag="replay"):
 Job = Simulate | Trace | MakePlan | Reproduce | Replay
 
 
-class Task:
-    """A job under way: where its findings go, and whether anybody still waits for them."""
+class JobContext:
+    """The output and the cancellation flag of the running job."""
 
     def __init__(self, out: BinaryIO, stop: npt.NDArray[np.int64]) -> None:
         self.stop = stop
-        """One element, 1 when the job is to end; compiled loops look at it."""
+        """One element, set to 1 to cancel the job; compiled loops poll it."""
         self._out = out
         self._lock = threading.Lock()
-        self._told = 0.0
+        self._last_progress = 0.0
 
-    def tell(self, kind: str, **facts: Any) -> None:
-        """Send a line to whoever asked. What is not finite becomes null."""
-        self.write(MORE, {"kind": kind, **facts})
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a line of the result. Numbers that are not finite become null."""
+        self.write(PART, {"kind": kind, **fields})
 
     def write(self, mark: bytes, line: Any) -> None:
-        """Send a line, with its mark."""
+        """Write a line that starts with `mark`."""
         with self._lock:
             self._out.write(mark + msgspec.json.encode(line) + b"\n")
             self._out.flush()
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how far it is, now and then; end here if nobody wants to know."""
+        """Report progress, at most every `PROGRESS_INTERVAL`; raise `Stopped` if cancelled."""
         if self.stop[0]:
             raise Stopped
         now = time.monotonic()
-        if now - self._told > OFTEN or done == total:
-            self._told = now
-            self.tell("progress", done=done, total=total)
+        if now - self._last_progress > PROGRESS_INTERVAL or done == total:
+            self._last_progress = now
+            self.send("progress", done=done, total=total)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Tell that something is being compiled, if that takes long enough to be noticed."""
-        waiting = threading.Timer(SOON, self.tell, ["compiling"])
-        waiting.start()
+        """Send `compiling` if the block takes longer than `COMPILING_NOTICE`."""
+        timer = threading.Timer(COMPILING_NOTICE, self.send, ["compiling"])
+        timer.start()
         try:
             yield
         finally:
-            waiting.cancel()
-            waiting.join()
+            timer.cancel()
+            timer.join()

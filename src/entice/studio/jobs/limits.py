@@ -1,4 +1,4 @@
-"""What a page may ask for: nothing that names code or files, and not too much at once."""
+"""Limits on requested simulations: a maximum size, and no code or files named in a request."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from entice.study.spec import Study
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How much one request may ask for."""
+    """Limits on one simulation request."""
 
     most_work: int = 20_000_000_000
-    """Rounds × replications × arms × cells: a minute or less on two cores."""
+    """Rounds × replications × arms × cells: at most a minute on two cores."""
     most_plan_work: int = 2_000_000_000
-    """Visitors × replications × arms × policies of a plan, which looks at each visitor."""
+    """Visitors × replications × arms × policies of a plan, which simulates each visitor."""
     most_horizon: int = 1_000_000
     most_replications: int = 10_000
     most_arms: int = 1_000
     most_cells: int = 32
     """Policies × drifts."""
     most_points: int = 10_000_000
-    """Checkpoints × replications × cells, which are all kept until the end."""
+    """Checkpoints × replications × cells, which are all kept in memory."""
 
 
 LIMITS = Limits()
 
 
-def study_asked_for(plain: dict[str, Any]) -> Study:
-    """Read a study, and refuse it if it is too large. It has a seed then."""
-    _refuse_code(plain)
+def parse_study(plain: dict[str, Any]) -> Study:
+    """Parse a study and add a seed if it has none; raise `InputError` if it is too large."""
+    _reject_custom(plain)
     study = Study.from_json(msgspec.json.encode(plain)).with_seed()
     arms, cells = len(study.arms.true_means()), len(study.policies) * len(study.drifts)
     _at_most("the number of arms", arms, LIMITS.most_arms)
@@ -56,12 +56,12 @@ def study_asked_for(plain: dict[str, Any]) -> Study:
     return study
 
 
-def plan_asked_for(plain: dict[str, Any]) -> Plan:
-    """Read a plan, and refuse it if it is too large. It has a seed then."""
-    _refuse_code(plain)
+def parse_plan(plain: dict[str, Any]) -> Plan:
+    """Parse a plan and add a seed if it has none; raise `InputError` if it is too large."""
+    _reject_custom(plain)
     counts = plain.get("star_counts")
     if isinstance(counts, dict) and counts.get("path") is not None:
-        rule = "must be counts here: a page reads no files of the service's machine"
+        rule = "must be counts: requests cannot read files on the server"
         raise InputError("star_counts", rule, given="a path", todo="Use `entice plan` for files.")
     plan = Plan.from_plain(plain).with_seed()
     assert plan.arms is not None
@@ -76,18 +76,18 @@ def plan_asked_for(plain: dict[str, Any]) -> Plan:
     return plan
 
 
-def _at_most(what: str, given: int, most: int) -> None:
-    if given > most:
-        todo = "Ask for less, or use the command line: it has no such limits."
-        raise InputError(what, f"must be at most {most:,} here, not {given:,}", todo=todo)
+def _at_most(name: str, value: int, most: int) -> None:
+    if value > most:
+        todo = "Choose a smaller simulation, or use the command line, which has no such limits."
+        raise InputError(name, f"must be at most {most:,} here, not {value:,}", todo=todo)
 
 
-def _refuse_code(plain: dict[str, Any]) -> None:
-    """Refuse functions of one's own: their names would be imported."""
+def _reject_custom(plain: dict[str, Any]) -> None:
+    """Reject user functions: their names would be imported."""
     for field in ("policies", "drifts"):
         entries = plain.get(field)
         for entry in entries if isinstance(entries, list) else [entries]:
             if isinstance(entry, dict) and entry.get("kind") == "custom":
-                rule = "must not be custom here: what comes over HTTP can't name code"
-                todo = "Use `entice run` or `entice plan` for functions of your own."
+                rule = "must not be custom: an HTTP request cannot name code"
+                todo = "Use `entice run` or `entice plan` for your own functions."
                 raise InputError(field, rule, given="custom", todo=todo)

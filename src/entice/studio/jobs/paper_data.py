@@ -1,29 +1,27 @@
-"""The reproduction of the paper as data: tables, curves, and what the published numbers ran."""
+"""The reproduction of the paper as JSON data: tables, curves, and the settings of each run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
 from entice.paper.reproduce import Reproduction, measure
 from entice.paper.setups import COEFFICIENTS, MEANS, NAMES, SETUPS, Setup
-from entice.studio.jobs.job import Task
+from entice.studio.jobs.job import JobContext
 from entice.study.results.result import Result
 
 REPLICATIONS, SEED = 1000, 7
-"""As `entice reproduce` has by default, and the table of the README."""
+"""The defaults of `entice reproduce`, which the README's table uses."""
 _FIGURES = {"figure_2": 0.0, "figure_3": 1.1}
-"""Regret and compensation over time, at which l."""
+"""The drift coefficient l of each figure."""
 
 
-def paper(task: Task) -> dict[str, Any]:
-    """Run the paper's experiments, telling how far they are, and return what they gave."""
-    return told(measure(REPLICATIONS, SEED, progress=task.progress))
+def paper(context: JobContext) -> dict[str, Any]:
+    """Run the paper's experiments, report progress, and return the results."""
+    return reproduction_payload(measure(REPLICATIONS, SEED, progress=context.progress))
 
 
-def told(found: Reproduction) -> dict[str, Any]:
-    """Write a reproduction as plain tables."""
+def reproduction_payload(found: Reproduction) -> dict[str, Any]:
+    """Return a reproduction as JSON data."""
     return {
         "kind": "paper",
         "seed": found.seed,
@@ -35,8 +33,8 @@ def told(found: Reproduction) -> dict[str, Any]:
             {"policy": s.policy, "setup": s.name, "words": s.words, "horizon": s.horizon}
             for s in SETUPS
         ],
-        "table1": _rows(found.table1),
-        "table2": _rows(found.table2),
+        "table1": found.table1.to_dicts(),
+        "table2": found.table2.to_dicts(),
         "coverage": found.coverage.to_dicts(),
         "greedy": found.greedy.row(0, named=True),
         "figures": {name: _curves(found, l) for name, l in _FIGURES.items()},
@@ -49,13 +47,8 @@ def told(found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table; `inside`: the published value is within the range of one run."""
-    return table.to_dicts()
-
-
 def _curves(found: Reproduction, l: float) -> list[dict[str, Any]]:
-    """Regret and compensation of each policy as written, over time."""
+    """Return regret and compensation over time, of each policy as written in the paper."""
     result = next(result for setups, result in found.results if setups[0].name == "written")
     drift = COEFFICIENTS.index(l)
     return [
@@ -73,7 +66,7 @@ def _curves(found: Reproduction, l: float) -> list[dict[str, Any]]:
 
 
 def _spread(setup: Setup, policy: int, result: Result) -> dict[str, Any]:
-    """All final regrets without drift: means mislead here."""
+    """Return all final regrets without drift, since their mean is misleading."""
     regret = result.final.filter(policy_index=policy, drift_index=0)["regret"].sort()
     horizon = result.study.horizon
     return {"setup": setup.name, "horizon": horizon, "regret": regret.to_list()}

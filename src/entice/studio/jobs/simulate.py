@@ -1,4 +1,4 @@
-"""A study in growing numbers of replications: a first picture at once, then better ones."""
+"""Run a study in growing numbers of replications, with a snapshot after each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
-from entice.studio.jobs.job import Task
+from entice.studio.jobs.job import JobContext
 from entice.study.aggregation.statistics import statistics
 from entice.study.run_arrays import RunArrays
 from entice.study.running.cell import Cell
@@ -20,78 +20,78 @@ from entice.theory.bound import Bound, Version
 from entice.theory.setting import Setting
 
 SHOWN = ("regret", "compensation", "compensated_pulls")
-AT_ONCE = 16_000_000
-"""Rounds × arms of all cells for the first picture: a twentieth of a second on two cores."""
-FEW = 16
-"""The most replications of the first picture."""
+FIRST_WORK = 16_000_000
+"""Rounds × arms of all cells before the first snapshot: 0.05 s on two cores."""
+FIRST_REPLICATIONS = 16
+"""Maximum replications of the first snapshot."""
 GROWTH = 4
-"""Each picture has so many times the replications of the one before."""
-_BLOCK = 12_000_000
-"""Rounds × arms that one thread works on before it looks for more."""
+"""Factor between the replications of one snapshot and the next."""
+_BLOCK_WORK = 12_000_000
+"""Rounds × arms of one block, which one thread runs."""
 _LANES = 32
-"""Fast paths run so many replications side by side."""
+"""Replications that fast paths run side by side."""
 
 
-def simulate(study: Study, task: Task) -> None:
-    """Run a study and show it again and again; the last picture is what `entice.run` finds."""
-    with task.compiling():
-        cells = [Cell(study, policy, drift, task.stop) for _, _, policy, drift in study.cells()]
-    rooms = [cell.room_for(study.replications) for cell in cells]
+def simulate(study: Study, context: JobContext) -> None:
+    """Run a study and send snapshots. The last one equals the result of `entice.run`."""
+    with context.compiling():
+        cells = [Cell(study, policy, drift, context.stop) for _, _, policy, drift in study.cells()]
+    arrays = [cell.room_for(study.replications) for cell in cells]
     threads = thread_count(None)
     pool = ThreadPoolExecutor(threads)
 
-    def begin(first: int, until: int) -> list[Future[None]]:
+    def submit_blocks(first: int, until: int) -> list[Future[None]]:
         return [
-            pool.submit(cell.run, row, room.rows(row, min(step, until - row)))
-            for cell, room in zip(cells, rooms, strict=True)
-            for step in [_step(cell.work, until - first, threads)]
+            pool.submit(cell.run, row, of_cell.rows(row, min(step, until - row)))
+            for cell, of_cell in zip(cells, arrays, strict=True)
+            for step in [_block_size(cell.work, until - first, threads)]
             for row in range(first, until, step)
         ]
 
     try:
-        stages = stages_of(study.replications, sum(cell.work for cell in cells))
-        running = begin(0, stages[0])
-        for shown, following in zip(stages, [*stages[1:], None], strict=True):
-            for block in running:
+        sizes = snapshot_sizes(study.replications, sum(cell.work for cell in cells))
+        blocks = submit_blocks(0, sizes[0])
+        for size, following in zip(sizes, [*sizes[1:], None], strict=True):
+            for block in blocks:
                 block.result()
-            # The next blocks are under way while this picture is drawn.
-            running = begin(shown, following) if following is not None else []
-            task.tell("picture", **picture(study, rooms, shown))
-            if shown == stages[0]:
-                task.tell("bounds", rows=bounds_of(study))
+            # The next blocks run while this snapshot is summarised.
+            blocks = submit_blocks(size, following) if following is not None else []
+            context.send("picture", **snapshot(study, arrays, size))
+            if size == sizes[0]:
+                context.send("bounds", rows=evaluate_bounds(study))
     finally:
-        task.stop[0] = 1
+        context.stop[0] = 1
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def stages_of(replications: int, work: int) -> list[int]:
-    """After how many replications to show a picture.
+def snapshot_sizes(replications: int, work: int) -> list[int]:
+    """Return the number of replications in each snapshot.
 
-    >>> from entice.studio.jobs.simulate import stages_of
-    >>> stages_of(1000, 540_000), stages_of(1000, 90_000_000)
+    >>> from entice.studio.jobs.simulate import snapshot_sizes
+    >>> snapshot_sizes(1000, 540_000), snapshot_sizes(1000, 90_000_000)
     ([16, 64, 256, 1000], [1, 4, 16, 64, 256, 1000])
     """
-    stages = [max(1, min(FEW, AT_ONCE // max(1, work)))]
-    while stages[-1] * GROWTH < replications:
-        stages.append(stages[-1] * GROWTH)
-    if len(stages) > 1 and replications < 1.5 * stages[-1]:
-        stages.pop()  # it would be followed by one that shows next to nothing new
-    return [stage for stage in stages if stage < replications] + [replications]
+    sizes = [max(1, min(FIRST_REPLICATIONS, FIRST_WORK // max(1, work)))]
+    while sizes[-1] * GROWTH < replications:
+        sizes.append(sizes[-1] * GROWTH)
+    if len(sizes) > 1 and replications < 1.5 * sizes[-1]:
+        sizes.pop()  # the last snapshot would look almost the same
+    return [size for size in sizes if size < replications] + [replications]
 
 
-def _step(work: int, replications: int, threads: int) -> int:
-    """How many replications to run in one go: few enough for all threads, many enough for each."""
+def _block_size(work: int, replications: int, threads: int) -> int:
+    """Return how many replications one thread runs at a time."""
     share = -(-replications // threads)
-    most = max(1, min(share, _BLOCK // max(1, work)))
+    most = max(1, min(share, _BLOCK_WORK // max(1, work)))
     return most if most < _LANES else -(-most // _LANES) * _LANES
 
 
-def picture(study: Study, rooms: list[RunArrays], shown: int) -> dict[str, Any]:
-    """Summarise the first replications of all cells."""
+def snapshot(study: Study, arrays: list[RunArrays], size: int) -> dict[str, Any]:
+    """Summarise the first `size` replications of all cells."""
     rounds, engines = study.checkpoint_rounds().tolist(), study.engines()
     cells = []
-    for (p, d, _, _), room in zip(study.cells(), rooms, strict=True):
-        found = room.rows(0, shown)
+    for (p, d, _, _), of_cell in zip(study.cells(), arrays, strict=True):
+        found = of_cell.rows(0, size)
         summary, ran = statistics(found.metrics), found.stopped == 0
         cells.append(
             {
@@ -116,11 +116,11 @@ def picture(study: Study, rooms: list[RunArrays], shown: int) -> dict[str, Any]:
                 "stopped": int((~ran).sum()),
             }
         )
-    return {"replications": shown, "of": study.replications, "cells": cells}
+    return {"replications": size, "of": study.replications, "cells": cells}
 
 
-def bounds_of(study: Study) -> list[dict[str, Any]]:
-    """Say what the theorems claim of each cell, over time, and whether they say anything."""
+def evaluate_bounds(study: Study) -> list[dict[str, Any]]:
+    """Evaluate each cell's theorem bounds over time, and whether they are vacuous."""
     rounds = study.checkpoint_rounds()
     rounds = rounds[rounds >= 2]
     if not len(rounds):
@@ -150,7 +150,7 @@ def _bound(
     try:
         values = bound.value(setting, rounds, version)
         empty = bound.emptiness(setting, version)
-    except InputError as error:  # such as two arms that are best
+    except InputError as error:  # for example, if two arms are equally good
         return row | {"t": [], "values": [], "applies": False, "vacuous": None, "why": [str(error)]}
     doubts = bound.doubts(setting)
     unknown = bound.only_at_least or bool(np.isnan(values[-1]))

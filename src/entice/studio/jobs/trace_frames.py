@@ -1,4 +1,4 @@
-"""One replication as a film: how the arms race through time."""
+"""One replication as a sequence of frames."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from entice.studio.jobs.job import Task
+from entice.studio.jobs.job import JobContext
 from entice.study.spec import Study
 from entice.study.trace import trace
 
-MOST_FRAMES = 240
+MAX_FRAMES = 240
 
 
-def race(
-    study: Study, policy_index: int, drift_index: int, replication: int, task: Task
+def trace_frames(
+    study: Study, policy_index: int, drift_index: int, replication: int, context: JobContext
 ) -> dict[str, Any]:
-    """Run one replication of one cell and return it in frames.
+    """Run one replication of one cell and return it as frames.
 
-    It is played by the kernel that plays every round, so that it equals `entice.trace`. An average
-    counts ratings once they have come.
+    The rounds are those of `entice.trace`. An average counts ratings that have arrived.
     """
-    with task.compiling():
+    with context.compiling():
         rounds = trace(
             study,
             policy=policy_index,
@@ -33,15 +32,15 @@ def race(
     means = study.arms.true_means()
     frames = _frames(len(rounds))
     arm, paid = rounds["arm"].to_numpy(), rounds["payment"].to_numpy()
-    lost = means.max() - means[arm]
+    regret = means.max() - means[arm]
     if "seen_from" not in rounds.columns:
         rounds = rounds.with_columns(seen_from=pl.col("t") + 1)
     seen = rounds.filter(pl.col("feedback").is_not_null() & pl.col("seen_from").is_not_null())
-    came = seen["seen_from"].to_numpy() - 1
-    of, rating = seen["arm"].to_numpy(), seen["feedback"].to_numpy()
+    arrived = seen["seen_from"].to_numpy() - 1
+    rated_arm, rating = seen["arm"].to_numpy(), seen["feedback"].to_numpy()
     pulls = _by_frame(frames, rounds["t"].to_numpy(), arm, np.ones(len(arm)), len(means))
-    rated = _by_frame(frames, came, of, np.ones(len(of)), len(means))
-    sums = _by_frame(frames, came, of, rating, len(means))
+    rated = _by_frame(frames, arrived, rated_arm, np.ones(len(rated_arm)), len(means))
+    sums = _by_frame(frames, arrived, rated_arm, rating, len(means))
     averages = np.divide(sums, rated, out=np.full_like(sums, np.nan), where=rated > 0)
     return {
         "kind": "race",
@@ -53,20 +52,20 @@ def race(
         "pulls": pulls.astype(np.int64).tolist(),
         "averages": averages.tolist(),
         "paid": np.cumsum(paid)[frames - 1].tolist(),
-        "regret": np.cumsum(lost)[frames - 1].tolist(),
+        "regret": np.cumsum(regret)[frames - 1].tolist(),
         "true_means": means.tolist(),
         "ended": len(rounds) if len(rounds) < study.horizon else None,
     }
 
 
 def _frames(rounds: int) -> Any:
-    """The rounds to show: all of them, or so many, evenly spaced, the last one being the last."""
-    count = min(rounds, MOST_FRAMES)
+    """Return the rounds to show: at most `MAX_FRAMES`, evenly spaced, including the last."""
+    count = min(rounds, MAX_FRAMES)
     return np.arange(1, count + 1, dtype=np.int64) * rounds // max(1, count)
 
 
 def _by_frame(frames: Any, t: Any, arm: Any, weight: Any, arms: int) -> Any:
-    """Add up, for each frame and arm, the weights of all that has happened by then."""
+    """Return, for each frame and arm, the sum of the weights at or before that frame."""
     frame = np.searchsorted(frames, t)
     within = frame < len(frames)
     where = frame[within] * arms + arm[within]

@@ -1,7 +1,7 @@
-"""The simulation process: one job at a time, from a pipe; it is patient, and ends with its parent.
+"""The worker process of the studio: runs one job at a time, at low priority, for its parent.
 
-Apart from the service, so that no decision ever waits for a simulation. A line on standard input is
-a job; what is found goes to standard output, one line each (see `jobs`).
+A separate process, so that no decision waits for a simulation. Each line on standard input is a
+job; results go to standard output, line by line (see `job`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, ThompsonSampling
 from entice.studio.jobs.job import (
     CANCEL,
-    LAST,
-    NOTE,
+    END,
+    LOG,
     Job,
+    JobContext,
     MakePlan,
     Replay,
     Reproduce,
     Simulate,
-    Task,
     Trace,
 )
 from entice.study.running.cell import Cell, Stopped
@@ -44,110 +44,109 @@ from entice.worlds.arms import Gaussian
 from entice.worlds.drifts import LinearDrift
 from entice.worlds.players import Players
 
-PATIENT = 10
-"""By how much the process is nicer than others: whoever decides goes first."""
+NICENESS = 10
+"""Added to the process's niceness, so that decisions of the service come first."""
 IDLE = 0.5
-"""Seconds without a job after which something more is made ready: a job would wait for that."""
+"""Seconds without a job before the next warm-up step, since a new job waits for that step."""
 
-read_job = msgspec.json.Decoder(Job).decode
+decode_job = msgspec.json.Decoder(Job).decode
 
 
 def main() -> None:
-    """Do what comes in, until nothing can come in any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    os.nice(PATIENT)
+    """Run jobs until standard input is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends this process
+    os.nice(NICENESS)
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not print into the answers
+    os.dup2(2, 1)  # so that `print` anywhere does not corrupt the results
     stop = np.zeros(1, dtype=np.int64)
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    task, warming = Task(out, stop), threading.Event()
-    listening = threading.Thread(target=_listen, args=(jobs, task, warming), daemon=True)
-    listening.start()
-    to_warm = list(usual())
+    context, warming = JobContext(out, stop), threading.Event()
+    threading.Thread(target=_read_jobs, args=(jobs, context, warming), daemon=True).start()
+    steps = list(warm_up_steps())
     while True:
         try:
-            job = jobs.get(timeout=IDLE if to_warm else None)
+            job = jobs.get(timeout=IDLE if steps else None)
         except queue.Empty:
             warming.set()
-            to_warm.pop(0)()
+            steps.pop(0)()
             warming.clear()
         else:
-            carry_out(job, task)
+            run_job(job, context)
 
 
-def _listen(jobs: queue.SimpleQueue[Job], task: Task, warming: threading.Event) -> None:
-    """Take jobs and cancellations in; end everything when the parent is gone."""
+def _read_jobs(jobs: queue.SimpleQueue[Job], context: JobContext, warming: threading.Event) -> None:
+    """Read jobs and cancellations; exit when the parent has closed the pipe."""
     for line in sys.stdin.buffer:
         if line == CANCEL:
-            task.stop[0] = 1
+            context.stop[0] = 1
         else:
-            task.stop[0] = 0  # the parent sends a job only after the last one has ended
+            context.stop[0] = 0  # the parent sends a job only after the last one has ended
             if warming.is_set():
-                task.tell("compiling")  # it has to wait for that
-            jobs.put(read_job(line))
+                context.send("compiling")  # the job waits for the warm-up step
+            jobs.put(decode_job(line))
     os._exit(0)
 
 
-def carry_out(job: Job, task: Task) -> None:
-    """Do a job and tell its end, whatever that is."""
+def run_job(job: Job, context: JobContext) -> None:
+    """Run a job and write the last line of its result, also if it fails."""
     try:
-        last = work(job, task)
+        last = _result(job, context)
     except Stopped:
         last = {"kind": "cancelled"}
     except EnticeError as error:
-        last = _failed(422, "It can't be run", str(error))
+        last = _failed(422, "The job cannot run", str(error))
     except MemoryError:
-        last = _failed(422, "Out of memory", "It needs more memory than there is. Ask for less.")
+        last = _failed(422, "Out of memory", "Request a smaller simulation.")
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        task.write(NOTE, {"error": type(error).__qualname__, "lines": lines})
-        detail = "Something unforeseen happened. Whoever runs the service finds it in its log."
-        last = _failed(500, "Internal error", detail)
-    task.write(LAST, last)
+        context.write(LOG, {"error": type(error).__qualname__, "lines": lines})
+        last = _failed(500, "Internal error", "The service's log has the details.")
+    context.write(END, last)
 
 
 def _failed(status: int, title: str, detail: str) -> dict[str, Any]:
     return {"kind": "failed", "status": status, "title": title, "detail": detail}
 
 
-def work(job: Job, task: Task) -> dict[str, Any]:
-    """Do a job, and return the last line of its answer. What it needs is imported when it is."""
-    began = time.perf_counter()
+def _result(job: Job, context: JobContext) -> dict[str, Any]:
+    """Run a job and return the last line of its result. Modules are imported on first use."""
+    started = time.perf_counter()
     match job:
         case Simulate(study=plain):
             from entice.studio.jobs.simulate import simulate
 
-            study = study_of(plain)
-            simulate(study, task)
-            seconds = round(time.perf_counter() - began, 3)
+            study = _study(plain)
+            simulate(study, context)
+            seconds = round(time.perf_counter() - started, 3)
             toml = study.to_toml()
             return {"kind": "done", "seconds": seconds, "seed": study.seed, "toml": toml}
         case Trace(study=plain):
-            from entice.studio.jobs.trace_frames import race
+            from entice.studio.jobs.trace_frames import trace_frames
 
-            return race(study_of(plain), job.policy_index, job.drift_index, job.replication, task)
+            where = job.policy_index, job.drift_index, job.replication
+            return trace_frames(_study(plain), *where, context)
         case MakePlan(plan=plain):
             from entice.studio.jobs.plan import make_plan
 
-            return make_plan(Plan.from_plain(plain), task)
+            return make_plan(Plan.from_plain(plain), context)
         case Reproduce():
             from entice.studio.jobs.paper_data import paper
 
-            return paper(task)
+            return paper(context)
         case Replay(db=db, campaign=campaign):
             from entice.studio.jobs.replay import replay
 
-            return replay(db, campaign, task)
+            return replay(db, campaign, context)
 
 
-def study_of(plain: dict[str, Any]) -> Study:
-    """Read a study that was checked before it was sent here."""
+def _study(plain: dict[str, Any]) -> Study:
+    """Decode a study. The parent has checked it."""
     return Study.from_json(msgspec.json.encode(plain))
 
 
-def usual() -> Iterator[Callable[[], object]]:
-    """What nearly every page asks for, to be made ready between jobs."""
+def warm_up_steps() -> Iterator[Callable[[], object]]:
+    """Yield the imports and compilations that most pages need, to run between jobs."""
     for module in ("entice.studio.jobs.simulate", "entice.studio.jobs.trace_frames"):
         yield partial(import_module, module)
     stop = np.zeros(1, dtype=np.int64)
@@ -165,10 +164,10 @@ def usual() -> Iterator[Callable[[], object]]:
             for _, _, policy, drift in study.cells():
                 yield partial(Cell, study, policy, drift, stop, traced)
     for policy in study.policies:
-        yield partial(PlanRunner, Plan(**_A_PLAN, policies=[policy]))
+        yield partial(PlanRunner, Plan(**_WARM_UP_PLAN, policies=[policy]))
 
 
-_A_PLAN: dict[str, Any] = {
+_WARM_UP_PLAN: dict[str, Any] = {
     "arms": 2,
     "spread": Spread(centre=4.1, width=0.45),
     "visitors_a_day": 10,
