@@ -22,8 +22,8 @@ from entice.errors import InputError
 from entice.money import (
     Currency,
     amount_of,
-    dearest_for,
     known_currencies,
+    max_stars_for,
     read_currency,
     recorded_currency,
     stars_for,
@@ -234,7 +234,7 @@ def test_the_last_digit_is_the_last_digit_of_every_double() -> None:
         assert math.ldexp(1.0, max(math.frexp(x)[1] - 53, -1074)) == math.ulp(x)
 
 
-@pytest.mark.parametrize("function", [dearest_for, stars_for])
+@pytest.mark.parametrize("function", [max_stars_for, stars_for])
 def test_compiled_stars_are_those_of_python(function: Callable[..., float]) -> None:
     draw, compiled = random.Random(3), numba.njit(function)
     for _, price, margin in payments(seed=4, count=20_000):

@@ -11,13 +11,13 @@ import numpy as np
 
 from entice.errors import InputError
 
-MOST = 10**12
+MAX_COUNT = 10**12
 """No count that a study is given may be larger; a thousand CPU years of rounds are fewer."""
 
 
 def set_number(spec: msgspec.Struct, field: str) -> float:
     """Make a field a float, or say why it can't be one."""
-    value = a_number(field_name(spec, field), getattr(spec, field))
+    value = as_number(field_name(spec, field), getattr(spec, field))
     msgspec.structs.force_setattr(spec, field, value)
     return value
 
@@ -35,7 +35,7 @@ def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple
     name, given = field_name(spec, field), getattr(spec, field)
     if not is_list(given):
         raise InputError(name, "must be a list of numbers", given=given)
-    values = tuple(a_number(f"{name}[{i}]", v) for i, v in enumerate(given))
+    values = tuple(as_number(f"{name}[{i}]", v) for i, v in enumerate(given))
     if len(values) < at_least:
         raise InputError(name, f"must have at least {at_least} numbers", given=given)
     msgspec.structs.force_setattr(spec, field, values)
@@ -49,10 +49,10 @@ def is_list(given: object) -> bool:
     return isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray))
 
 
-def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int = MOST) -> int:
+def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int = MAX_COUNT) -> int:
     """Make a field a whole number in a range, or say why it can't be one."""
     name, given = field_name(spec, field), getattr(spec, field)
-    value = a_whole_number(name, given)
+    value = as_whole_number(name, given)
     if value < at_least:
         raise InputError(name, f"must be a whole number of at least {at_least}", given=given)
     if value > at_most:
@@ -61,7 +61,7 @@ def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int =
     return value
 
 
-def a_number(name: str, given: Any) -> float:
+def as_number(name: str, given: Any) -> float:
     """Return `given` as a float if it is a finite number."""
     if isinstance(given, (bool, np.bool_, str, bytes)):
         raise InputError(name, "must be a number", given=given)
@@ -74,18 +74,18 @@ def a_number(name: str, given: Any) -> float:
     return value
 
 
-def a_whole_number(name: str, given: Any) -> int:
+def as_whole_number(name: str, given: Any) -> int:
     """Return `given` as an int if it is a whole number (10_000.0 and 1e4 are)."""
-    value = a_number(name, given)
+    value = as_number(name, given)
     if value != int(value):
         raise InputError(name, "must be a whole number", given=given)
     # The float was for checking only: a large int must not pass through it.
     return int(given)
 
 
-def a_seed(name: str, given: Any) -> int:
+def as_seed(name: str, given: Any) -> int:
     """Return `given` as a seed: a whole number that fits TOML's integers."""
-    value = a_whole_number(name, given)
+    value = as_whole_number(name, given)
     if not 0 <= value < 2**63:
         raise InputError(name, "must be from 0 to 2**63 - 1", given=given)
     return value

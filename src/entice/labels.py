@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from entice.checks import is_list, set_name
-from entice.jit.decorators import reference
+from entice.jit.decorators import import_path
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def _settings(spec: Named, *, functions: bool = True) -> dict[str, Any]:
         value = getattr(spec, field)
         if callable(value):
             if functions:
-                found[field] = reference(value)
+                found[field] = import_path(value)
         elif field != "name":
             found[field] = list(value) if is_list(value) else value
     return found

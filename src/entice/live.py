@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.checks import a_number, a_seed, a_whole_number
+from entice.checks import as_number, as_seed, as_whole_number
 from entice.errors import EnticeError, InputError, StudyError
 from entice.jit.specialize import specialize
 from entice.model import step
-from entice.model.display import raw
+from entice.model.display import display_averages
 from entice.model.ledger import Ledger, new_ledger
 from entice.policies import Policy
 from entice.rng import POLICY, new_stream
@@ -67,22 +67,24 @@ class Principal:
         cold_start: ColdStart = "each_arm_once",
         prior: float = 0.0,
     ) -> None:
-        self.arms = a_whole_number("Principal: arms", arms)
+        self.arms = as_whole_number("Principal: arms", arms)
         if self.arms < 2:
             raise InputError("Principal: arms", "must be at least 2", given=arms)
         if cold_start not in ("each_arm_once", "prior"):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Principal: cold_start", rule, given=cold_start)
-        self.seed = secrets.randbits(32) if seed is None else a_seed("Principal: seed", seed)
+        self.seed = secrets.randbits(32) if seed is None else as_seed("Principal: seed", seed)
         self._each_arm_once = cold_start == "each_arm_once"
         self._policy = policy
-        self._rules = policy.rules(self.arms)
-        self._ledger = new_ledger(self.arms, a_number("Principal: prior", prior))
+        self._rules = policy.kernel(self.arms)
+        self._ledger = new_ledger(self.arms, as_number("Principal: prior", prior))
         self._memory = np.zeros(self._rules.memory)
         self._stream = new_stream(self.seed, 0, POLICY)
         rules = self._rules
-        self._shown = self._ledger.means if rules.display is raw else np.zeros(self.arms)
-        self._offer = specialize(step.offer, rules.select, rules.display, rules.price)
+        self._shown = (
+            self._ledger.means if rules.display is display_averages else np.zeros(self.arms)
+        )
+        self._offer = specialize(step.offer, rules.select, rules.display, rules.payment_rule)
         self._settle = specialize(step.settle, self._rules.update)
         self._t = 0
         self._pending: Offer | None = None
@@ -116,7 +118,7 @@ class Principal:
                 f"{offer} is not the open offer; that is {self._pending}. "
                 "Each offer is settled once, before the next one is made."
             )
-        feedback = a_number("settle: feedback", feedback)
+        feedback = as_number("settle: feedback", feedback)
         self._settle(
             self._ledger, self._memory, self._rules.params, offer.arm, offer.payment, feedback
         )

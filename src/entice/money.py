@@ -4,7 +4,7 @@ An amount is a whole number of minor units, such as cents. How many decimals a c
 CLDR's word, which the package Babel brings; a currency of somebody's own, such as POINTS, comes
 with a stated number. Babel is imported by the functions that need it: it takes 25 ms.
 
-`amount_of`, `dearest_for` and `stars_for` are plain arithmetic on numbers, so that compiled code
+`amount_of`, `max_stars_for` and `stars_for` are plain arithmetic on numbers, so that compiled code
 can use them too: `numba.njit(amount_of)`. Logs are replayed with them, so their results must not
 change.
 """
@@ -21,12 +21,12 @@ from typing import Any
 
 import msgspec
 
-from entice.checks import a_number
+from entice.checks import as_number
 from entice.errors import InputError
 
 NO_CURRENCY = "XXX"
 """ISO 4217's code where there is no currency: amounts are then plain numbers."""
-MOST_DIGITS = 8
+MAX_DIGITS = 8
 UNSTATED_DIGITS = 2
 """Decimals of an unknown currency in campaigns that were recorded without `currency_digits`."""
 _OWN_NAME = re.compile("[A-Z]{3,12}")
@@ -195,16 +195,16 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
     return whole + margin if whole > 0 else 0
 
 
-def dearest_for(amount: int, price_of_a_star: int, margin: int) -> float:
+def max_stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
     """The largest payment in stars that costs no more than an amount, rounding included.
 
     Half of what `amount_of` takes for rounding is added, so that an arm which costs just that much
     is not too dear by the last digit of its price. The other half is for the digits lost since.
 
-    >>> from entice.money import amount_of, dearest_for
-    >>> 3.2 - 3.0 <= 1 / 5, 3.2 - 3.0 <= dearest_for(1, price_of_a_star=5, margin=0)
+    >>> from entice.money import amount_of, max_stars_for
+    >>> 3.2 - 3.0 <= 1 / 5, 3.2 - 3.0 <= max_stars_for(1, price_of_a_star=5, margin=0)
     (False, True)
-    >>> amount_of(dearest_for(10**12, 7, 5), 7, 5)
+    >>> amount_of(max_stars_for(10**12, 7, 5), 7, 5)
     1000000000000
     """
     return (max(0, amount - margin) + _ROUNDING / 2) / price_of_a_star
@@ -227,9 +227,9 @@ def _code(written: object) -> str:
 
 
 def _stated_digits(where: str, given: Any) -> int:
-    name, rule = f"{where}: currency_digits", f"must be a whole number from 0 to {MOST_DIGITS}"
-    value = a_number(name, given)
-    if value != int(value) or not 0 <= value <= MOST_DIGITS:
+    name, rule = f"{where}: currency_digits", f"must be a whole number from 0 to {MAX_DIGITS}"
+    value = as_number(name, given)
+    if value != int(value) or not 0 <= value <= MAX_DIGITS:
         raise InputError(name, rule, given=given)
     return int(value)
 

@@ -39,7 +39,7 @@ _45, _LAYER, _1 = np.uint64(45), np.uint64(255), np.uint64(1)
 def new_stream(seed: int, replication: int, purpose: int) -> Stream:
     """Make the stream of one replication and purpose."""
     stream = np.empty(4, dtype=np.uint64)
-    start(stream, seed, replication, purpose)
+    seed_stream(stream, seed, replication, purpose)
     return stream
 
 
@@ -52,7 +52,7 @@ def _mix(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def start(stream: Stream, seed: int, replication: int, purpose: int) -> None:
+def seed_stream(stream: Stream, seed: int, replication: int, purpose: int) -> None:
     """Put a stream at the beginning of its (seed, replication, purpose).
 
     Each word is a bijection of one coordinate, chained with the words before it. Two streams of
@@ -82,7 +82,7 @@ def advance(state: State) -> tuple[np.uint64, State]:
 
 
 @compiled
-def state_of(stream: Stream) -> State:
+def get_state(stream: Stream) -> State:
     """Take the state out of a stream; what is drawn from it is to be put back with `set_state`."""
     return stream[0], stream[1], stream[2], stream[3]
 
@@ -96,7 +96,7 @@ def set_state(stream: Stream, state: State) -> None:
 @compiled
 def next_word(stream: Stream) -> np.uint64:
     """Draw 64 random bits."""
-    bits, state = advance(state_of(stream))
+    bits, state = advance(get_state(stream))
     set_state(stream, state)
     return bits
 
@@ -147,7 +147,7 @@ _EDGE, _SCALE, _DENSITY = _layers()
 @compiled
 def normal(stream: Stream) -> float:
     """Draw from the standard normal distribution, N(0, 1)."""
-    x, state = normal_from(state_of(stream), stream)
+    x, state = normal_from(get_state(stream), stream)
     set_state(stream, state)
     return x
 
@@ -161,13 +161,13 @@ def normal_from(state: State, stream: Stream) -> tuple[float, State]:
         return x, state
     set_state(stream, state)
     x = _normal_at_the_edge(stream, layer, x)
-    return x, state_of(stream)
+    return x, get_state(stream)
 
 
 @compiled_noinline
 def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
     """Fill an array with what `normal` would draw, one after the other, in less time."""
-    state = state_of(stream)
+    state = get_state(stream)
     for i in range(draws.shape[0]):
         draws[i], state = normal_from(state, stream)
     set_state(stream, state)

@@ -23,11 +23,11 @@ UNIONS: dict[str, Any] = {
     "acceptance": Acceptance, "delay": Delay,
 }  # fmt: skip
 """The kinds that a table may name, by the field that it stands in."""
-MOST_SWEPT = 1_000
+MAX_SWEPT = 1_000
 """Entries that one table may stand for."""
 
 
-def entry_of(field: str, where: str, entry: Any) -> Any:
+def parse_entry(field: str, where: str, entry: Any) -> Any:
     """Build the arms, a policy or a drift from a table that names its kind."""
     kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
     if not isinstance(entry, dict) or "kind" not in entry:
@@ -38,10 +38,10 @@ def entry_of(field: str, where: str, entry: Any) -> Any:
         todo = did_you_mean(str(kind), kinds)
         raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
     settings = {name: value for name, value in entry.items() if name != "kind"}
-    return build(kinds[kind], where, settings)
+    return build_spec(kinds[kind], where, settings)
 
 
-def swept(field: str, position: int, entry: Any) -> list[Any]:
+def expand_sweep(field: str, position: int, entry: Any) -> list[Any]:
     """Expand a table in which a parameter has a list of values: a table for each of them.
 
     Parameters that are lists themselves take a list of lists. Several lists are combined.
@@ -61,8 +61,8 @@ def swept(field: str, position: int, entry: Any) -> list[Any]:
                 where = f"{field}[{position}]: {parameter.name}"
                 raise InputError(where, "must have at least one value to sweep over", given=given)
     count = math.prod(map(len, lists.values()))
-    if count > MOST_SWEPT:
-        rule = f"must stand for at most {MOST_SWEPT:,} entries"
+    if count > MAX_SWEPT:
+        rule = f"must stand for at most {MAX_SWEPT:,} entries"
         raise InputError(f"{field}[{position}]", rule, given=f"{count:,}")
     return [entry | dict(zip(lists, one, strict=True)) for one in product(*lists.values())]
 
@@ -71,7 +71,7 @@ def _takes_lists(kind: Any) -> bool:
     return get_origin(kind) is Sequence or any(map(_takes_lists, get_args(kind)))
 
 
-def text_of(what: str, path: Path) -> str:
+def read_text(what: str, path: Path) -> str:
     """Read a file of text, or say why it can't be read."""
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -80,14 +80,14 @@ def text_of(what: str, path: Path) -> str:
         raise InputError(what, f"can't be read ({reason})", given=str(path)) from error
 
 
-def table_of(where: str, given: Any) -> dict[str, Any]:
+def as_table(where: str, given: Any) -> dict[str, Any]:
     """Return a table of settings, or say that there is none."""
     if not isinstance(given, dict):
         raise InputError(where, "must be a table of settings", given=given)
     return dict(given)
 
 
-def build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
+def build_spec(spec: Any, where: str, settings: dict[str, Any]) -> Any:
     """Call a spec's constructor, after a look at the names of its settings."""
     fields = {field.name: field for field in msgspec.structs.fields(spec)}
     for name in settings:
@@ -100,7 +100,7 @@ def build(spec: Any, where: str, settings: dict[str, Any]) -> Any:
     return spec(**settings)
 
 
-def kinds_of(field: str) -> str:
+def kind_names(field: str) -> str:
     """Name the kinds that a field may hold."""
     return ", ".join(spec.__name__ for spec in get_args(UNIONS[field]))
 

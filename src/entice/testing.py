@@ -11,10 +11,10 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from entice.checks import a_number, a_seed, a_whole_number
+from entice.checks import as_number, as_seed, as_whole_number
 from entice.errors import EnticeError, InputError
-from entice.jit.interpret import find_fault, interpreted, is_users
-from entice.jit.user_code import compile_user_function, ensure_own_draws_only
+from entice.jit.interpret import find_fault, interpreted, is_user_function
+from entice.jit.user_code import compile_user_function, reject_global_random
 from entice.model.step import PLAYERS_CHOICE
 from entice.policies import Policy
 from entice.rng import PLAYER, POLICY, new_stream
@@ -54,12 +54,12 @@ def check_drift(
     if not isinstance(drift, get_args(Drift)):
         raise InputError("check_drift: drift", "must be a drift", given=drift)
     arms = _at_least_one("check_drift: arms", arms)
-    if a_number("check_drift: largest_payment", largest_payment) <= 0:
+    if as_number("check_drift: largest_payment", largest_payment) <= 0:
         raise InputError("check_drift: largest_payment", "must be above 0", given=largest_payment)
     claims_nothing = lipschitz is None and bool(drift.outside)
     if lipschitz is None:
         lipschitz = drift.lipschitz
-    elif a_number("check_drift: lipschitz", lipschitz) < 0:
+    elif as_number("check_drift: lipschitz", lipschitz) < 0:
         raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
     kernel = drift.kernel()
     arms = len(drift.slopes) if isinstance(drift, ArmDrift) else arms
@@ -127,16 +127,16 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     """
     if not isinstance(policy, get_args(Policy)):
         raise InputError("check_policy: policy", "must be a policy", given=policy)
-    ensure_own_draws_only(policy.rules(2).select)
+    reject_global_random(policy.kernel(2).select)
     arms = _at_least_one("check_policy: arms", arms)
     rounds = _at_least_one("check_policy: rounds", rounds)
-    seed = a_seed("check_policy: seed", seed)
+    seed = as_seed("check_policy: seed", seed)
     if _play(policy, arms, rounds, seed) != _play(policy, arms, rounds, seed):
         raise CheckFailed(f"{policy.label} chose other arms when played again with the same draws")
 
 
 def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
-    rules = policy.rules(arms)
+    rules = policy.kernel(arms)
     select, update = _Checked(rules.select), _Checked(rules.update)
     stream, world = new_stream(seed, 0, POLICY), np.random.default_rng(seed)
     memory = np.zeros(rules.memory)
@@ -183,7 +183,7 @@ class _Checked:
 
     def __init__(self, function: Any) -> None:
         self._compiled = compile_user_function(function, makes_arrays=True)
-        self._plain = interpreted(function) if is_users(function) else None
+        self._plain = interpreted(function) if is_user_function(function) else None
 
     def call(self, told: str, *arguments: Any) -> Any:
         """Call the compiled function; find errors by line, and those that it does not raise."""
@@ -204,7 +204,7 @@ class _Checked:
 
 
 def _at_least_one(name: str, given: Any) -> int:
-    value = a_whole_number(name, given)
+    value = as_whole_number(name, given)
     if value < 1:
         raise InputError(name, "must be at least 1", given=given)
     return value

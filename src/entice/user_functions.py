@@ -17,7 +17,7 @@ import msgspec
 
 from entice.checks import field_name
 from entice.errors import InputError, StudyError
-from entice.jit.decorators import is_compiled, plain_python, reference
+from entice.jit.decorators import import_path, is_compiled, plain_python
 
 _beside: ContextVar[Path | None] = ContextVar("beside", default=None)
 _included: dict[str, ModuleType] = {}
@@ -131,7 +131,7 @@ def importable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
+def placeholders_for_missing() -> Iterator[None]:
     """Let functions that can't be found be stood in for, so that a result can be read anywhere."""
     token = _standing_in.set(True)
     try:
@@ -146,19 +146,19 @@ def _stand_in(given: str) -> Callable[..., Any]:
 
     missing.__name__ = given.rpartition(":")[2].rpartition(".")[2]
     missing.__module__, _, missing.__qualname__ = given.partition(":")
-    missing.__dict__["is_stand_in"] = True
+    missing.__dict__["is_placeholder"] = True
     return missing
 
 
-def is_stand_in(function: Callable[..., Any]) -> bool:
+def is_placeholder(function: Callable[..., Any]) -> bool:
     """Tell whether a function stands in for one that was not found."""
-    return getattr(function, "is_stand_in", False)
+    return getattr(function, "is_placeholder", False)
 
 
 def ensure_found(function: Callable[..., Any]) -> None:
     """Refuse to run a function that only stands in for another."""
-    if is_stand_in(function):
-        raise StudyError(f"{reference(function)} was not found when this study was read.")
+    if is_placeholder(function):
+        raise StudyError(f"{import_path(function)} was not found when this study was read.")
 
 
 def custom_label(function: Callable[..., Any], params: Sequence[float]) -> str:

@@ -23,7 +23,7 @@ from entice.engine.fast import epsilon_greedy
 from entice.engine.fast import random_walk as bridge
 from entice.engine.fast.thompson_sampling import normal_tails
 from entice.jit.cache_aligned import cache_aligned
-from entice.rng import new_stream, normal, start
+from entice.rng import new_stream, normal, seed_stream
 from entice.study.running.cell import Cell, Stopped
 from entice.study.running.run import StudyRun
 from entice.study.running.threads import Threads
@@ -57,7 +57,7 @@ def _leap(lead, slope, std, steps, replications, out):  # type: ignore[no-untype
     """Where a walk is after so many steps, or when its lead is lost, by bridges."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
-        start(stream, 11, i, 40)
+        seed_stream(stream, 11, i, 40)
         out[i, 0], out[i, 1] = bridge.leap(lead, slope, std, steps, normal(stream), stream)
 
 
@@ -66,7 +66,7 @@ def _walk(lead, slope, std, steps, replications, out):  # type: ignore[no-untype
     """The same, one step after the other."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
-        start(stream, 12, i, 40)
+        seed_stream(stream, 12, i, 40)
         done, end = 0, lead
         while done < steps and end > 0.0:
             done += 1
@@ -100,14 +100,14 @@ def test_a_leap_ends_when_and_where_a_walk_does(
 def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold: int) -> None:
     """150 rounds at 5.5 standard errors, and pairs of neighbours: a false alarm in 1e-5."""
     horizon, replications = 150, 200_000
-    scratch = epsilon_greedy.make_scratch(arms, horizon)
+    scratch = epsilon_greedy.new_workspace(arms, horizon)
     explores = np.zeros((replications, horizon + 1), dtype=bool)
     tried = np.zeros((horizon + 1, arms))
 
     @numba.njit
     def plans(scratch, rate, explores, tried):  # type: ignore[no-untyped-def]
         for i in range(explores.shape[0]):
-            start(scratch.plan, 5, i, epsilon_greedy.PLAN)
+            seed_stream(scratch.plan, 5, i, epsilon_greedy.PLAN)
             t = 0
             while t < horizon:
                 epsilon_greedy._plan(scratch, rate, cold, t, horizon)
@@ -331,7 +331,7 @@ def test_the_engine_is_part_of_the_spec_and_of_its_key() -> None:
 
 
 def test_small_arrays_are_moved_to_cache_lines_of_their_own_unchanged() -> None:
-    given = epsilon_greedy.make_scratch(arms=300, horizon=10)
+    given = epsilon_greedy.new_workspace(arms=300, horizon=10)
     moved = cache_aligned(given)
     assert type(moved) is type(given)
     for before, after in zip(given, moved, strict=True):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import entice
-from entice.engine.kernel import TRACED
+from entice.engine.kernel import TRACE_COLUMNS
 from entice.estimate import DriftEstimator, Estimate, probe_curve, probe_slope, regression
 from entice.estimate.curve import isotonic
 from entice.estimate.interval import reach
@@ -38,7 +38,7 @@ def traces(runs: int, policy: Any, drift: Any, **settings: Any) -> Iterator[pl.D
     study = entice.Study(policies=[policy], drifts=[drift], **settings)
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64), traced=True)
     for replication in range(runs):
-        rounds = np.empty((study.horizon, TRACED))
+        rounds = np.empty((study.horizon, TRACE_COLUMNS))
         cell.run(replication, cell.room_for(1), rounds)
         yield pl.DataFrame(
             {

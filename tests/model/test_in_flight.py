@@ -22,14 +22,14 @@ from entice.model.in_flight import (
     UNRATED,
     WITHDRAWN,
     InFlight,
-    begin_pull,
+    add_pull,
     bucket_edges,
     clear_in_flight,
     count_expected,
-    end_pull,
-    grow_older,
-    learn_chances,
+    estimate_rating_probabilities,
     new_in_flight,
+    remove_pull,
+    update_ages,
 )
 
 ARMS = 3
@@ -69,16 +69,16 @@ def stream(seed: int, window: int, events: int) -> Iterator[Event]:
 
 
 def apply(flight: InFlight, event: Event) -> None:
-    grow_older(flight, event.at)
+    update_ages(flight, event.at)
     if event.outcome is None:
-        begin_pull(flight, event.n, event.at, event.arm)
+        add_pull(flight, event.n, event.at, event.arm)
     else:
-        end_pull(flight, event.n, event.arm, event.outcome)
+        remove_pull(flight, event.n, event.arm, event.outcome)
 
 
 def cohorts_of(flight: InFlight) -> list[tuple[Any, ...]]:
-    count = int(flight.cohorts[0])
-    columns = flight.first, flight.since, flight.until, flight.bucket, flight.members
+    count = int(flight.cohort_count[0])
+    columns = flight.first_pull, flight.first_time, flight.last_time, flight.bucket, flight.members
     return list(zip(*(column[:count].tolist() for column in columns), strict=True))
 
 
@@ -97,7 +97,7 @@ def assert_same(flight: InFlight, naive: NaiveInFlight) -> None:
     assert cohorts_of(flight) == theirs
     pulls, counted = np.array([4, 0, 1]), np.empty(ARMS)
     count_expected(flight, pulls, counted)
-    assert flight.chances.tolist() == naive.chances()
+    assert flight.rating_probabilities.tolist() == naive.rating_probabilities()
     assert counted.tolist() == [pulls[arm] + naive.expected(arm) for arm in range(ARMS)]
 
 
@@ -125,7 +125,7 @@ def test_everything_is_as_in_plain_python(seed: int, window: int) -> None:
 def test_such_streams_fill_all_cohorts_and_buckets() -> None:
     """Or the comparison would never see a merger."""
     flights = [play_both(seed, 20_000) for seed in range(10)]
-    assert max(int(flight.cohorts[0]) for flight in flights) == COHORTS
+    assert max(int(flight.cohort_count[0]) for flight in flights) == COHORTS
     assert all((flight.reached > 0).all() for flight in flights)
     assert any(len(c.edges) == BUCKETS for c in flights)
 
@@ -143,13 +143,13 @@ class MergesTheOldest(NaiveInFlight):
 class CountsThoseInsideInFull(NaiveInFlight):
     """Another: pulls that have just reached a bucket count as if they had been through it."""
 
-    def chances(self) -> list[float]:
+    def rating_probabilities(self) -> list[float]:
         inside, self.reached = (
             self.reached,
             [reached + 0.5 * len(self.inside(k)) for k, reached in enumerate(self.reached)],
         )  # type: ignore[assignment]
         try:
-            return super().chances()
+            return super().rating_probabilities()
         finally:
             self.reached = inside
 
@@ -178,20 +178,20 @@ def test_counts_agree_with_each_other_and_with_single_pulls(seed: int, window: i
     ended = np.zeros(len(edges), dtype=np.int64)
     for event in stream(seed, window, 600):
         outcome = UNRATED if event.outcome == WITHDRAWN else event.outcome
-        before = flight.held.copy()
-        grow_older(flight, event.at)
+        before = flight.unrated.copy()
+        update_ages(flight, event.at)
         if outcome == UNRATED:
-            before = flight.held.copy()
+            before = flight.unrated.copy()
         apply(flight, event._replace(outcome=outcome))
         if outcome is None:
             unrated[event.n] = event.at, event.arm
         else:
             del unrated[event.n]
             if outcome == UNRATED:
-                ended += before - flight.held
-        assert (flight.inside >= 0).all()
-        assert (flight.inside.sum(axis=1) == flight.held).all()
-        passed_on = flight.reached - flight.rated - flight.held - ended
+                ended += before - flight.unrated
+        assert (flight.unrated_by_arm >= 0).all()
+        assert (flight.unrated_by_arm.sum(axis=1) == flight.unrated).all()
+        passed_on = flight.reached - flight.rated - flight.unrated - ended
         assert (passed_on[:-1] == flight.reached[1:]).all()
     cohorts, at = cohorts_of(flight), event.at
     slack = edges[0] // 4
@@ -217,9 +217,9 @@ def test_with_a_pull_a_round_ages_are_wrong_by_less_than_a_fifth(window: int) ->
     flight, slack = new_in_flight(1, window), bucket_edges(window)[0] // 4
     for at in range(1, 2 * window):
         apply(flight, Event(at, at, 0, None))
-        count = int(flight.cohorts[0])
-        width = flight.until[:count] - flight.since[:count]
-        assert ((width <= slack) | (width < 0.2 * (at - flight.since[:count]))).all()
+        count = int(flight.cohort_count[0])
+        width = flight.last_time[:count] - flight.first_time[:count]
+        assert ((width <= slack) | (width < 0.2 * (at - flight.first_time[:count]))).all()
 
 
 def test_as_many_pulls_as_cohorts_are_kept_apart() -> None:
@@ -227,8 +227,11 @@ def test_as_many_pulls_as_cohorts_are_kept_apart() -> None:
     flight = new_in_flight(1, COHORTS)
     for at in range(1, 300):
         apply(flight, Event(at, at, 0, None))
-        assert (flight.since[: flight.cohorts[0]] == flight.until[: flight.cohorts[0]]).all()
-    assert flight.held.tolist() == np.diff([0, *flight.edges]).tolist()
+        assert (
+            flight.first_time[: flight.cohort_count[0]]
+            == flight.last_time[: flight.cohort_count[0]]
+        ).all()
+    assert flight.unrated.tolist() == np.diff([0, *flight.edges]).tolist()
 
 
 def test_what_is_cleared_is_as_new() -> None:
@@ -239,11 +242,11 @@ def test_what_is_cleared_is_as_new() -> None:
     for flight in flights:
         for event in stream(5, 1_000, 300):
             apply(flight, event)
-        learn_chances(flight)
+        estimate_rating_probabilities(flight)
     assert cohorts_of(flights[0]) == cohorts_of(flights[1])
     for mine, expected in zip(flights[0][:6], flights[1][:6], strict=True):
         assert (mine == expected).all()
-    assert (flights[0].chances == flights[1].chances).all()
+    assert (flights[0].rating_probabilities == flights[1].rating_probabilities).all()
 
 
 # --- What is learnt ---------------------------------------------------------------------------
@@ -254,14 +257,14 @@ def learnt(window: int, pulls: int, delay: Callable[[random.Random], float]) -> 
     flight, chance = new_in_flight(1, window), random.Random(7)
     due: dict[int, list[int]] = {}
     for at in range(1, pulls + 1):
-        grow_older(flight, at)
-        begin_pull(flight, at, at, 0)
+        update_ages(flight, at)
+        add_pull(flight, at, at, 0)
         d = delay(chance)
         if d < window:
             due.setdefault(at + int(d), []).append(at)
         for n in due.pop(at, []):
-            end_pull(flight, n, 0, RATED)
-    learn_chances(flight)
+            remove_pull(flight, n, 0, RATED)
+    estimate_rating_probabilities(flight)
     return flight
 
 
@@ -287,7 +290,7 @@ def test_the_delay_and_the_share_who_rate_are_recovered(share: float, mean: floa
             low, high = true(age, share, mean), true(0.8 * age, share, mean)
             error = 4.5 * math.sqrt(high * (1 - high) / flight.reached[k])
             error += 4 * (len(flight.edges) - k) / flight.reached[k]
-            if not low - error <= flight.chances[k] <= high + error:
+            if not low - error <= flight.rating_probabilities[k] <= high + error:
                 return False
         return True
 
@@ -307,25 +310,27 @@ def test_chances_are_probabilities_that_move_the_right_way(
     flight = new_in_flight(ARMS, window)
     for event in stream(seed, window, data.draw(st.integers(0, 400), "events")):
         apply(flight, event)
-    learn_chances(flight)
-    chances = flight.chances.copy()
-    assert ((chances > 0) & (chances < 1)).all()
-    assert (np.diff(chances) <= 0).all()  # the older, the less likely
+    estimate_rating_probabilities(flight)
+    rating_probabilities = flight.rating_probabilities.copy()
+    assert ((rating_probabilities > 0) & (rating_probabilities < 1)).all()
+    assert (np.diff(rating_probabilities) <= 0).all()  # the older, the less likely
     counted, pulls = np.empty(ARMS), np.array([0, 5, 0])
     count_expected(flight, pulls, counted)
-    assert ((counted >= pulls) & (counted <= pulls + flight.inside.sum(axis=0))).all()
+    assert ((counted >= pulls) & (counted <= pulls + flight.unrated_by_arm.sum(axis=0))).all()
     # A rating in a bucket speaks for the pulls that are not yet beyond it.
-    bucket = data.draw(st.integers(0, len(chances) - 1), "bucket")
-    if flight.held[bucket] > 0:
-        arm = int(flight.inside[bucket].argmax())
+    bucket = data.draw(st.integers(0, len(rating_probabilities) - 1), "bucket")
+    if flight.unrated[bucket] > 0:
+        arm = int(flight.unrated_by_arm[bucket].argmax())
         flight.rated[bucket] += 1
-        flight.held[bucket] -= 1
-        flight.inside[bucket, arm] -= 1
-        learn_chances(flight)
-        assert (flight.chances[: bucket + 1] >= chances[: bucket + 1]).all()
+        flight.unrated[bucket] -= 1
+        flight.unrated_by_arm[bucket, arm] -= 1
+        estimate_rating_probabilities(flight)
+        assert (
+            flight.rating_probabilities[: bucket + 1] >= rating_probabilities[: bucket + 1]
+        ).all()
 
 
 def test_nothing_known_means_that_nearly_all_are_expected_to_rate() -> None:
     flight = new_in_flight(1, 20_000)
-    learn_chances(flight)
-    assert flight.chances[0] > 0.99
+    estimate_rating_probabilities(flight)
+    assert flight.rating_probabilities[0] > 0.99

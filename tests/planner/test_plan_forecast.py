@@ -80,7 +80,7 @@ def test_ratings_are_whole_stars_and_their_mean_is_the_truth_plus_the_drift() ->
     shares = np.array([[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
     habits = Habits(7, np.cumsum(shares, axis=1), 0.6, 1.0, 200)
     stream = np.zeros(4, np.uint64)
-    always = entice.AlwaysAccept().willingness().accept
+    always = entice.AlwaysAccept().kernel().accept
 
     def ratings(arm: int, amount: int) -> Any:
         answers = [

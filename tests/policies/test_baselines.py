@@ -98,7 +98,7 @@ def test_arms_with_other_ratings_are_refused(policy: Any) -> None:
 
 
 def decided(policy: Any, t: int, pulls: Any, means: Any, seed: int = 0) -> int:
-    rules = policy.rules(len(pulls))
+    rules = policy.kernel(len(pulls))
     stream = new_stream(seed, 0, POLICY)
     memory = np.zeros(rules.memory)
     return int(rules.select(t, pulls, np.array(means), memory, rules.params, stream))
@@ -167,7 +167,7 @@ def test_beta_samples_win_as_often_as_their_posteriors_say() -> None:
         )
         grid = (np.arange(100_000) + 0.5) / 100_000
         expected = float((first.pdf(grid) * second.cdf(grid)).mean())
-        rules, stream = entice.BetaThompson().rules(2), new_stream(7, 0, POLICY)
+        rules, stream = entice.BetaThompson().kernel(2), new_stream(7, 0, POLICY)
         counts, averages = np.array(pulls), np.array(means)
         won = sum(
             rules.select(9, counts, averages, np.zeros(0), rules.params, stream) == 0

@@ -21,7 +21,7 @@ ARMS = 3
 
 def rated(ratings: list[tuple[int, float, float]], spec: Any) -> tuple[Any, Any, Any]:
     """Enter (arm, payment, feedback) one by one; return rules, memory and ledger."""
-    rules = spec.rules(ARMS)
+    rules = spec.kernel(ARMS)
     memory, ledger = np.zeros(rules.memory), new_ledger(ARMS, 0.0)
     for arm, payment, feedback in ratings:
         record(ledger, arm, feedback)
@@ -100,7 +100,9 @@ def test_probes_are_for_the_greedy_arm_and_fade() -> None:
     noise = math.sqrt(policy._variance(memory, rules.params))
 
     def paid(t: int, arm: int) -> list[float]:
-        return [rules.price(t, arm, 0, 0.4, memory, rules.params, stream) for _ in range(20_000)]
+        return [
+            rules.payment_rule(t, arm, 0, 0.4, memory, rules.params, stream) for _ in range(20_000)
+        ]
 
     assert set(paid(100, 1)) == {0.4}
     for t in (100, 5_000):

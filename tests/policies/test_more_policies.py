@@ -228,7 +228,7 @@ def test_the_race_drops_arms_and_borrows_as_the_plain_one_does() -> None:
 
 def told(policy: Any, ratings: Sequence[tuple[int, float]], arms: int = 2) -> int:
     """What a policy selects after some ratings, from its compiled functions."""
-    rules = policy.rules(arms)
+    rules = policy.kernel(arms)
     memory, pulls, sums = np.zeros(rules.memory), np.zeros(arms, dtype=np.int64), np.zeros(arms)
     for arm, feedback in ratings:
         rules.update(memory, rules.params, arm, 0.0, feedback)
@@ -275,7 +275,7 @@ def test_a_window_that_forgets_nothing_is_ucb(cold_start: str) -> None:
 
 def test_what_left_the_window_leaves_no_rounding_behind() -> None:
     """Beside 10^15, other ratings are rounded to an eighth; subtracting it would not undo that."""
-    rules = entice.SlidingWindowUCB(window=40).rules(2)
+    rules = entice.SlidingWindowUCB(window=40).kernel(2)
     noise = np.random.default_rng(SEED).normal(size=80)
     memories = []
     for first in (1e15, 0.0):
@@ -463,7 +463,7 @@ def test_late_and_lost_ratings_and_declined_offers_are_borne(policy: Any, cold_s
 def test_no_rating_is_needed_to_select() -> None:
     """With late ratings, rounds go by in which nothing has been seen at all."""
     for policy in NEW:
-        rules = policy.rules(3)
+        rules = policy.kernel(3)
         memory, stream = np.zeros(rules.memory), new_stream(SEED, 0, POLICY)
         for t in range(1, 50):
             nothing = np.zeros(3, dtype=np.int64), np.zeros(3)

@@ -20,10 +20,10 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.jit.specialize import specialize
-from entice.model.display import raw
+from entice.model.display import display_averages
 from entice.model.ledger import Ledger, new_ledger, record
 from entice.model.step import TRIES, offer, offer_within
-from entice.rng import POLICY, start
+from entice.rng import POLICY, seed_stream
 from entice.service.domain import propensity
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import Accept, MakeOffer, Rate
@@ -63,7 +63,7 @@ class State(NamedTuple):
 def random_state(policy: Any, draw: random.Random) -> State:
     """Rate some arms by lot: as a rule all of them, often with ties, and with some in flight."""
     arms = draw.randint(2, 40) if draw.random() < 0.2 else draw.randint(2, 6)
-    rules = policy.rules(arms)
+    rules = policy.kernel(arms)
     ledger, memory = new_ledger(arms, 0.5), np.zeros(rules.memory)
     coarse = draw.random() < 0.5
     counted = np.zeros(arms, np.int64)
@@ -80,19 +80,19 @@ def random_state(policy: Any, draw: random.Random) -> State:
 
 def stream_of(seed: int) -> npt.NDArray[np.uint64]:
     stream = np.zeros(4, np.uint64)
-    start(stream, seed, 1, POLICY)
+    seed_stream(stream, seed, 1, POLICY)
     return stream
 
 
 @served
 def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(policy: Any) -> None:
-    parts = policy.rules(2)
-    whole = specialize(offer, parts.select, parts.display, parts.price)
-    within = specialize(offer_within, parts.select, parts.display, parts.price)
+    parts = policy.kernel(2)
+    whole = specialize(offer, parts.select, parts.display, parts.payment_rule)
+    within = specialize(offer_within, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(1)
     for seed in range(400):
         state = random_state(policy, draw)
-        rules, arms = policy.rules(len(state.counted)), len(state.counted)
+        rules, arms = policy.kernel(len(state.counted)), len(state.counted)
         ends = []
         for live in (False, True):
             memory, stream = state.memory.copy(), stream_of(seed)
@@ -104,7 +104,7 @@ def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(polic
                     np.zeros(arms), np.zeros(arms, np.int64),
                 )[:3]  # fmt: skip
             else:
-                shown = state.ledger.means if rules.display is raw else np.zeros(arms)
+                shown = state.ledger.means if rules.display is display_averages else np.zeros(arms)
                 decision = whole(
                     state.t, state.ledger, state.counted, shown, memory, rules.params, stream, False
                 )
@@ -114,13 +114,13 @@ def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(polic
 
 @served
 def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
-    parts = policy.rules(2)
-    within = specialize(offer_within, parts.select, parts.display, parts.price)
+    parts = policy.kernel(2)
+    within = specialize(offer_within, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(2)
     limited = 0
     for seed in range(600):
         state = random_state(policy, draw)
-        rules, arms = policy.rules(len(state.counted)), len(state.counted)
+        rules, arms = policy.kernel(len(state.counted)), len(state.counted)
         eligible = np.array([draw.random() < 0.6 for _ in range(arms)])
         eligible[draw.randrange(arms)] = True
         displayed = np.array(
@@ -155,7 +155,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
             assert arm == highest_bound(state, counted, permitted, policy.noise)
         if isinstance(policy, entice.Greedy):
             assert arm == first
-        if rules.display is raw:
+        if rules.display is display_averages:
             known = np.where(np.isnan(displayed), state.ledger.means, displayed).tolist()
             assert shown.tolist() == known
     assert limited > 300

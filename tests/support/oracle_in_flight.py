@@ -37,7 +37,7 @@ class NaiveInFlight:
         self.rated = [0] * len(self.edges)
         self.cohorts: list[Cohort] = []
 
-    def grow_older(self, at: int) -> None:
+    def update_ages(self, at: int) -> None:
         """Move each cohort to the bucket of its oldest pull; drop those older than the window."""
         for cohort in self.cohorts:
             while cohort.bucket < len(self.edges):
@@ -50,7 +50,7 @@ class NaiveInFlight:
 
     def begin(self, n: int, at: int, arm: Hashable) -> None:
         """Enter a pull: into the newest cohort if that is new enough, else into one of its own."""
-        self.grow_older(at)
+        self.update_ages(at)
         newest = self.cohorts[-1] if self.cohorts else None
         if newest is None or newest.bucket > 0 or at - newest.since > self.edges[0] // 4:
             if len(self.cohorts) == COHORTS:
@@ -77,7 +77,7 @@ class NaiveInFlight:
 
     def end(self, n: int, at: int, outcome: Outcome) -> None:
         """Take a pull out; one that has left all buckets changes nothing."""
-        self.grow_older(at)
+        self.update_ages(at)
         for cohort in self.cohorts:
             if n in cohort.pulls:
                 del cohort.pulls[n]
@@ -92,7 +92,7 @@ class NaiveInFlight:
         cohorts = [c for c in self.cohorts if c.bucket == bucket]
         return [arm for cohort in cohorts for arm in cohort.pulls.values()]
 
-    def chances(self) -> list[float]:
+    def rating_probabilities(self) -> list[float]:
         """For each bucket, the probability that a rating still comes."""
         hazards, prior, whole = [], 0.1, 1.0  # the prior is prior / whole
         for k in range(len(self.edges)):
@@ -101,15 +101,15 @@ class NaiveInFlight:
             seen = (exposed + 4.0) * whole
             hazards.append(rated / seen)
             prior, whole = 1.5 * rated, seen + 0.5 * rated  # its odds are the hazard's, times 1.5
-        unrated, chances = 1.0, []
+        unrated, rating_probabilities = 1.0, []
         for hazard in reversed(hazards):
             unrated *= 1.0 - hazard
-            chances.append(1.0 - unrated)
-        return chances[::-1]
+            rating_probabilities.append(1.0 - unrated)
+        return rating_probabilities[::-1]
 
     def expected(self, arm: Hashable) -> float:
         """How many ratings an arm's pulls in flight are expected to bring."""
         total = 0.0
-        for k, chance in enumerate(self.chances()):
+        for k, chance in enumerate(self.rating_probabilities()):
             total += self.inside(k).count(arm) * chance
         return total

@@ -71,7 +71,7 @@ def play(
     flight = NaiveInFlight(rating_window or horizon)
     rounds: list[Round] = []
     for t in range(1, horizon + 1):
-        flight.grow_older(t)
+        flight.update_ages(t)
         for rating in sorted((r for r in under_way if r.due == t), key=lambda r: r.t):
             ratings[rating.arm].append(rating.feedback)
             flight.end(rating.t, t, "rated")

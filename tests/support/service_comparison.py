@@ -178,7 +178,7 @@ class SideBySide:
         if live is not None:
             oracle.pass_if_overdue(self.now, live)
         assert status == 201
-        oracle.flight.grow_older(self.now)
+        oracle.flight.update_ages(self.now)
         choices = oracle.choices(str(player), eligible, displayed)
         arm, own, reason = answer["arm"], answer["greedy_arm"], answer["reason"]
         amount = answer["would_pay"] if oracle.status == "shadow" else answer["amount"]

@@ -346,7 +346,7 @@ def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
         (lambda: paper(drifts=[entice.ArmDrift([1, 2])]), "one slope for each of the 9 arms"),
         (lambda: paper(adversary=entice.Attacker(target=9)), "must be an arm from 0 to 8"),
         (lambda: paper(players=3), "players must be one of Players"),
-        (lambda: paper(adversary="x"), "adversary must be one of Nobody, StrategicArms, Attacker"),
+        (lambda: paper(adversary="x"), "must be one of NoAdversary, StrategicArms, Attacker"),
         (lambda: paper(probe=0.1), "probe must be a Probe, or none"),
     ],
 )

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.pending_ratings import NONE, UnderWay, send, take_due
+from entice.engine.pending_ratings import NONE, PendingRatings, pop_due, schedule_rating
 from entice.jit.decorators import compiled, inline_always
 from entice.model.in_flight import (
     RATED,
     InFlight,
-    begin_pull,
+    add_pull,
     clear_in_flight,
     count_expected,
-    end_pull,
-    grow_older,
+    remove_pull,
+    update_ages,
 )
 from entice.model.ledger import Ledger, clear, is_consistent
-from entice.model.probe import HEADS, NO_PROBE, throw
+from entice.model.probe import HEADS, NO_PROBE, draw_probe
 from entice.model.step import offer, settle
-from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, start, uniform
+from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream, uniform
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ STOP_EVERY = 65_536
 """Rounds after which a run looks whether it is to stop: some milliseconds."""
 
 
-class Truth(NamedTuple):
+class BanditInstance(NamedTuple):
     """What only the simulator knows of the arms."""
 
     gaps: Floats
@@ -57,16 +57,16 @@ RUNAWAY = 1e6
 """How many times the arms' own scale feedback may reach before a replication is stopped."""
 
 
-def truth_of(means: Floats, scale: float = 1.0) -> Truth:
+def bandit_instance(means: Floats, scale: float = 1.0) -> BanditInstance:
     """Work out what the metrics need from the true means; of equal arms the first is the best."""
     best = int(np.argmax(means))
     mean = float(means[best])
     unit = abs(mean) if mean != 0 else float("nan")
     limit = RUNAWAY * max(1.0, scale, float(np.abs(means).max()))
-    return Truth(means[best] - means, best, mean, unit, limit)
+    return BanditInstance(means[best] - means, best, mean, unit, limit)
 
 
-class Play(NamedTuple):
+class RunSettings(NamedTuple):
     """How offers reach players and ratings come back, as numbers."""
 
     each_arm_once: bool
@@ -84,7 +84,7 @@ class Play(NamedTuple):
     """One of them hangs on each coin that is thrown."""
 
 
-class Workspace(NamedTuple):
+class KernelWorkspace(NamedTuple):
     """Arrays that a replication fills and the next one reuses."""
 
     ledger: Ledger
@@ -100,7 +100,7 @@ class Workspace(NamedTuple):
     """The pulls of each arm, rated or not."""
     drift_memory: Floats
     adversary_memory: Floats
-    under_way: UnderWay
+    pending: PendingRatings
     policy_stream: Stream
     reward_stream: Stream
     player_stream: Stream
@@ -112,7 +112,7 @@ def replicate(
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     drift: Callable[..., float],
     apply_drift: Callable[..., float],
     sample: Callable[..., float],
@@ -129,12 +129,12 @@ def replicate(
     arm_params: tuple[Any, ...],
     player_params: tuple[Any, ...],
     adversary_params: tuple[Any, ...],
-    truth: Truth,
-    play: Play,
+    instance: BanditInstance,
+    settings: RunSettings,
     seed: int,
     first: int,
     checkpoints: Counts,
-    workspace: Workspace,
+    workspace: KernelWorkspace,
     stop: Counts,
     trace: Floats,
     metrics: Floats,
@@ -154,24 +154,24 @@ def replicate(
     # Python calls with more than 30 arguments are too many for Numba to inline.
     ledger, memory, shown = workspace.ledger, workspace.memory, workspace.shown
     flight, counted, tried = workspace.flight, workspace.counted, workspace.tried
-    under_way = workspace.under_way
+    pending = workspace.pending
     policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
     player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     arms = ledger.pulls.shape[0]
     for row in range(metrics.shape[0]):
         replication = first + row
-        start(policy_stream, seed, replication, POLICY)
-        start(reward_stream, seed, replication, REWARD)
-        start(player_stream, seed, replication, PLAYER)
-        start(probe_stream, seed, replication, PROBE)
-        clear(ledger, play.prior)
+        seed_stream(policy_stream, seed, replication, POLICY)
+        seed_stream(reward_stream, seed, replication, REWARD)
+        seed_stream(player_stream, seed, replication, PLAYER)
+        seed_stream(probe_stream, seed, replication, PROBE)
+        clear(ledger, settings.prior)
         memory[:] = 0.0
         drift_memory[:] = 0.0
         adversary_memory[:] = 0.0
         if not at_once():
             tried[:] = 0
-            under_way.first[:] = NONE
+            pending.first[:] = NONE
         if counting():
             clear_in_flight(flight)
             counted[:] = 0
@@ -187,14 +187,14 @@ def replicate(
                 if t % STOP_EVERY == 1 and stop[0] != 0:
                     return STOPPED, replication, t, 0
                 if not at_once():
-                    ratings += arrive(
-                        update, counting, t, ledger, memory, policy_params, under_way, flight
+                    ratings += record_due_ratings(
+                        update, counting, t, ledger, memory, policy_params, pending, flight
                     )
                 if counting():
                     count_expected(flight, ledger.pulls, counted)
                 arm, greedy, payment = offer(
-                    select, display, price, t, ledger, counted, shown, memory, policy_params,
-                    policy_stream, play.each_arm_once,
+                    select, display, payment_rule, t, ledger, counted, shown, memory, policy_params,
+                    policy_stream, settings.each_arm_once,
                 )  # fmt: skip
                 observe_display(trace, t, shown)
                 # Asked again, so that the compiler knows from here on: no index is negative.
@@ -202,7 +202,9 @@ def replicate(
                     return BAD_ARM, replication, t, arm
                 wanted, coin, amount = arm, NO_PROBE, 0.0
                 if probing():
-                    coin, amount = throw(play.probe_share, play.probe_amounts, probe_stream)
+                    coin, amount = draw_probe(
+                        settings.probe_share, settings.probe_amounts, probe_stream
+                    )
                     if coin == HEADS:
                         payment += amount
                 if arm != greedy and not accept(payment, player_params[0], player_stream):
@@ -217,8 +219,8 @@ def replicate(
                 total_drift += bend
                 felt = reward + bend
                 felt += manipulate(felt, t, arm, ledger, adversary_params, adversary_memory)
-                feedback = min(max(felt, play.lowest), play.highest)
-                if not abs(feedback) < truth.limit:
+                feedback = min(max(felt, settings.lowest), settings.highest)
+                if not abs(feedback) < instance.limit:
                     return NOT_FINITE, replication, t, arm
                 seen_from = t + 1.0
                 if at_once():
@@ -226,70 +228,70 @@ def replicate(
                 else:
                     tried[arm] += 1
                     delay = np.inf
-                    if not (play.loss > 0.0 and uniform(player_stream) < play.loss):
+                    if not (settings.loss > 0.0 and uniform(player_stream) < settings.loss):
                         delay = draw_delay(player_params[1], player_stream)
-                    if not delay < play.rating_window:
+                    if not delay < settings.rating_window:
                         feedback, delay = np.nan, np.inf
-                    elif delay < under_way.first.shape[0]:
-                        send(under_way, t, int(delay), arm, payment, feedback)
+                    elif delay < pending.first.shape[0]:
+                        schedule_rating(pending, t, int(delay), arm, payment, feedback)
                     seen_from += np.floor(delay)
                 if counting():
-                    grow_older(flight, t + 1)
-                    begin_pull(flight, t, t + 1, arm)
+                    update_ages(flight, t + 1)
+                    add_pull(flight, t, t + 1, arm)
                 observe(
                     trace, t, arm, greedy, payment, bend, feedback, wanted, coin, amount, seen_from
                 )
                 t += 1
             write_metrics(
-                metrics[row, c], truth, ledger.pulls if at_once() else tried, ledger.means,
+                metrics[row, c], instance, ledger.pulls if at_once() else tried, ledger.means,
                 compensation, compensated, total_drift,
             )  # fmt: skip
         for i in range(ledger.pulls.shape[0]):
             pulls[row, i] = ledger.pulls[i] if at_once() else tried[i]
-        if not is_consistent(ledger, play.prior, t - 1 if at_once() else ratings):
+        if not is_consistent(ledger, settings.prior, t - 1 if at_once() else ratings):
             return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
 
 
-TRACED = 9
+TRACE_COLUMNS = 9
 """How many numbers a trace keeps of a round, before those that the arms displayed."""
 
 
 @compiled
-def arrive(
+def record_due_ratings(
     update: Callable[..., None],
     counting: Callable[..., bool],
     t: int,
     ledger: Ledger,
     memory: Floats,
     params: tuple[Any, ...],
-    under_way: UnderWay,
+    pending: PendingRatings,
     flight: InFlight,
 ) -> int:
     """Enter the ratings that are due in round t, the oldest pull's first; count them."""
     ratings = 0
-    place = take_due(under_way, t)
+    place = pop_due(pending, t)
     while place != NONE:
-        arm = under_way.arm[place]
+        arm = pending.arm[place]
         if counting():
-            end_pull(flight, under_way.pulled[place], arm, RATED)
+            remove_pull(flight, pending.pulled[place], arm, RATED)
         settle(
-            update, ledger, memory, params, arm, under_way.payment[place],
-            under_way.feedback[place],
+            update, ledger, memory, params, arm, pending.payment[place],
+            pending.feedback[place],
         )  # fmt: skip
         ratings += 1
-        place = under_way.following[place]
+        place = pending.following[place]
     return ratings
 
 
 @compiled
-def yes() -> bool:
+def compile_time_true() -> bool:
     """The world is so."""
     return True
 
 
 @compiled
-def no() -> bool:
+def compile_time_false() -> bool:
     """The world is not so."""
     return False
 
@@ -297,7 +299,7 @@ def no() -> bool:
 @compiled
 def write_metrics(
     metrics: Floats,
-    truth: Truth,
+    instance: BanditInstance,
     pulls: Counts,
     means: Floats,
     compensation: float,
@@ -306,32 +308,32 @@ def write_metrics(
 ) -> None:
     """Write down how a replication stands at a checkpoint, in the order of `METRICS`."""
     regret = 0.0
-    for i in range(truth.gaps.shape[0]):
-        regret += truth.gaps[i] * pulls[i]
+    for i in range(instance.gaps.shape[0]):
+        regret += instance.gaps[i] * pulls[i]
     metrics[0] = regret
     metrics[1] = compensation
     metrics[2] = compensated
     metrics[3] = total_drift
-    metrics[4] = abs(means[truth.best] - truth.best_mean) / truth.error_unit
+    metrics[4] = abs(means[instance.best] - instance.best_mean) / instance.error_unit
 
 
 @compiled
-def no_display(trace: Floats, t: int, shown: Floats) -> None:
+def ignore_display(trace: Floats, t: int, shown: Floats) -> None:
     """Keep nothing of what was displayed: the observer of a study."""
 
 
 @compiled
-def traced_display(trace: Floats, t: int, shown: Floats) -> None:
+def trace_display(trace: Floats, t: int, shown: Floats) -> None:
     """Write down what each arm displays, before the round's rating changes it.
 
-    A trace whose rows end after `TRACED` numbers keeps none of it.
+    A trace whose rows end after `TRACE_COLUMNS` numbers keeps none of it.
     """
-    for i in range(trace.shape[1] - TRACED):
-        trace[t - 1, TRACED + i] = shown[i]
+    for i in range(trace.shape[1] - TRACE_COLUMNS):
+        trace[t - 1, TRACE_COLUMNS + i] = shown[i]
 
 
 @compiled
-def unobserved(
+def ignore_round(
     trace: Floats,
     t: int,
     arm: int,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entice.checks import a_number
+from entice.checks import as_number
 from entice.errors import InputError
 
 
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
 
 def a_level(given: Any) -> float:
     """Return `given` as the level of an interval."""
-    level = a_number("level", given)
+    level = as_number("level", given)
     if not 0 < level < 1:
         rule = "must be between 0 and 1, such as 0.95"
         raise InputError("level", rule, given=given)

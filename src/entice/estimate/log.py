@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from entice.checks import a_number
+from entice.checks import as_number
 from entice.errors import InputError
 
 Rounds = pl.DataFrame | pl.LazyFrame | str | Path
@@ -102,7 +102,7 @@ def _with_amounts(frame: pl.DataFrame, given: float | None) -> pl.DataFrame:
 
 def an_amount(given: Any) -> float:
     """Return `given` as what heads add to a payment."""
-    amount = a_number("amount", given)
+    amount = as_number("amount", given)
     if amount <= 0:
         raise InputError("amount", "must be greater than 0", given=given)
     return amount

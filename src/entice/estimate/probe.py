@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 import polars as pl
 
-from entice.checks import a_number
+from entice.checks import as_number
 from entice.errors import InputError
 from entice.estimate.interval import Estimate, a_level, doubts, reach
 from entice.estimate.log import ROUNDING, Rounds, an_amount, read_probed
@@ -176,7 +176,7 @@ class DriftEstimator:
         amount
             What hung on this coin, if there are several amounts.
         """
-        payment, feedback = a_number("payment", payment), a_number("feedback", feedback)
+        payment, feedback = as_number("payment", payment), as_number("feedback", feedback)
         if probe not in (None, 0, 1):
             raise InputError("probe", "must be 1, 0 or None", given=probe)
         sums = self._arms.setdefault(arm, [0.0, 0.0, 0.0])

@@ -73,7 +73,7 @@ def plain_python(function: Callable[..., Any]) -> Callable[..., Any]:
     return getattr(function, "py_func", function)
 
 
-def reference(function: Callable[..., Any]) -> str:
+def import_path(function: Callable[..., Any]) -> str:
     """Return the "module:name" under which a function may be found again."""
     plain = plain_python(function)
     return f"{plain.__module__}:{plain.__qualname__}"

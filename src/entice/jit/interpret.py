@@ -30,7 +30,7 @@ class Fault(NamedTuple):
         return f"{self.where}: {type(self.error).__name__}: {self.error}"
 
 
-def is_users(function: Callable[..., Any]) -> bool:
+def is_user_function(function: Callable[..., Any]) -> bool:
     """Tell whether a function is a user's, and not of this package."""
     return not plain_python(function).__module__.startswith("entice.")
 
@@ -79,9 +79,9 @@ def _interpreted(function: Any, done: dict[Any, Any]) -> Any:
 
 
 def _helper(thing: Any, done: dict[Any, Any]) -> Any:
-    if is_compiled(thing) and (is_users(thing) or takes_functions(thing)):
+    if is_compiled(thing) and (is_user_function(thing) or takes_functions(thing)):
         return _interpreted(thing, done)
-    if isinstance(thing, types.FunctionType) and is_users(thing):
+    if isinstance(thing, types.FunctionType) and is_user_function(thing):
         return _interpreted(thing, done)
     return thing
 

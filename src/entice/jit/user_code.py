@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from entice.errors import InputError
-from entice.jit.decorators import OPTIONS, is_compiled, plain_python, reference
+from entice.jit.decorators import OPTIONS, import_path, is_compiled, plain_python
 from entice.jit.fingerprint import names_used
 
 
@@ -27,7 +27,7 @@ def compile_user_function(function: Callable[..., Any], *, makes_arrays: bool) -
     return _compile(plain_python(function), options, {})
 
 
-def ensure_own_draws_only(function: Callable[..., Any]) -> None:
+def reject_global_random(function: Callable[..., Any]) -> None:
     """Refuse a function that draws from a global generator, which would make seeds meaningless."""
     plain = plain_python(function)
     names = names_used(plain.__code__)
@@ -35,7 +35,7 @@ def ensure_own_draws_only(function: Callable[..., Any]) -> None:
     uses_numpy = any(value is np for value in used) and "random" in names
     if uses_numpy or any(value is random or value is np.random for value in used):
         raise InputError(
-            reference(function),
+            import_path(function),
             "must draw random numbers from its own stream only, or a seed would mean nothing",
             given="a use of random or numpy.random",
             todo="Take entice.rng.uniform(rng), normal(rng) or below(rng, count).",

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from entice.jit.decorators import compiled_noinline
 from entice.model.in_flight import (
     InFlight,
-    await_expected,
-    begin_pull,
-    count_certain,
+    add_pull,
+    count_all_in_flight,
     count_expected,
-    end_pull,
-    grow_older,
+    mark_awaited_arms,
+    remove_pull,
+    update_ages,
 )
-from entice.model.ledger import Ledger, restate
-from entice.model.probe import throw
+from entice.model.ledger import Ledger, set_arm_ratings
+from entice.model.probe import draw_probe
 from entice.model.step import offer_within
-from entice.rng import POLICY, PROBE, Stream, start
+from entice.rng import POLICY, PROBE, Stream, seed_stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ EXPECTED_RATINGS = 2
 def decide(
     select: Callable[..., int],
     display: Callable[..., int],
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     seed: int,
     t: int,
     at: int,
@@ -67,37 +67,37 @@ def decide(
     Returns what `offer_within` does, and the probe's coin and amount, whether they count or not.
     """
     if rules >= EXPECTED_RATINGS:
-        grow_older(flight, at)
+        update_ages(flight, at)
         count_expected(flight, ledger.pulls, counted)
-        await_expected(ledger.pulls, counted, awaited)
+        mark_awaited_arms(ledger.pulls, counted, awaited)
     else:
-        count_certain(t, ledger.pulls, under_way, counted, awaited)
-    start(stream, seed, t, POLICY)
+        count_all_in_flight(t, ledger.pulls, under_way, counted, awaited)
+    seed_stream(stream, seed, t, POLICY)
     arm, own, payment, limited, first = offer_within(
-        select, display, price, t, ledger, counted, awaited, memory, params, stream, most,
+        select, display, payment_rule, t, ledger, counted, awaited, memory, params, stream, most,
         eligible, displayed, shown, permitted, means, counts,
     )  # fmt: skip
-    start(stream, seed, t, PROBE)
-    coin, amount = throw(share, amounts, stream)
+    seed_stream(stream, seed, t, PROBE)
+    coin, amount = draw_probe(share, amounts, stream)
     return arm, own, payment, limited, first, coin, amount
 
 
 @compiled_noinline
-def send_off(flight: InFlight, n: int, at: int, arm: int) -> None:
+def begin_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
     """Enter offer n, made at some time, among the pulls in flight."""
-    grow_older(flight, at)
-    begin_pull(flight, n, at, arm)
+    update_ages(flight, at)
+    add_pull(flight, n, at, arm)
 
 
 @compiled_noinline
-def take_back(flight: InFlight, n: int, at: int, arm: int, outcome: int) -> None:
-    """Take offer n out of the pulls in flight: see `end_pull`."""
-    grow_older(flight, at)
-    end_pull(flight, n, arm, outcome)
+def end_pull(flight: InFlight, n: int, at: int, arm: int, outcome: int) -> None:
+    """Take offer n out of the pulls in flight: see `remove_pull`."""
+    update_ages(flight, at)
+    remove_pull(flight, n, arm, outcome)
 
 
 @compiled_noinline
-def enter(
+def record_rating(
     update: Callable[..., None],
     ledger: Ledger,
     memory: Floats,
@@ -111,13 +111,13 @@ def enter(
     feedback: float,
 ) -> None:
     """Bring an arm's average up to its ratings and, if one is new, let the policy learn from it."""
-    restate(ledger, arm, pulls, total, mean)
+    set_arm_ratings(ledger, arm, pulls, total, mean)
     if new:
         update(memory, params, arm, payment, feedback)
 
 
 @compiled_noinline
-def show(
+def displayed_averages(
     display: Callable[..., int],
     ledger: Ledger,
     memory: Floats,

@@ -12,7 +12,7 @@ from entice.model.ledger import Ledger
 
 
 @compiled
-def raw(
+def display_averages(
     ledger: Ledger,
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],

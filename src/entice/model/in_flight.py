@@ -53,27 +53,27 @@ class InFlight(NamedTuple):
     """For each bucket, the pulls that reached it unrated …"""
     rated: Counts
     """… and those that were rated in it."""
-    inside: Counts
+    unrated_by_arm: Counts
     """For each bucket and arm, the unrated pulls that are in it now."""
-    held: Counts
+    unrated: Counts
     """The same for all arms together."""
-    cohorts: Counts
+    cohort_count: Counts
     """One element: how many cohorts there are, the oldest first."""
-    first: Counts
+    first_pull: Counts
     """The number of each cohort's first pull."""
-    since: Counts
+    first_time: Counts
     """The time of each cohort's first pull."""
-    until: Counts
+    last_time: Counts
     """The time of its last pull."""
     bucket: Counts
     """The bucket that each cohort is in."""
     members: Counts
     """For each cohort and arm, the unrated pulls in it."""
-    sizes: Counts
+    cohorts_in_bucket: Counts
     """For each bucket, the cohorts in it."""
     next_move: Counts
     """One element: until then every cohort stays in its bucket."""
-    chances: Floats
+    rating_probabilities: Floats
     """For each bucket, the probability that the rating of an unrated pull in it still comes."""
 
 
@@ -115,52 +115,52 @@ def clear_in_flight(flight: InFlight) -> None:
     """Forget all pulls."""
     flight.reached[:] = 0
     flight.rated[:] = 0
-    flight.inside[:] = 0
-    flight.held[:] = 0
-    flight.cohorts[0] = 0
+    flight.unrated_by_arm[:] = 0
+    flight.unrated[:] = 0
+    flight.cohort_count[0] = 0
     flight.members[:] = 0
-    flight.sizes[:] = 0
+    flight.cohorts_in_bucket[:] = 0
     flight.next_move[0] = 0
 
 
 @compiled
-def begin_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
-    """Enter pull number n; numbers and times never decrease. Call `grow_older` first."""
-    last = flight.cohorts[0] - 1
+def add_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
+    """Enter pull number n; numbers and times never decrease. Call `update_ages` first."""
+    last = flight.cohort_count[0] - 1
     # A cohort spans a quarter of the first bucket, so that no bucket is left out.
-    if last < 0 or at - flight.since[last] > flight.edges[0] // 4 or flight.bucket[last] > 0:
-        if last + 1 == flight.first.shape[0]:
+    if last < 0 or at - flight.first_time[last] > flight.edges[0] // 4 or flight.bucket[last] > 0:
+        if last + 1 == flight.first_pull.shape[0]:
             _merge_closest(flight, at)
             last -= 1
         last += 1
-        flight.cohorts[0] = last + 1
-        flight.first[last], flight.since[last], flight.bucket[last] = n, at, 0
-        flight.sizes[0] += 1
+        flight.cohort_count[0] = last + 1
+        flight.first_pull[last], flight.first_time[last], flight.bucket[last] = n, at, 0
+        flight.cohorts_in_bucket[0] += 1
         flight.next_move[0] = min(flight.next_move[0], at + flight.edges[0])
         flight.members[last, :] = 0
-    flight.until[last] = at
+    flight.last_time[last] = at
     flight.members[last, arm] += 1
-    flight.inside[0, arm] += 1
-    flight.held[0] += 1
+    flight.unrated_by_arm[0, arm] += 1
+    flight.unrated[0] += 1
     flight.reached[0] += 1
 
 
 @compiled
-def end_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
+def remove_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
     """Take pull number n out: it was rated, is no longer awaited, or was withdrawn.
 
-    A pull that is older than the window is in no bucket, and nothing changes. Call `grow_older`
+    A pull that is older than the window is in no bucket, and nothing changes. Call `update_ages`
     first.
     """
-    cohort = flight.cohorts[0] - 1
-    while cohort >= 0 and flight.first[cohort] > n:
+    cohort = flight.cohort_count[0] - 1
+    while cohort >= 0 and flight.first_pull[cohort] > n:
         cohort -= 1
     if cohort < 0 or flight.members[cohort, arm] == 0:
         return
     bucket = flight.bucket[cohort]
     flight.members[cohort, arm] -= 1
-    flight.inside[bucket, arm] -= 1
-    flight.held[bucket] -= 1
+    flight.unrated_by_arm[bucket, arm] -= 1
+    flight.unrated[bucket] -= 1
     if outcome == RATED:
         flight.rated[bucket] += 1
     elif outcome == WITHDRAWN:
@@ -170,7 +170,7 @@ def end_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
 
 
 @compiled
-def grow_older(flight: InFlight, at: int) -> None:
+def update_ages(flight: InFlight, at: int) -> None:
     """Move cohorts to the buckets of their ages; what is older than the window leaves."""
     if at >= flight.next_move[0]:
         _move_cohorts(flight, at)
@@ -181,22 +181,22 @@ def _move_cohorts(flight: InFlight, at: int) -> None:
     """Move cohorts, bucket by bucket: the oldest one of each is the first that may have to."""
     buckets, c, following = flight.edges.shape[0], 0, FOREVER
     for k in range(buckets - 1, -1, -1):
-        staying = flight.sizes[k]
-        while staying > 0 and at - flight.since[c] >= flight.edges[k]:
+        staying = flight.cohorts_in_bucket[k]
+        while staying > 0 and at - flight.first_time[c] >= flight.edges[k]:
             staying -= 1
             while flight.bucket[c] < buckets and (
-                at - flight.since[c] >= flight.edges[flight.bucket[c]]
+                at - flight.first_time[c] >= flight.edges[flight.bucket[c]]
             ):
                 _move_on(flight, c)
             if flight.bucket[c] == buckets:
                 _drop_cohort(flight, c)
             else:
-                flight.sizes[flight.bucket[c]] += 1
-                following = min(following, flight.since[c] + flight.edges[flight.bucket[c]])
+                flight.cohorts_in_bucket[flight.bucket[c]] += 1
+                following = min(following, flight.first_time[c] + flight.edges[flight.bucket[c]])
                 c += 1
-        flight.sizes[k] = staying
+        flight.cohorts_in_bucket[k] = staying
         if staying > 0:
-            following = min(following, flight.since[c] + flight.edges[k])
+            following = min(following, flight.first_time[c] + flight.edges[k])
         c += staying
     flight.next_move[0] = following
 
@@ -209,13 +209,13 @@ def _move_on(flight: InFlight, cohort: int) -> None:
     total = 0
     for arm in range(flight.members.shape[1]):
         count = flight.members[cohort, arm]
-        flight.inside[bucket, arm] -= count
+        flight.unrated_by_arm[bucket, arm] -= count
         total += count
-    flight.held[bucket] -= total
+    flight.unrated[bucket] -= total
     if bucket + 1 < flight.edges.shape[0]:
         for arm in range(flight.members.shape[1]):
-            flight.inside[bucket + 1, arm] += flight.members[cohort, arm]
-        flight.held[bucket + 1] += total
+            flight.unrated_by_arm[bucket + 1, arm] += flight.members[cohort, arm]
+        flight.unrated[bucket + 1] += total
         flight.reached[bucket + 1] += total
 
 
@@ -226,28 +226,28 @@ def _merge_closest(flight: InFlight, at: int) -> None:
     There are more cohorts than buckets, so there is such a pair.
     """
     best, least = 0, np.inf
-    for c in range(flight.cohorts[0] - 1):
+    for c in range(flight.cohort_count[0] - 1):
         if flight.bucket[c] == flight.bucket[c + 1]:
-            width = flight.until[c + 1] - flight.since[c]
-            relative = (width + 1.0) / (at - flight.since[c] + 1.0)
+            width = flight.last_time[c + 1] - flight.first_time[c]
+            relative = (width + 1.0) / (at - flight.first_time[c] + 1.0)
             if relative < least:
                 best, least = c, relative
-    flight.until[best] = flight.until[best + 1]
+    flight.last_time[best] = flight.last_time[best + 1]
     for arm in range(flight.members.shape[1]):
         flight.members[best, arm] += flight.members[best + 1, arm]
-    flight.sizes[flight.bucket[best]] -= 1
+    flight.cohorts_in_bucket[flight.bucket[best]] -= 1
     _drop_cohort(flight, best + 1)
 
 
 @compiled
 def _drop_cohort(flight: InFlight, cohort: int) -> None:
     """Take a cohort out of the row, and move those after it up."""
-    left = flight.cohorts[0] - 1
-    flight.cohorts[0] = left
+    left = flight.cohort_count[0] - 1
+    flight.cohort_count[0] = left
     for c in range(cohort, left):
-        flight.first[c] = flight.first[c + 1]
-        flight.since[c] = flight.since[c + 1]
-        flight.until[c] = flight.until[c + 1]
+        flight.first_pull[c] = flight.first_pull[c + 1]
+        flight.first_time[c] = flight.first_time[c + 1]
+        flight.last_time[c] = flight.last_time[c + 1]
         flight.bucket[c] = flight.bucket[c + 1]
     for c in range(cohort, left):
         for arm in range(flight.members.shape[1]):
@@ -255,49 +255,49 @@ def _drop_cohort(flight: InFlight, cohort: int) -> None:
 
 
 @compiled
-def learn_chances(flight: InFlight) -> None:
+def estimate_rating_probabilities(flight: InFlight) -> None:
     """Work out, for each bucket, the probability that a rating still comes."""
     buckets = flight.edges.shape[0]
     # The prior as a fraction: of divisions, each would have to wait for the one before.
     prior, whole = PRIOR_HAZARD, 1.0
     for k in range(buckets):
         # Pulls that are in the bucket now have on average been through half of it.
-        through = flight.reached[k] - 0.5 * flight.held[k]
+        through = flight.reached[k] - 0.5 * flight.unrated[k]
         exposed = max(float(flight.rated[k]), through)
         rated = flight.rated[k] * whole + PRIOR_WEIGHT * prior
         seen = (exposed + PRIOR_WEIGHT) * whole
-        flight.chances[k] = rated / seen
+        flight.rating_probabilities[k] = rated / seen
         prior, whole = PRIOR_GROWTH * rated, seen + (PRIOR_GROWTH - 1.0) * rated
     unrated = 1.0
     for k in range(buckets - 1, -1, -1):
-        unrated *= 1.0 - flight.chances[k]
-        flight.chances[k] = 1.0 - unrated
+        unrated *= 1.0 - flight.rating_probabilities[k]
+        flight.rating_probabilities[k] = 1.0 - unrated
 
 
 @compiled
 def count_expected(flight: InFlight, pulls: Counts, counted: Floats) -> None:
     """Fill in n_i + e_i: the ratings of each arm, and those still expected."""
-    learn_chances(flight)
+    estimate_rating_probabilities(flight)
     arms = pulls.shape[0]
     for i in range(arms):
         counted[i] = 0.0
     for k in range(flight.edges.shape[0]):
-        if flight.held[k] > 0:
+        if flight.unrated[k] > 0:
             for i in range(arms):
-                counted[i] += flight.inside[k, i] * flight.chances[k]
+                counted[i] += flight.unrated_by_arm[k, i] * flight.rating_probabilities[k]
     for i in range(arms):
         counted[i] += pulls[i]
 
 
 @compiled
-def await_expected(pulls: Counts, counted: Floats, awaited: Bools) -> None:
+def mark_awaited_arms(pulls: Counts, counted: Floats, awaited: Bools) -> None:
     """Mark the arms whose first rating is awaited: nobody else is paid for the same answer."""
     for i in range(pulls.shape[0]):
         awaited[i] = pulls[i] == 0 and counted[i] >= 1.0
 
 
 @compiled
-def count_certain(
+def count_all_in_flight(
     t: int, pulls: Counts, under_way: Counts, counted: Floats, awaited: Bools
 ) -> None:
     """Count every pull under way as if its rating were certain to come.

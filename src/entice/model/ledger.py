@@ -69,7 +69,7 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
 
 
 @compiled
-def restate(ledger: Ledger, arm: int, pulls: int, total: float, mean: float) -> None:
+def set_arm_ratings(ledger: Ledger, arm: int, pulls: int, total: float, mean: float) -> None:
     """Put an arm's ratings as they are known by now: some may have been changed or taken back.
 
     The caller divides, as it may know the sum exactly; without ratings the mean is the prior.

@@ -12,7 +12,7 @@ from entice.rng import Stream
 
 
 @compiled
-def gap(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
+def required_payment(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
     """The paper's payment (line 8 of Algorithm 1): what the player forgoes by its own lights.
 
     The text prints the total C(T) with its sign flipped; the payment is never negative.
@@ -21,7 +21,7 @@ def gap(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
 
 
 @compiled
-def as_asked(
+def pay_required(
     t: int,
     arm: int,
     greedy: int,

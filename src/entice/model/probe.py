@@ -58,7 +58,7 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @compiled
-def throw(share: float, amounts: npt.NDArray[np.float64], stream: Stream) -> tuple[int, float]:
+def draw_probe(share: float, amounts: npt.NDArray[np.float64], stream: Stream) -> tuple[int, float]:
     """Draw whether an offer is probed, how the coin falls, and which amount hangs on it."""
     u = uniform(stream)
     if u >= share:

@@ -9,14 +9,14 @@ from entice.errors import InputError
 from entice.model.probe import Probe
 from entice.money import amount_of
 
-Sees = Literal["stars", "zero_to_one"]
+PolicyScale = Literal["stars", "zero_to_one"]
 """What policies are told of ratings."""
 
 RATING_WINDOW = 30 * 24 * 3600
 """Seconds for which a rating is awaited, unless a plan or a campaign says otherwise."""
 YEAR = 366 * 24 * 3600
 """Seconds."""
-MOST_MONEY = 10**15
+MAX_MONEY = 10**15
 """Of minor units; sums of them stay far below what a database's integers hold."""
 
 
@@ -28,7 +28,7 @@ SHARED = (
 
 def check_settings(spec: Any, lowest: int, highest: int) -> None:
     """Check the settings of a plan or a campaign whose ratings go from lowest to highest."""
-    if spec.policy_sees not in get_args(Sees):
+    if spec.policy_sees not in get_args(PolicyScale):
         rule = 'must be "stars" or "zero_to_one"'
         raise InputError(field_name(spec, "policy_sees"), rule, given=spec.policy_sees)
     if spec.unrated_shows is not None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from entice.jit.decorators import compiled
 from entice.model.ledger import Ledger, record
-from entice.model.payment import gap
+from entice.model.payment import required_payment
 from entice.rng import Stream
 
 NO_SUCH_ARM = -1
@@ -31,7 +31,7 @@ That arm is known; a policy that asks for it by this name need not search the av
 def offer(
     select: Callable[..., int],
     display: Callable[..., int],
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
     counted: npt.NDArray[np.int64],
@@ -54,16 +54,16 @@ def offer(
     # Line 3: the player would choose G, from what is displayed.
     greedy = display(ledger, memory, params, shown)
     if arm == PLAYERS_CHOICE:
-        return greedy, greedy, price(t, greedy, greedy, 0.0, memory, params, stream)
+        return greedy, greedy, payment_rule(t, greedy, greedy, 0.0, memory, params, stream)
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0
     # Lines 4 to 8: pay the gap, or nothing; when I ties for the best, G is I.
-    return _paid(price, t, arm, greedy, shown, memory, params, stream)
+    return _paid(payment_rule, t, arm, greedy, shown, memory, params, stream)
 
 
 @compiled
 def _paid(
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     t: int,
     arm: int,
     greedy: int,
@@ -72,10 +72,10 @@ def _paid(
     params: tuple[Any, ...],
     stream: Stream,
 ) -> tuple[int, int, float]:
-    forgone = gap(shown, greedy, arm)
+    forgone = required_payment(shown, greedy, arm)
     if not forgone > 0.0:
         forgone, greedy = 0.0, arm
-    return arm, greedy, price(t, arm, greedy, forgone, memory, params, stream)
+    return arm, greedy, payment_rule(t, arm, greedy, forgone, memory, params, stream)
 
 
 TRIES = 64
@@ -86,7 +86,7 @@ TRIES = 64
 def offer_within(
     select: Callable[..., int],
     display: Callable[..., int],
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
     counted: npt.NDArray[np.float64],
@@ -127,7 +127,7 @@ def offer_within(
             greedy = i
     limited, whole = 0, True
     for i in range(arms):
-        forgone = gap(shown, greedy, i)
+        forgone = required_payment(shown, greedy, i)
         permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or awaited[i]))
         limited += eligible[i] and forgone > most
         whole = whole and permitted[i]
@@ -144,7 +144,7 @@ def offer_within(
         if permitted[wanted]:
             arm = wanted
             break
-    arm, own, payment = _paid(price, t, arm, greedy, shown, memory, params, stream)
+    arm, own, payment = _paid(payment_rule, t, arm, greedy, shown, memory, params, stream)
     return arm, own, payment if payment <= most else 0.0, limited, greedy
 
 

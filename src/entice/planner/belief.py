@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from entice.checks import a_whole_number, is_list, set_number, set_whole
+from entice.checks import as_whole_number, is_list, set_number, set_whole
 from entice.errors import InputError
 from entice.worlds.star_counts import STARS as STAR_COLUMNS
 from entice.worlds.star_counts import read_star_counts
@@ -186,7 +186,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             rule = "must be lists of 5 numbers, one list for each item"
             raise InputError("StarCounts: counts", rule, given=given)
         rows = tuple(
-            tuple(a_whole_number(f"StarCounts: counts[{i}][{j}]", n) for j, n in enumerate(row))
+            tuple(as_whole_number(f"StarCounts: counts[{i}][{j}]", n) for j, n in enumerate(row))
             for i, row in enumerate(given)
         )
         if any(n < 0 for row in rows for n in row) or not any(n for row in rows for n in row):

@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from entice.jit.cache_aligned import cache_aligned
 from entice.jit.decorators import compiled, compiled_noinline, inline_always
-from entice.model.campaign_step import EXPECTED_RATINGS, decide, enter, send_off, take_back
+from entice.model.campaign_step import EXPECTED_RATINGS, begin_pull, decide, end_pull, record_rating
 from entice.model.in_flight import RATED, WITHDRAWN, InFlight, new_in_flight
 from entice.model.ledger import Ledger, new_ledger
 from entice.model.probe import HEADS
-from entice.model.settings import MOST_MONEY
+from entice.model.settings import MAX_MONEY
 from entice.model.step import NO_SUCH_ARM
-from entice.money import amount_of, dearest_for
+from entice.money import amount_of, max_stars_for
 from entice.planner.visitors import DAY, Habits, answer
 from entice.policies import greedy
 from entice.policies.policy import PolicyKernel
@@ -40,7 +40,7 @@ REASONS = ("own_choice", "explore", "probe", "limited")
 DONE, SCARCE, STOPPED, BAD_ARM, WIDE = 0, 1, 2, 3, 4
 """How `play` may end."""
 
-PLENTY = MOST_MONEY // 2
+PLENTY = MAX_MONEY // 2
 """More than any payment."""
 
 STOP_EVERY = 4096
@@ -48,11 +48,11 @@ STOP_EVERY = 4096
 
 # Within the loop, not a call each: of some thirty arrays, a call passes seven words each.
 _decide = compiled(decide.py_func)  # type: ignore[attr-defined]
-_send_off = compiled(send_off.py_func)  # type: ignore[attr-defined]
-_take_back = compiled(take_back.py_func)  # type: ignore[attr-defined]
-_enter = compiled(enter.py_func)  # type: ignore[attr-defined]
+_begin_pull = compiled(begin_pull.py_func)  # type: ignore[attr-defined]
+_end_pull = compiled(end_pull.py_func)  # type: ignore[attr-defined]
+_record_rating = compiled(record_rating.py_func)  # type: ignore[attr-defined]
 _amount_of = compiled(amount_of)
-_dearest_for = compiled(dearest_for)
+_max_stars_for = compiled(max_stars_for)
 
 
 class Terms(NamedTuple):
@@ -234,7 +234,7 @@ def play(
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
-    price: Callable[..., float],
+    payment_rule: Callable[..., float],
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
     counts_in_flight: Callable[..., bool],
@@ -279,18 +279,17 @@ def play(
         if until_scarce and limit < wide:
             return SCARCE, i, 0
         limit = min(limit, terms.cap)
-        most = _dearest_for(limit, terms.price_of_a_star, terms.margin)
+        most = _max_stars_for(limit, terms.price_of_a_star, terms.margin)
         asking = explain or (state.short[0] == 0 and limit == free)
         watching = asking and (limit < wide or (terms.own_price and limit < PLENTY))
         if watching:
             for j in range(memory.shape[0]):
                 state.before[j] = memory[j]
         arm, own, payment, limited, _, coin, coin_amount = _decide(
-            select, display, price, terms.seed, n, at, EXPECTED_RATINGS if counting else 0,
-            ledger, flight,
-            state.under_way, memory, policy_params, most / terms.steps, terms.probe_share,
-            terms.probe_amounts, state.eligible, state.displayed, state.shown, state.permitted,
-            state.means, state.counts, state.counted, state.awaited, stream,
+            select, display, payment_rule, terms.seed, n, at, EXPECTED_RATINGS if counting else 0,
+            ledger, flight, state.under_way, memory, policy_params, most / terms.steps,
+            terms.probe_share, terms.probe_amounts, state.eligible, state.displayed, state.shown,
+            state.permitted, state.means, state.counts, state.counted, state.awaited, stream,
         )  # fmt: skip
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
@@ -306,11 +305,11 @@ def play(
         free_arm, free_own, wanted = arm, own, payment * terms.steps
         if watching and (limited > 0 or terms.own_price):
             free_arm, free_own, wanted, _, _, _, _ = decide(
-                select, display, price, terms.seed, n, at, EXPECTED_RATINGS if counting else 0,
-                ledger, flight, state.under_way, state.before, policy_params, np.inf,
-                terms.probe_share, terms.probe_amounts, state.eligible, state.displayed,
-                state.shown, state.permitted, state.means, state.counts, state.counted,
-                state.awaited, stream,
+                select, display, payment_rule, terms.seed, n, at,
+                EXPECTED_RATINGS if counting else 0, ledger, flight, state.under_way,
+                state.before, policy_params, np.inf, terms.probe_share, terms.probe_amounts,
+                state.eligible, state.displayed, state.shown, state.permitted, state.means,
+                state.counts, state.counted, state.awaited, stream,
             )  # fmt: skip
             wanted *= terms.steps
         if free_arm == free_own and wanted == 0.0 and coin == HEADS:
@@ -322,7 +321,7 @@ def play(
         state.short[0] += short
         amount = _amount_of(stars, terms.price_of_a_star, terms.margin)
         if counting:
-            _send_off(flight, n, at, arm)
+            _begin_pull(flight, n, at, arm)
         accepted, taken, rating, after = answer(
             accept, draw_delay, accept_params, delay_params, habits, n, arm, own, amount, stream
         )
@@ -331,7 +330,7 @@ def play(
             if after >= terms.window and not terms.late_ratings:
                 rating = 0
         elif counting:
-            _take_back(flight, n, at, arm, WITHDRAWN)
+            _end_pull(flight, n, at, arm, WITHDRAWN)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
         visits.short[i] = short
@@ -370,13 +369,13 @@ def _enter_rating(
     if visits.accepted[visitor]:
         paid = visits.stars[visitor]
         if at - visitor * DAY // visitors_a_day < terms.window:
-            _take_back(state.flight, visitor + 1, at, arm, RATED)
+            _end_pull(state.flight, visitor + 1, at, arm, RATED)
     state.totals[arm] += rating
     pulls = state.ledger.pulls[arm] + 1
     state.unrated[0] -= pulls == 1
     # From whole numbers, by one division each, as the service does it.
     above = state.totals[arm] - pulls * terms.zero
-    _enter(
+    _record_rating(
         update, state.ledger, state.memory, params, arm, pulls, above / terms.steps,
         above / (pulls * terms.steps), True, paid / terms.steps,
         (rating - terms.zero) / terms.steps,

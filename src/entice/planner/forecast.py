@@ -15,7 +15,7 @@ import polars as pl
 
 import entice
 from entice.model.probe import Probe
-from entice.model.settings import RATING_WINDOW, Sees
+from entice.model.settings import RATING_WINDOW, PolicyScale
 from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
 from entice.planner.runs import PlanRun, PlanRunner
@@ -61,7 +61,7 @@ def plan(
     confidence: float = 0.9,
     unrated_shows: float | None = None,
     close_enough: float = 0.05,
-    policy_sees: Sees = "stars",
+    policy_sees: PolicyScale = "stars",
     rating_window: int = RATING_WINDOW,
     late_ratings: bool = True,
     margin: float = 0.0,

@@ -9,8 +9,8 @@ import numpy as np
 
 from entice.errors import InputError, StudyError
 from entice.jit.specialize import get_compiled
-from entice.model.payment import as_asked
-from entice.model.settings import MOST_MONEY
+from entice.model.payment import pay_required
+from entice.model.settings import MAX_MONEY
 from entice.money import amount_of
 from entice.planner import campaign_loop as simulate
 from entice.planner.belief import STARS, DrawnWorld
@@ -111,10 +111,10 @@ def terms_of(plan: Plan, seed: int, rules: PolicyKernel) -> Terms:
     stars = plan.policy_sees == "stars"
     return Terms(
         seed=seed,
-        budget=MOST_MONEY if plan.budget is None else money.to_minor(plan.budget),
+        budget=MAX_MONEY if plan.budget is None else money.to_minor(plan.budget),
         price_of_a_star=money.to_minor(plan.price_of_a_star),
         margin=money.to_minor(plan.margin),
-        cap=min(map(money.to_minor, caps), default=MOST_MONEY),
+        cap=min(map(money.to_minor, caps), default=MAX_MONEY),
         pace_over=plan.pace_over or 0,
         window=plan.rating_window * SECOND,
         late_ratings=plan.late_ratings,
@@ -122,7 +122,7 @@ def terms_of(plan: Plan, seed: int, rules: PolicyKernel) -> Terms:
         steps=1 if stars else int(STARS[-1] - STARS[0]),
         probe_share=probe.share if probe else 0.0,
         probe_amounts=np.array(probe.amounts if probe else (0.0,)),
-        own_price=rules.price is not as_asked,
+        own_price=rules.payment_rule is not pay_required,
     )
 
 
@@ -133,11 +133,11 @@ class _Player:
         assert plan.arms is not None
         self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
         self._shown = plan.shows_unrated
-        self._rules = policy.rules(plan.arms)
-        self._willingness, self._delays = plan.acceptance.willingness(), plan.delays()
+        self._rules = policy.kernel(plan.arms)
+        self._acceptance, self._delays = plan.acceptance.kernel(), plan.delays()
         parts = (
             *self._rules.functions,
-            self._willingness.accept,
+            self._acceptance.accept,
             self._delays.draw,
             simulate.counting_for(self._rules),
         )
@@ -163,22 +163,22 @@ class _Player:
         try:
             return self._play(terms, world, run, wide, explain)
         except _GapTooWide:
-            return self._play(terms, world, run, MOST_MONEY + 1, explain)
+            return self._play(terms, world, run, MAX_MONEY + 1, explain)
 
     def _play(
         self, terms: Terms, world: DrawnWorld, run: int, wide: int, explain: bool
     ) -> tuple[Visits, Visits]:
         visits, state = new_visits(self._plan.visitors), self._state(terms)
         begin = 0
-        if terms.budget < MOST_MONEY and terms.cap >= wide:
+        if terms.budget < MAX_MONEY and terms.cap >= wide:
             begin = self._call(terms, world, run, 0, (wide, True, explain), state, visits)
         if begin == self._plan.visitors:
             return visits, visits
         unlimited, other = visits, state
-        if terms.budget < MOST_MONEY:
+        if terms.budget < MAX_MONEY:
             unlimited, other = visits.copy(), state.copy()
             self._call(terms, world, run, begin, (wide, False, explain), state, visits)
-        free = terms._replace(budget=MOST_MONEY, pace_over=0)
+        free = terms._replace(budget=MAX_MONEY, pace_over=0)
         self._call(free, world, run, begin, (wide, False, explain), other, unlimited)
         return visits, unlimited
 
@@ -220,7 +220,7 @@ class _Player:
             self._plan.share_who_rate,
             terms.price_of_a_star,
         )
-        params = self._rules.params, self._willingness.params, self._delays.params
+        params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day
         return *params, terms, habits, per_day, first, *how, state, visits, self._stop
 

@@ -12,21 +12,21 @@ from typing import Any, get_args
 import msgspec
 import tomli_w
 
-from entice.checks import a_number, a_seed, is_list, set_number, set_whole
+from entice.checks import as_number, as_seed, is_list, set_number, set_whole
 from entice.errors import InputError
-from entice.jit.decorators import reference
+from entice.jit.decorators import import_path
 from entice.model.probe import Probe
 from entice.model.settings import (
-    MOST_MONEY,
+    MAX_MONEY,
     RATING_WINDOW,
-    Sees,
+    PolicyScale,
     check_probe_cost,
     check_settings,
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, Drawing, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.spec_parsing import build, entry_of, table_of, text_of, without_none
+from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
 from entice.worlds.players import Acceptance, AlwaysAccept
@@ -115,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     confidence: float = 0.9
     unrated_shows: float | None = None
     close_enough: float = 0.05
-    policy_sees: Sees = "stars"
+    policy_sees: PolicyScale = "stars"
     rating_window: int = RATING_WINDOW
     late_ratings: bool = True
     margin: float = 0.0
@@ -167,7 +167,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def from_file(cls, path: str | Path) -> Plan:
         """Read a plan from a TOML file; paths in it begin at its folder."""
         path = Path(path)
-        text = text_of("the plan file", path)
+        text = read_text("the plan file", path)
         with importable(path.resolve().parent):
             plan = cls.from_toml(text)
         if plan.star_counts is None or plan.star_counts.path is None:
@@ -178,7 +178,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def to_plain(self) -> dict[str, Any]:
         """Write the plan as plain tables, custom functions as "module:name"."""
-        plain: dict[str, Any] = without_none(msgspec.to_builtins(self, enc_hook=reference))
+        plain: dict[str, Any] = without_none(msgspec.to_builtins(self, enc_hook=import_path))
         return plain
 
     def to_toml(self) -> str:
@@ -227,21 +227,21 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         settings = dict(plain)
         for field, given in plain.items():
             if field == "spread":
-                settings[field] = build(Spread, field, table_of(field, given))
+                settings[field] = build_spec(Spread, field, as_table(field, given))
             elif field == "star_counts":
-                settings[field] = build(StarCounts, field, table_of(field, given))
+                settings[field] = build_spec(StarCounts, field, as_table(field, given))
             elif field == "acceptance":
-                settings[field] = entry_of(field, field, given)
+                settings[field] = parse_entry(field, field, given)
             elif field == "rating_delay" and isinstance(given, dict):
-                settings[field] = entry_of("delay", field, given)
+                settings[field] = parse_entry("delay", field, given)
             elif field == "probe":
-                settings[field] = build(Probe, field, table_of(field, given))
+                settings[field] = build_spec(Probe, field, as_table(field, given))
             elif field == "policies":
                 entries = given if isinstance(given, list) else [given]
                 settings[field] = [
-                    entry_of(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
+                    parse_entry(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
                 ]
-        plan: Plan = build(cls, "the plan", settings)
+        plan: Plan = build_spec(cls, "the plan", settings)
         return plan
 
     def _set_items(self) -> None:
@@ -284,7 +284,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 )
 
     def _check_amounts(self) -> None:
-        most = self.money.to_major(MOST_MONEY)
+        most = self.money.to_major(MAX_MONEY)
         for field in ("price_of_a_star", "margin", "budget", "cap_per_offer", "cap_per_player"):
             given = getattr(self, field)
             if given is not None and given > most:
@@ -303,7 +303,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if len(pair) != 2:
             rule = "must be a pair (lowest, highest), or one number"
             raise InputError("Plan: drift", rule, given=given)
-        low, high = (a_number(f"Plan: drift[{i}]", v) for i, v in enumerate(pair))
+        low, high = (as_number(f"Plan: drift[{i}]", v) for i, v in enumerate(pair))
         if not 0 <= low <= high:
             rule = "must not be negative, the lowest first"
             raise InputError("Plan: drift", rule, given=given)
@@ -355,4 +355,4 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             rule = f"must be at least {least}, so that a confidence of {self.confidence:g} shows"
             raise InputError("Plan: replications", rule, given=self.replications)
         if self.seed is not None:
-            msgspec.structs.force_setattr(self, "seed", a_seed("Plan: seed", self.seed))
+            msgspec.structs.force_setattr(self, "seed", as_seed("Plan: seed", self.seed))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.jit.decorators import compiled
-from entice.rng import PLAYER, Stream, start, uniform
+from entice.rng import PLAYER, Stream, seed_stream, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def answer(
     lifts a rating to between two stars, chance decides between them, so that its mean is exact:
     3.2 stars are a rating of 4 from one visitor in five.
     """
-    start(stream, habits.seed, visitor, PLAYER)
+    seed_stream(stream, habits.seed, visitor, PLAYER)
     liking, lot, rates = uniform(stream), uniform(stream), uniform(stream)
     rated, days = rates < habits.share_who_rate, 0.0
     if rated:

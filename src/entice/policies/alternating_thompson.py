@@ -30,7 +30,7 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
     def default_label(self) -> str:  # noqa: D102
         return "AlternatingThompson"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         # What select_by_variance is given, and what it remembers.
         return PolicyKernel(select, params=(1.0,), memory=3 * arms + 1)
 

@@ -34,7 +34,7 @@ class BetaThompson(PolicySpec, frozen=True, tag="beta_thompson"):
     def default_label(self) -> str:  # noqa: D102
         return "BetaThompson"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select)
 
 

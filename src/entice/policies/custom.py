@@ -53,6 +53,6 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
     def default_label(self) -> str:  # noqa: D102
         return custom_label(self.select, self.params)
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         size = self.memory + self.memory_per_arm * arms
         return PolicyKernel(self.select, self.update or no_update, tuple(self.params), size)

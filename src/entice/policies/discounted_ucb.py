@@ -57,7 +57,7 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
         told = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"DiscountedUCB({told})"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
 
 

@@ -99,7 +99,7 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
         told += [] if self.thrift == 0.1 else [f"thrift={self.thrift:g}"]
         return "DriftCorrectedThompson" + (f"({', '.join(told)})" if told else "")
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         shown = float(get_args(Display).index(self.display))
         return PolicyKernel(
             select,
@@ -107,7 +107,7 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
             params=(shown, self.noise, self.thrift),
             memory=_HEAD + _BLOCK * arms,
             display=show,
-            price=with_probes,
+            payment_rule=pay_required_and_probe,
         )
 
 
@@ -179,7 +179,7 @@ def show(ledger: Ledger, memory: Floats, params: Params, shown: Floats) -> int:
 
 
 @compiled
-def with_probes(
+def pay_required_and_probe(
     t: int,
     arm: int,
     greedy: int,

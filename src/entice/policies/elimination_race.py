@@ -74,7 +74,7 @@ class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
         """How many layers race: log₂ T, rounded down."""
         return max(1, self.horizon.bit_length() - 1)
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         # For each arm: out of how many layers it is, counted from the lowest; and in which one it
         # was last selected. Then for each layer and arm: selections, ratings, their sum. Layers are
         # numbered from 0, which is the authors' 1.

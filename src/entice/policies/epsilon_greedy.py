@@ -33,7 +33,7 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
     def default_label(self) -> str:  # noqa: D102
         return f"EpsilonGreedy(c={self.c:g})"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, params=(self.c,), reads_counts=False)
 
 

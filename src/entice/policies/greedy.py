@@ -20,7 +20,7 @@ class Greedy(PolicySpec, frozen=True, tag="greedy"):
     def default_label(self) -> str:  # noqa: D102
         return "Greedy"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, reads_counts=False)
 
 

@@ -54,7 +54,7 @@ class KLUCB(PolicySpec, frozen=True, tag="kl_ucb"):
     def default_label(self) -> str:  # noqa: D102
         return f"KLUCB(c={self.c:g})" if self.c else "KLUCB"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, params=(self.c,), memory=1)
 
 

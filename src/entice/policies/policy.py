@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from entice.jit.decorators import compiled
 from entice.labels import Named
-from entice.model.display import raw
-from entice.model.payment import as_asked
+from entice.model.display import display_averages
+from entice.model.payment import pay_required
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -38,10 +38,10 @@ class PolicyKernel(NamedTuple):
     """Handed to both functions."""
     memory: int = 0
     """How many numbers the policy keeps for itself; they are 0.0 before the first round."""
-    display: Callable[..., int] = raw
+    display: Callable[..., int] = display_averages
     """`display(ledger, memory, params, shown) -> greedy`: fill in what players see."""
-    price: Callable[..., float] = as_asked
-    """`price(t, arm, greedy, forgone, memory, params, rng) -> payment`."""
+    payment_rule: Callable[..., float] = pay_required
+    """`payment_rule(t, arm, greedy, forgone, memory, params, rng) -> payment`."""
     reads_counts: bool = True
     """Whether `select` looks at `pulls` at all."""
     counts_in_flight: bool = False
@@ -50,7 +50,7 @@ class PolicyKernel(NamedTuple):
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """What is compiled into the kernel, in the kernel's order."""
-        return self.select, self.update, self.display, self.price
+        return self.select, self.update, self.display, self.payment_rule
 
 
 class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"):

@@ -40,7 +40,7 @@ class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_
     def default_label(self) -> str:  # noqa: D102
         return f"RoundRobinEpsilonGreedy(c={self.c:g})"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, params=(self.c,), memory=1)
 
 

@@ -55,7 +55,7 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
         told = f"window={self.window}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
         return f"SlidingWindowUCB({told})"
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         # Each arm's count and sum in the window; the ratings in it, in a ring, and whose they are;
         # and how many there have been in all, which tells the ring's place for the next.
         size = 2 * arms + 2 * self.window + 1

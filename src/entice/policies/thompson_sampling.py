@@ -9,7 +9,7 @@ from entice.checks import set_noise
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, keep_inverse_roots
-from entice.rng import Stream, normal_from, set_state, state_of
+from entice.rng import Stream, get_state, normal_from, set_state
 
 Scale = Literal["variance", "std"]
 
@@ -53,7 +53,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "ThompsonSampling" + (f"({', '.join(settings)})" if settings else "")
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         if self.scale == "variance":
             return PolicyKernel(select_by_variance, params=(self.noise,), memory=3 * arms + 1)
         return PolicyKernel(select_by_std, params=(self.noise,), memory=arms)
@@ -78,7 +78,7 @@ def highest_sample(
 ) -> int:
     """Draw from N(m_i, (noise · spread_i)²) for each arm and find the highest draw."""
     top = -math.inf
-    state = state_of(rng)
+    state = get_state(rng)
     for i in range(means.shape[0]):
         z, state = normal_from(state, rng)
         sample[i] = means[i] + noise * spreads[i] * z
@@ -93,7 +93,7 @@ def select_by_std(
 ) -> int:
     """Choose by samples whose standard deviation, not variance, has the factor 1/(n_i + 1)."""
     top, noise = -math.inf, params[0]
-    state = state_of(rng)
+    state = get_state(rng)
     for i in range(pulls.shape[0]):
         z, state = normal_from(state, rng)
         memory[i] = means[i] + noise * z / (pulls[i] + 1.0)

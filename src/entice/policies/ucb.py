@@ -55,7 +55,7 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         return "UCB" + (f"({', '.join(settings)})" if settings else "")
 
-    def rules(self, arms: int) -> PolicyKernel:  # noqa: D102
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(
             select,
             params=(self.noise,),

@@ -15,30 +15,30 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from entice.checks import a_number, a_seed, a_whole_number, is_list, set_number, set_whole
+from entice.checks import as_number, as_seed, as_whole_number, is_list, set_number, set_whole
 from entice.engine.fast.selection import FastPath, fast_path
 from entice.engine.kernel import RUNAWAY, replicate
 from entice.errors import InputError
-from entice.jit.decorators import reference
+from entice.jit.decorators import import_path
 from entice.jit.fingerprint import NoFingerprint, fingerprint
 from entice.labels import unique_labels
 from entice.model.probe import Probe
 from entice.policies import Policy
 from entice.spec_parsing import (
     UNIONS,
-    build,
-    entry_of,
-    kinds_of,
-    swept,
-    table_of,
-    text_of,
+    as_table,
+    build_spec,
+    expand_sweep,
+    kind_names,
+    parse_entry,
+    read_text,
     without_none,
 )
 from entice.user_functions import importable
 from entice.worlds.adversaries import Adversary, NoAdversary
 from entice.worlds.arms import Arms
 from entice.worlds.drifts import ArmDrift, Drift, NoDrift
-from entice.worlds.players import MOST_ROUNDS_LATE, Players
+from entice.worlds.players import MAX_DELAY_ROUNDS, Players
 
 _THIS_PROCESS = secrets.token_hex()
 
@@ -116,19 +116,19 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def __post_init__(self) -> None:
         if not isinstance(self.arms, get_args(Arms)):
-            rule = f"must be one of {kinds_of('arms')}"
+            rule = f"must be one of {kind_names('arms')}"
             raise InputError("arms", rule, given=self.arms, todo="Say entice.Gaussian([0.9, 0.8]).")
         self._set_each("policies")
         self._set_each("drifts")
         set_whole(self, "horizon", at_least=1)
         set_whole(self, "replications", at_least=1)
         if self.seed is not None:
-            msgspec.structs.force_setattr(self, "seed", a_seed("Study: seed", self.seed))
+            msgspec.structs.force_setattr(self, "seed", as_seed("Study: seed", self.seed))
         if self.cold_start not in get_args(ColdStart):
             rule = 'must be "each_arm_once" or "prior"'
             raise InputError("Study: cold_start", rule, given=self.cold_start)
         shown_once_rated = self.cold_start == "each_arm_once" and (
-            not isinstance(self.players, Players) or self.players.rate_at_once
+            not isinstance(self.players, Players) or self.players.rates_immediately
         )
         if set_number(self, "prior") != 0 and shown_once_rated:
             raise InputError(
@@ -177,7 +177,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                     todo="`entice run` and entice.sweep_from_file take a list, a study for each.",
                 )
         expanded = {
-            field: [one for i, entry in enumerate(given) for one in swept(field, i, entry)]
+            field: [one for i, entry in enumerate(given) for one in expand_sweep(field, i, entry)]
             for field, given in table.items()
             if field in ("policies", "drifts") and isinstance(given, list)
         }
@@ -187,7 +187,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def from_file(cls, path: str | Path) -> Study:
         """Read a study from a TOML file; modules beside it may hold its custom functions."""
         path = Path(path)
-        text = text_of("the study file", path)
+        text = read_text("the study file", path)
         with importable(path.resolve().parent):
             return cls.from_toml(text)
 
@@ -205,11 +205,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def to_json(self) -> str:
         """Write the study as JSON, custom functions as "module:name"."""
-        return msgspec.json.encode(self, enc_hook=reference).decode()
+        return msgspec.json.encode(self, enc_hook=import_path).decode()
 
     def to_toml(self) -> str:
         """Write the study as TOML, custom functions as "module:name"."""
-        plain = msgspec.to_builtins(self, enc_hook=reference)
+        plain = msgspec.to_builtins(self, enc_hook=import_path)
         return tomli_w.dumps(without_none(plain))
 
     def key(self, *, anywhere: bool = False) -> str:
@@ -222,18 +222,18 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         code: list[Any] = [sampler.sample]
         numbers: list[Any] = [sampler.params, RUNAWAY]
         for policy in self.policies:
-            fast, rules = self.fast_path(policy), policy.rules(len(means))
+            fast, rules = self.fast_path(policy), policy.kernel(len(means))
             code += [fast.replicate] if fast else [replicate, *rules.functions]
             numbers += [rules.params, rules.memory, rules.counts_in_flight]
         for drift in self.drifts:
             kernel = drift.kernel()
             code += [kernel.function, kernel.apply_drift]
             numbers += [kernel.params]
-        willingness = self.players.acceptance.willingness()
+        acceptance = self.players.acceptance.kernel()
         adversary = self.adversary.kernel(means)
         delays = self.players.delay_sampler()
-        code += [willingness.accept, delays.draw, adversary.manipulate]
-        numbers += [willingness.params, delays.params, adversary.params]
+        code += [acceptance.accept, delays.draw, adversary.manipulate]
+        numbers += [acceptance.params, delays.params, adversary.params]
         try:
             told = fingerprint(*code)
         except NoFingerprint as reason:
@@ -305,17 +305,17 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         settings = dict(plain)
         for field, given in plain.items():
             if field in _ONE:
-                settings[field] = entry_of(field, field, given)
+                settings[field] = parse_entry(field, field, given)
             elif field == "players":
                 settings[field] = _players(given)
             elif field == "probe" and given is not None:
-                settings[field] = build(Probe, field, table_of(field, given))
+                settings[field] = build_spec(Probe, field, as_table(field, given))
             elif field in ("policies", "drifts"):
                 entries = plain[field] if isinstance(plain[field], list) else [plain[field]]
                 settings[field] = [
-                    entry_of(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
+                    parse_entry(field, f"{field}[{i}]", entry) for i, entry in enumerate(entries)
                 ]
-        study: Study = build(cls, "the study", settings)
+        study: Study = build_spec(cls, "the study", settings)
         return study
 
     def _set_each(self, field: str) -> None:
@@ -327,7 +327,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for i, member in enumerate(members):
             if not isinstance(member, union):
                 raise InputError(
-                    f"Study: {field}[{i}]", f"must be one of {kinds_of(field)}", given=member
+                    f"Study: {field}[{i}]", f"must be one of {kind_names(field)}", given=member
                 )
         msgspec.structs.force_setattr(self, field, tuple(members))
 
@@ -353,10 +353,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
 
     def _check_wait(self) -> None:
-        if self.players.longest_wait(self.horizon) > MOST_ROUNDS_LATE + 1:
+        if self.players.longest_wait(self.horizon) > MAX_DELAY_ROUNDS + 1:
             raise InputError(
                 "Players: rating_window",
-                f"must be given, and at most {MOST_ROUNDS_LATE:,}, where ratings may come later "
+                f"must be given, and at most {MAX_DELAY_ROUNDS:,}, where ratings may come later "
                 "than that in the study: a run keeps a place for each round they may take",
                 given=self.players.rating_window,
             )
@@ -366,7 +366,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if not is_list(given):
             set_whole(self, "checkpoints", at_least=1, at_most=1_000_000)
             return
-        rounds = tuple(a_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
+        rounds = tuple(as_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
         if not rounds or min(rounds) < 1 or max(rounds) > self.horizon:
             rule = f"must be a number, or rounds from 1 to the horizon, {self.horizon}"
             raise InputError("Study: checkpoints", rule, given=given)
@@ -379,7 +379,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if not is_list(given) or len(given) != 2:
             rule = "must be a pair (lowest, highest), or none"
             raise InputError("Study: feedback_range", rule, given=given)
-        low, high = (a_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
+        low, high = (as_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
         if not low < high:
             rule = "must have its lowest value below its highest"
             raise InputError("Study: feedback_range", rule, given=given)
@@ -392,13 +392,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def _players(given: Any) -> Any:
-    settings = table_of("players", given)
+    settings = as_table("players", given)
     if "acceptance" in settings:
         where = "players: acceptance"
-        settings["acceptance"] = entry_of("acceptance", where, settings["acceptance"])
+        settings["acceptance"] = parse_entry("acceptance", where, settings["acceptance"])
     if isinstance(settings.get("delay"), dict):
-        settings["delay"] = entry_of("delay", "players: delay", settings["delay"])
-    return build(Players, "players", settings)
+        settings["delay"] = parse_entry("delay", "players: delay", settings["delay"])
+    return build_spec(Players, "players", settings)
 
 
 def _plain(numbers: Any) -> Any:

@@ -12,7 +12,7 @@ import msgspec
 
 from entice.checks import is_list
 from entice.errors import InputError
-from entice.spec_parsing import text_of
+from entice.spec_parsing import read_text
 from entice.study.spec import SWEPT, Study
 from entice.user_functions import importable
 
@@ -38,7 +38,7 @@ def sweep(**settings: Any) -> list[Study]:
 def sweep_from_file(path: str | Path) -> Study | list[Study]:
     """Read a study from a TOML file, or several if its `horizon` or `seed` is a list."""
     path = Path(path)
-    text = text_of("the study file", path)
+    text = read_text("the study file", path)
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from entice.checks import a_whole_number
-from entice.engine.kernel import TRACED
+from entice.checks import as_whole_number
+from entice.engine.kernel import TRACE_COLUMNS
 from entice.errors import InputError, did_you_mean
 from entice.model.probe import NO_PROBE
 from entice.study.running.cell import Cell
@@ -79,10 +79,10 @@ def trace(
     study = _one_cell(_study(study, settings), policy, drift)
     if study.seed is None:
         raise InputError("trace: seed", "must be given, to say which run is traced")
-    if a_whole_number("trace: replication", replication) < 0:
+    if as_whole_number("trace: replication", replication) < 0:
         raise InputError("trace: replication", "must not be negative", given=replication)
     arms = len(study.arms.true_means())
-    numbers = TRACED + (arms if displayed else 0)
+    numbers = TRACE_COLUMNS + (arms if displayed else 0)
     if study.horizon * numbers > MOST_NUMBERS:
         raise InputError(
             "trace: horizon",
@@ -132,7 +132,7 @@ def _position(which: str, given: int | str | None, labels: Sequence[str]) -> int
             todo = did_you_mean(given, labels)
             raise InputError(f"trace: {which}", "must be a label", given=given, todo=todo)
         return labels.index(given)
-    position = a_whole_number(f"trace: {which}", given)
+    position = as_whole_number(f"trace: {which}", given)
     if not 0 <= position < len(labels):
         rule = f"must be a label, or a position from 0 to {len(labels) - 1}"
         raise InputError(f"trace: {which}", rule, given=given)
@@ -161,12 +161,12 @@ def _frame(study: Study, rounds: Any) -> pl.DataFrame:
     if names is not None:
         listed = pl.col("^.*arm$").replace_strict(dict(enumerate(names)), return_dtype=pl.String)
         frame = frame.with_columns(listed.name.suffix("_name"))
-    arms = rounds.shape[1] - TRACED
+    arms = rounds.shape[1] - TRACE_COLUMNS
     if arms == 0:
         return frame
     called = names or range(arms)
     shown = pl.DataFrame(
-        {f"displayed.{name}": rounds[:, TRACED + i] for i, name in enumerate(called)}
+        {f"displayed.{name}": rounds[:, TRACE_COLUMNS + i] for i, name in enumerate(called)}
     )
     if study.cold_start == "each_arm_once":
         shown = shown.select(pl.when(pl.Series(t) > arms).then(pl.all()))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from entice.checks import a_whole_number, is_list
+from entice.checks import as_whole_number, is_list
 from entice.errors import InputError
 from entice.paper.setups import MEANS
 from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
@@ -135,7 +135,7 @@ def _horizons(study: Study, given: Any) -> list[int]:
         steps = range(max(0, math.floor(2 * math.log10(study.horizon / 1_000) + 1e-9)) + 1)
         chosen = sorted({round(study.horizon / 10 ** (k / 2)) for k in steps})
     elif is_list(given):
-        chosen = sorted({a_whole_number(f"horizons[{i}]", T) for i, T in enumerate(given)})
+        chosen = sorted({as_whole_number(f"horizons[{i}]", T) for i, T in enumerate(given)})
     else:
         raise InputError("horizons", "must be a list of whole numbers", given=given)
     if len(chosen) < 3 or chosen[-1] < 10 * chosen[0] or chosen[0] < 2:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.checks import a_number, is_list
+from entice.checks import as_number, is_list
 from entice.errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -85,7 +85,7 @@ def between(name: str, given: Any, low: float, high: float) -> Floats:
 
 def at_least(name: str, given: Any, lowest: float) -> float:
     """Return a number that must not be below `lowest`."""
-    value = a_number(name, given)
+    value = as_number(name, given)
     if value < lowest:
         rule = f"must be at least {lowest:g}" if lowest else "must not be negative"
         raise InputError(name, rule, given=given)
@@ -94,7 +94,7 @@ def at_least(name: str, given: Any, lowest: float) -> float:
 
 def above_zero(name: str, given: Any) -> float:
     """Return a number that must be greater than 0."""
-    value = a_number(name, given)
+    value = as_number(name, given)
     if value <= 0:
         raise InputError(name, "must be greater than 0", given=given)
     return value
@@ -111,4 +111,4 @@ def _row(name: str, given: Any, at_least: int) -> Floats:
     if not is_list(given) or len(given) < at_least:
         rule = f"must be a list of at least {at_least} number{'s' * (at_least > 1)}"
         raise InputError(name, rule, given=given)
-    return np.array([a_number(f"{name}[{i}]", value) for i, value in enumerate(given)])
+    return np.array([as_number(f"{name}[{i}]", value) for i, value in enumerate(given)])

@@ -20,7 +20,7 @@ from entice.policies import (
 from entice.study.spec import Study
 from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
-from entice.user_functions import is_stand_in
+from entice.user_functions import is_placeholder
 from entice.worlds.adversaries import NoAdversary
 from entice.worlds.arms import Bernoulli, Gaussian
 from entice.worlds.drifts import CustomDrift, Drift
@@ -108,7 +108,7 @@ def contradicted(setting: Setting) -> Iterator[str]:
     drift = setting.drift
     if not isinstance(drift, CustomDrift):
         return
-    if is_stand_in(drift.function):
+    if is_placeholder(drift.function):
         yield f"what {drift.label} does is unknown: its function is not to be found here"
         return
     found = _counterexample(drift, setting.arms)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entice.checks import a_number
+from entice.checks import as_number
 from entice.errors import InputError
 from entice.theory.inputs import Floats, Numbers, gaps_from, rounds_from, slope
 
@@ -53,7 +53,7 @@ def displayed_gaps(pulls: int, *, gap: float, l: float, start: float) -> Floats:
         raise InputError("pulls", "must be at least 1", given=pulls)
     delta, l = float(gaps_from([gap], None)[0]), slope(l)
     path = np.empty(pulls)
-    path[0] = a_number("start", start)
+    path[0] = as_number("start", start)
     for n in range(1, pulls):
         path[n] = path[n - 1] + (delta - (1 + l) * path[n - 1]) / (n + 1)
     return path

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entice.checks import a_whole_number
+from entice.checks import as_whole_number
 from entice.errors import InputError
 from entice.policies import EpsilonGreedy
 from entice.theory.bound import Bound
@@ -105,7 +105,7 @@ def paid_pulls_bound(T: Any, *, c: float, arms: int, delta: float = DELTA) -> Fl
 
 
 def _arms(given: Any) -> int:
-    K = a_whole_number("arms", given)
+    K = as_whole_number("arms", given)
     if K < 2:
         raise InputError("arms", "must be at least 2", given=given)
     return K

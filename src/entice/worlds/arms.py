@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from entice.checks import a_number, a_whole_number, is_list, set_numbers
+from entice.checks import as_number, as_whole_number, is_list, set_numbers
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream, beta, normal, uniform
@@ -22,7 +22,7 @@ from entice.worlds.star_counts import STAR_VALUES, STARS, read_star_counts
 Floats = npt.NDArray[np.float64]
 
 
-class Sampler(NamedTuple):
+class RewardSampler(NamedTuple):
     """Arms as the engine runs them."""
 
     sample: Callable[..., float]
@@ -77,7 +77,7 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
         means = set_numbers(self, "means")
         self._check_arms("means", len(means))
         if not is_list(self.std):
-            std: tuple[float, ...] = (a_number("Gaussian: std", self.std),)
+            std: tuple[float, ...] = (as_number("Gaussian: std", self.std),)
             msgspec.structs.force_setattr(self, "std", std[0])
         else:
             std = set_numbers(self, "std")
@@ -98,9 +98,11 @@ class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
             return -math.inf, math.inf
         return min(self.means), max(self.means)
 
-    def sampler(self) -> Sampler:  # noqa: D102
+    def sampler(self) -> RewardSampler:  # noqa: D102
         means = self.true_means()
-        return Sampler(_sample_gaussian, (means, np.broadcast_to(self.std, means.shape).copy()))
+        return RewardSampler(
+            _sample_gaussian, (means, np.broadcast_to(self.std, means.shape).copy())
+        )
 
 
 @compiled
@@ -135,8 +137,8 @@ class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
     def support(self) -> tuple[float, float]:  # noqa: D102
         return 0.0, 1.0
 
-    def sampler(self) -> Sampler:  # noqa: D102
-        return Sampler(_sample_bernoulli, (self.true_means(),))
+    def sampler(self) -> RewardSampler:  # noqa: D102
+        return RewardSampler(_sample_bernoulli, (self.true_means(),))
 
 
 @compiled
@@ -174,8 +176,8 @@ class Beta(ArmsSpec, frozen=True, tag="beta"):
     def support(self) -> tuple[float, float]:  # noqa: D102
         return 0.0, 1.0
 
-    def sampler(self) -> Sampler:  # noqa: D102
-        return Sampler(_sample_beta, (np.array(self.a), np.array(self.b)))
+    def sampler(self) -> RewardSampler:  # noqa: D102
+        return RewardSampler(_sample_beta, (np.array(self.a), np.array(self.b)))
 
 
 @compiled
@@ -217,8 +219,8 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         least_ratings
             Products with fewer are left out.
         """
-        least = a_whole_number("least_ratings", least_ratings)
-        if arms is not None and a_whole_number("arms", arms) < 2:
+        least = as_whole_number("least_ratings", least_ratings)
+        if arms is not None and as_whole_number("arms", arms) < 2:
             raise InputError("arms", "must be at least 2", given=arms)
         counts = read_star_counts(path).filter(pl.col("incentivized") == 0)
         ratings = pl.sum_horizontal(STARS)
@@ -280,7 +282,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         rows = []
         for i, row in enumerate(given):
             name = f"Empirical: weights[{i}]"
-            numbers = tuple(a_number(f"{name}[{j}]", w) for j, w in enumerate(row))
+            numbers = tuple(as_number(f"{name}[{j}]", w) for j, w in enumerate(row))
             if len(numbers) != len(values):
                 raise InputError(name, f"must have {len(values)} entries", given=numbers)
             if min(numbers) < 0 or sum(numbers) <= 0:
@@ -299,11 +301,11 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         possible = np.array(self.values)[self.probabilities().max(axis=0) > 0]
         return float(possible.min()), float(possible.max())
 
-    def sampler(self) -> Sampler:  # noqa: D102
+    def sampler(self) -> RewardSampler:  # noqa: D102
         cumulative = np.cumsum(self.probabilities(), axis=1)
         # Rounding may leave the last sum just below 1; a value without weight must stay impossible.
         cumulative[cumulative >= cumulative[:, -1:]] = 1.0
-        return Sampler(_sample_empirical, (np.array(self.values), cumulative))
+        return RewardSampler(_sample_empirical, (np.array(self.values), cumulative))
 
     def probabilities(self) -> Floats:
         """For each arm, the probability of each value."""

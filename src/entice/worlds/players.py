@@ -19,11 +19,11 @@ from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
 
 Floats = npt.NDArray[np.float64]
 
-MOST_ROUNDS_LATE = 10**7
+MAX_DELAY_ROUNDS = 10**7
 """For each of these rounds a run keeps a place for a rating that is under way, of 56 bytes."""
 
 
-class Willingness(NamedTuple):
+class AcceptanceKernel(NamedTuple):
     """An acceptance as the engine runs it."""
 
     accept: Callable[..., bool]
@@ -43,8 +43,8 @@ class AlwaysAccept(AcceptanceSpec, frozen=True, tag="always"):
     AlwaysAccept()
     """
 
-    def willingness(self) -> Willingness:  # noqa: D102
-        return Willingness(_always)
+    def kernel(self) -> AcceptanceKernel:  # noqa: D102
+        return AcceptanceKernel(_always)
 
 
 @compiled
@@ -69,8 +69,8 @@ class LogisticAcceptance(AcceptanceSpec, frozen=True, tag="logistic"):
             rule = "must be greater than 0"
             raise InputError("LogisticAcceptance: width", rule, given=self.width)
 
-    def willingness(self) -> Willingness:  # noqa: D102
-        return Willingness(_logistic, (self.midpoint, self.width))
+    def kernel(self) -> AcceptanceKernel:  # noqa: D102
+        return AcceptanceKernel(_logistic, (self.midpoint, self.width))
 
 
 @compiled
@@ -101,8 +101,8 @@ class TableAcceptance(AcceptanceSpec, frozen=True, tag="table"):
         if min(shares) < 0 or max(shares) > 1:
             raise InputError("TableAcceptance: shares", "must lie between 0 and 1", given=shares)
 
-    def willingness(self) -> Willingness:  # noqa: D102
-        return Willingness(_by_table, (np.array(self.payments), np.array(self.shares)))
+    def kernel(self) -> AcceptanceKernel:  # noqa: D102
+        return AcceptanceKernel(_by_table, (np.array(self.payments), np.array(self.shares)))
 
 
 @compiled
@@ -155,7 +155,7 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             rule = "must be one of AlwaysAccept, LogisticAcceptance, TableAcceptance"
             raise InputError("Players: acceptance", rule, given=self.acceptance)
         if not isinstance(self.delay, DelaySpec):
-            set_whole(self, "delay", at_least=0, at_most=MOST_ROUNDS_LATE)
+            set_whole(self, "delay", at_least=0, at_most=MAX_DELAY_ROUNDS)
         if not 0 <= set_number(self, "loss") < 1:
             raise InputError("Players: loss", "must be at least 0 and less than 1", given=self.loss)
         if self.rating_window is None:
@@ -166,7 +166,7 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError("Players: rating_window", rule, given=window)
 
     @property
-    def rate_at_once(self) -> bool:
+    def rates_immediately(self) -> bool:
         """Whether every rating is seen before the next decision."""
         return self.delay == 0 and self.loss == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from entice.checks import a_number, a_whole_number, is_list
+from entice.checks import as_number, as_whole_number, is_list
 from entice.errors import InputError
 
 _WHERE = "Empirical.from_ratings"
@@ -25,11 +25,11 @@ def ratings_by_item(
 ) -> dict[str, Any]:
     """Count the ratings of each item; return the settings of `Empirical`."""
     table = _table(items, ratings, counts)
-    least = a_number(f"{_WHERE}: least_ratings", least_ratings)
+    least = as_number(f"{_WHERE}: least_ratings", least_ratings)
     per_item = table.group_by("item", maintain_order=True).agg(total=pl.col("count").sum())
     per_item = per_item.filter((pl.col("total") >= least) & (pl.col("total") > 0))
     if arms is not None:
-        if a_whole_number(f"{_WHERE}: arms", arms) < 2:
+        if as_whole_number(f"{_WHERE}: arms", arms) < 2:
             raise InputError(f"{_WHERE}: arms", "must be at least 2", given=arms)
         rank = pl.col("total").rank("ordinal", descending=True)
         per_item = per_item.filter(rank <= arms)
@@ -89,7 +89,7 @@ def _column(name: str, given: Any, kind: Callable[[Any], Any] = str) -> pl.Serie
 
 def _numbers(name: str, given: Any) -> pl.Series:
     where = f"{_WHERE}: {name}"
-    column = _column(name, given, kind=partial(a_number, where))
+    column = _column(name, given, kind=partial(as_number, where))
     if len(column) and not column.dtype.is_numeric():
         raise InputError(where, "must be numbers", given=column[0])
     numbers = column.cast(pl.Float64)
@@ -102,7 +102,7 @@ def _scaled(values: list[float], scale: Any) -> list[float]:
     if not is_list(scale) or len(scale) != 2:
         rule = "must be the lowest and the highest rating, or none"
         raise InputError(f"{_WHERE}: scale", rule, given=scale)
-    low, high = (a_number(f"{_WHERE}: scale[{i}]", v) for i, v in enumerate(scale))
+    low, high = (as_number(f"{_WHERE}: scale[{i}]", v) for i, v in enumerate(scale))
     if not low < high or math.isinf(high - low):
         rule = "must have its lowest rating below its highest"
         raise InputError(f"{_WHERE}: scale", rule, given=scale)

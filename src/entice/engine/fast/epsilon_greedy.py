@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.fast.random_walk import leap
-from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth
+from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline, inline_always
-from entice.rng import Stream, advance, as_uniform, fill_normals, set_state, start, state_of
+from entice.rng import Stream, advance, as_uniform, fill_normals, get_state, seed_stream, set_state
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
     bridge: Stream
 
 
-def make_scratch(arms: int, horizon: int) -> Scratch:
+def new_workspace(arms: int, horizon: int) -> Scratch:
     """Allocate what `replicate` needs, which does not depend on the horizon."""
     groups = ((arms - 1) >> _bits_of(arms)) + 1
     noise, plan, bridge = (np.empty(4, np.uint64) for _ in range(3))
@@ -92,7 +92,7 @@ def replicate(
     policy_params: tuple[float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
-    truth: Truth,
+    instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
     seed: int,
@@ -143,16 +143,16 @@ def replicate(
                 if t + 1 < explored:
                     rounds = min(explored - 1, last) - t
                     rounds = _exploit(scratch, leader, rival, rounds, noise)
-                    regret += truth.gaps[leader] * rounds
+                    regret += instance.gaps[leader] * rounds
                     t += rounds
-                    if not abs(means[leader]) < truth.limit:
+                    if not abs(means[leader]) < instance.limit:
                         return NOT_FINITE, replication, t, leader
                     if means[leader] <= rival:
                         leader, rival = _overtaken(scratch, leader, bits)
                     continue
                 t += 1
                 arm = scratch.arms[np.uint64(planned)]
-                regret += truth.gaps[arm]
+                regret += instance.gaps[arm]
                 feedback = _reward(accounts, arm, noise)
                 payment = means[np.uint64(leader)] - means[np.uint64(arm)]
                 if payment > 0.0 and t > cold:
@@ -161,19 +161,19 @@ def replicate(
                     compensated += 1
                     total_drift += bend
                     feedback += bend
-                if not abs(feedback) < truth.limit:
+                if not abs(feedback) < instance.limit:
                     return NOT_FINITE, replication, t, arm
                 leader, rival = _explore(scratch, leader, rival, arm, feedback, bits)
                 planned += 1
                 if planned == _PLANNED:
                     _plan(scratch, rate, cold, t, horizon)
                     planned = 0
-            error = abs(means[truth.best] - truth.best_mean)
+            error = abs(means[instance.best] - instance.best_mean)
             metrics[row, c, 0] = regret
             metrics[row, c, 1] = compensation
             metrics[row, c, 2] = compensated
             metrics[row, c, 3] = total_drift
-            metrics[row, c, 4] = error / truth.error_unit
+            metrics[row, c, 4] = error / instance.error_unit
         for i in range(arms):
             pulls[row, i] = np.int64(accounts[i, COUNT])
     return DONE, 0, 0, 0
@@ -182,9 +182,9 @@ def replicate(
 @compiled_internal
 def _begin(scratch: Scratch, seed: int, replication: int, prior: float) -> None:
     """Go to the beginning of a replication: fresh streams, no ratings."""
-    start(scratch.noise, seed, replication, NOISE)
-    start(scratch.plan, seed, replication, PLAN)
-    start(scratch.bridge, seed, replication, BRIDGE)
+    seed_stream(scratch.noise, seed, replication, NOISE)
+    seed_stream(scratch.plan, seed, replication, PLAN)
+    seed_stream(scratch.bridge, seed, replication, BRIDGE)
     scratch.accounts[:, :MEAN] = 0.0
     scratch.means[:] = prior
     scratch.ceilings[:] = prior
@@ -197,7 +197,7 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
     The first `cold` rounds try one arm after the other.
     """
     stream, rounds, tried = scratch.plan, scratch.rounds, scratch.arms
-    state = state_of(stream)
+    state = get_state(stream)
     arms = float(scratch.means.shape[0])
     bound, scale, spread = 1.0, 0.0, arms / rate
     for i in range(rounds.shape[0]):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entice.engine.fast import epsilon_greedy, thompson_sampling, ucb
-from entice.engine.kernel import truth_of
+from entice.engine.kernel import bandit_instance
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.worlds.arms import Arms, Gaussian
 
@@ -22,8 +22,8 @@ class FastPath(NamedTuple):
 
     replicate: Callable[..., tuple[int, int, int, int]]
     """Does what `kernel.replicate` does; of the functions it takes the drift alone."""
-    make_scratch: Callable[[int, int], Any]
-    """`make_scratch(arms, horizon)`: the arrays in which it works."""
+    new_workspace: Callable[[int, int], Any]
+    """`new_workspace(arms, horizon)`: the arrays in which it works."""
     speedup: int
     """How many times as fast as the kernel it is, at least, on the paper's instance."""
     params: tuple[Any, ...] = ()
@@ -49,14 +49,14 @@ def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
     ):
         return None
     if isinstance(policy, UCB):
-        make_scratch = functools.partial(ucb.make_scratch, noise=policy.noise)
-        return FastPath(ucb.replicate, make_scratch, 3, interleaved=True)
+        new_workspace = functools.partial(ucb.new_workspace, noise=policy.noise)
+        return FastPath(ucb.replicate, new_workspace, 3, interleaved=True)
     if isinstance(policy, EpsilonGreedy):
-        return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (policy.c,))
+        return FastPath(epsilon_greedy.replicate, epsilon_greedy.new_workspace, 8, (policy.c,))
     if isinstance(policy, Greedy):  # it is ε-greedy that never explores
-        return FastPath(epsilon_greedy.replicate, epsilon_greedy.make_scratch, 8, (0.0,))
+        return FastPath(epsilon_greedy.replicate, epsilon_greedy.new_workspace, 8, (0.0,))
     if isinstance(policy, ThompsonSampling):
-        limit = truth_of(arms.true_means(), arms.scale()).limit
+        limit = bandit_instance(arms.true_means(), arms.scale()).limit
         params = (policy.scale == "std", limit, policy.noise)
-        return FastPath(thompson_sampling.replicate, thompson_sampling.make_scratch, 2, params)
+        return FastPath(thompson_sampling.replicate, thompson_sampling.new_workspace, 2, params)
     return None

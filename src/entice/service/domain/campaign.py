@@ -15,9 +15,9 @@ from entice.jit.specialize import specialize
 from entice.model import campaign_step, in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
 from entice.model.ledger import new_ledger
-from entice.model.payment import as_asked
+from entice.model.payment import pay_required
 from entice.model.probe import HEADS, NO_PROBE
-from entice.money import Currency, amount_of, dearest_for, recorded_currency, stars_for
+from entice.money import Currency, amount_of, max_stars_for, recorded_currency, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
 from entice.service.domain.events import GENESIS
@@ -161,15 +161,15 @@ def _machine_code(
     """
     return (
         specialize(campaign_step.decide, select, display, price),
-        specialize(campaign_step.decide, greedy.select, display, as_asked),
-        specialize(campaign_step.enter, update),
-        specialize(campaign_step.show, display),
+        specialize(campaign_step.decide, greedy.select, display, pay_required),
+        specialize(campaign_step.record_rating, update),
+        specialize(campaign_step.displayed_averages, display),
     )
 
 
-_grow_older = specialize(in_flight.grow_older)
-_send_off = specialize(campaign_step.send_off)
-_take_back = specialize(campaign_step.take_back)
+_update_ages = specialize(in_flight.update_ages)
+_begin_pull = specialize(campaign_step.begin_pull)
+_end_pull = specialize(campaign_step.end_pull)
 
 
 class Campaign:
@@ -210,7 +210,7 @@ class Campaign:
             self._steps = spec.highest_rating - spec.lowest_rating
         limits = (spec.pace_over, spec.cap_per_offer, spec.cap_per_player)
         self._only_budget = limits == (None, None, None)
-        self.rules = spec.policy.rules(arms)
+        self.rules = spec.policy.kernel(arms)
         self.remembers = self.rules.update is not no_update
         """Whether the policy learns from single ratings, and not from averages alone."""
         kept = np.frombuffer(state.memory)
@@ -221,8 +221,8 @@ class Campaign:
         # Pulls were counted in whole numbers before version 2 of the rules.
         self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
         self._room()
-        self._decide, self._own_choice, self._enter, self._show = _machine_code(
-            *self.rules.functions, self._count_type
+        self._decide, self._own_choice, self._record_rating, self._displayed_averages = (
+            _machine_code(*self.rules.functions, self._count_type)
         )
         for arm in range(arms):
             self.restate(arm)
@@ -281,7 +281,7 @@ class Campaign:
                 seen[self.arms[name]] = self._seen(stars)
         before = self.memory.copy()
         paused = state.status == "paused"
-        most = 0.0 if paused else dearest_for(limit.amount, spec.price_of_a_star, spec.margin)
+        most = 0.0 if paused else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def decided(most: float, memory: npt.NDArray[np.float64], *room: Any) -> tuple[Any, ...]:
             found: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
@@ -313,7 +313,7 @@ class Campaign:
         if state.rules >= LIMITED_IF_CHANGED:
             free = arm, own, payment
             # Else every arm was permitted, at its price: nothing can have changed.
-            if limited or rules.price is not as_asked:
+            if limited or rules.payment_rule is not pay_required:
                 free = decided(math.inf, before.copy(), *map(np.empty_like, room))[:3]
             wanted = free[2] * self._steps
             if free[0] == free[1] and wanted == 0 and coin == HEADS:
@@ -322,7 +322,7 @@ class Campaign:
             if limited and reason != "probe":
                 reason = "limited"
         amount = amount_of(stars, spec.price_of_a_star, spec.margin)
-        assert amount <= limit.amount, "what is permitted can be paid: see `dearest_for`"
+        assert amount <= limit.amount, "what is permitted can be paid: see `max_stars_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, bool(limited),
             probe, coin_amount if probe else None,
@@ -346,7 +346,7 @@ class Campaign:
         # From whole numbers, by one division each: equal averages are equal to the last bit.
         above = state.totals[arm] - n * self._zero
         mean = above / (n * self._steps) if n else self._prior
-        self._enter(
+        self._record_rating(
             self._ledger, self.memory, self.rules.params, arm, n, above / self._steps, mean,
             new, paid / self._steps, self._seen(rating),
         )  # fmt: skip
@@ -356,14 +356,14 @@ class Campaign:
         self._adjust_in_flight(arm, 1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] += 1
-            _send_off(self._flight, n, at, arm)
+            _begin_pull(self._flight, n, at, arm)
 
     def end_pull(self, n: int, at: int, arm: int, outcome: int) -> None:
         """Take an offer out of them: see `in_flight.end_pull` for the outcomes."""
         self._adjust_in_flight(arm, -1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] -= outcome == in_flight.WITHDRAWN
-            _take_back(self._flight, n, at, arm, outcome)
+            _end_pull(self._flight, n, at, arm, outcome)
 
     def _adjust_in_flight(self, arm: int, by: int) -> None:
         self.state.in_flight[arm] += by
@@ -381,9 +381,9 @@ class Campaign:
         state.offered = list(state.in_flight)
         self.reconfigure()
         for offer in under_way:
-            _send_off(self._flight, offer.n, offer.offered_at, offer.arm)
-        _grow_older(self._flight, at)
-        self._flight.reached[:] = self._flight.held
+            _begin_pull(self._flight, offer.n, offer.offered_at, offer.arm)
+        _update_ages(self._flight, at)
+        self._flight.reached[:] = self._flight.unrated
 
     def retire(self, arm: int, retired: bool) -> None:
         """Offer an arm no more, or again."""
@@ -396,7 +396,7 @@ class Campaign:
 
     def reconfigure(self) -> None:
         """Take over arms or settings that have changed in the books."""
-        room = self.spec.policy.rules(len(self.state.arms)).memory
+        room = self.spec.policy.kernel(len(self.state.arms)).memory
         memory = self.memory
         if self.remembers:  # of each arm a block, the blocks one after the other
             memory = np.concatenate([memory, np.zeros(room - len(memory))])
@@ -422,7 +422,7 @@ class Campaign:
     def displays(self) -> list[float]:
         """What each arm displays by now, in stars."""
         shown = np.empty_like(self._shown)
-        self._show(self._ledger, self.memory, self.rules.params, shown)
+        self._displayed_averages(self._ledger, self.memory, self.rules.params, shown)
         return [float(stars) for stars in shown * self._steps + self._zero]
 
     def encoded(self) -> bytes:

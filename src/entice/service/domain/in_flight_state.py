@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from entice.model.in_flight import COHORTS, InFlight, learn_chances, new_in_flight
+from entice.model.in_flight import COHORTS, InFlight, estimate_rating_probabilities, new_in_flight
 
 SECOND = 1_000_000
 """Microseconds, the unit of all times."""
@@ -30,14 +30,14 @@ class FlightState(msgspec.Struct, array_like=True):
 
 def pack(flight: InFlight) -> FlightState:
     """Write pulls in flight down."""
-    cohorts = int(flight.cohorts[0])
+    cohorts = int(flight.cohort_count[0])
     arms, at = np.nonzero(flight.members[:cohorts].T)
     return FlightState(
         flight.reached.tolist(),
         flight.rated.tolist(),
-        flight.first[:cohorts].tolist(),
-        flight.since[:cohorts].tolist(),
-        flight.until[:cohorts].tolist(),
+        flight.first_pull[:cohorts].tolist(),
+        flight.first_time[:cohorts].tolist(),
+        flight.last_time[:cohorts].tolist(),
         flight.bucket[:cohorts].tolist(),
         (arms * COHORTS + at).tolist(),
         flight.members[at, arms].tolist(),
@@ -50,20 +50,20 @@ def unpack(state: FlightState | None, arms: int, rating_window: int) -> InFlight
     if state is None:
         return flight
     cohorts = len(state.first)
-    flight.cohorts[0] = cohorts
+    flight.cohort_count[0] = cohorts
     flight.reached[:], flight.rated[:] = state.reached, state.rated
     for array, kept in (
-        (flight.first, state.first),
-        (flight.since, state.since),
-        (flight.until, state.until),
+        (flight.first_pull, state.first),
+        (flight.first_time, state.since),
+        (flight.last_time, state.until),
         (flight.bucket, state.bucket),
     ):
         array[:cohorts] = kept
     cells = np.array(state.cells, dtype=np.int64)
     flight.members[cells % COHORTS, cells // COHORTS] = state.counts
-    np.add.at(flight.inside, flight.bucket[:cohorts], flight.members[:cohorts])
-    flight.held[:] = flight.inside.sum(axis=1)
-    flight.sizes[:] = np.bincount(state.bucket, minlength=len(flight.edges))
+    np.add.at(flight.unrated_by_arm, flight.bucket[:cohorts], flight.members[:cohorts])
+    flight.unrated[:] = flight.unrated_by_arm.sum(axis=1)
+    flight.cohorts_in_bucket[:] = np.bincount(state.bucket, minlength=len(flight.edges))
     return flight
 
 
@@ -79,11 +79,11 @@ class Expectation(NamedTuple):
 
 def expectation(flight: InFlight) -> Expectation:
     """Work out what is known and expected at the time of the last event."""
-    learn_chances.py_func(flight)  # type: ignore[attr-defined]  # not worth compiling for a view
-    ratings = (flight.chances @ flight.inside).tolist()
+    estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]  # not worth compiling for a view
+    ratings = (flight.rating_probabilities @ flight.unrated_by_arm).tolist()
     if flight.reached[0] == 0:
         return Expectation(None, ratings)
     # Kaplan and Meier's estimate: without the prior, which early on expects almost all to rate.
-    exposed = np.maximum(flight.rated, flight.reached - 0.5 * flight.held)
+    exposed = np.maximum(flight.rated, flight.reached - 0.5 * flight.unrated)
     hazards = np.divide(flight.rated, exposed, out=np.zeros(len(exposed)), where=exposed > 0)
     return Expectation(1.0 - float(np.prod(1.0 - hazards)), ratings)

@@ -22,7 +22,7 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.policies.policy import PolicyKernel
-from entice.rng import start
+from entice.rng import seed_stream
 from entice.service.domain.spec import ServedPolicy
 
 Floats = npt.NDArray[np.float64]
@@ -171,7 +171,7 @@ def draw_again(
     """Count how often the policy, asked again with other random numbers, selects the same arm."""
     same = 0
     for k in range(DRAWS):
-        start(stream, seed, t * DRAWS + k, AGAIN)
+        seed_stream(stream, seed, t * DRAWS + k, AGAIN)
         for i in range(memory.shape[0]):
             tried[i] = memory[i]
         wanted = PLAYERS_CHOICE

@@ -32,7 +32,7 @@ from entice.service.domain.offer import (
     VOIDED,
     OfferRecord,
 )
-from entice.service.domain.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, arm_ids, check_name
+from entice.service.domain.spec import MAX_MONEY, MOST_ARMS, CampaignSpec, arm_ids, check_name
 
 MOST_CHANGES = 100
 """Events of one offer, after which its rating can't be changed any more."""
@@ -134,8 +134,8 @@ class CampaignRules:
         if "budget" in changes:
             budget, least = changes["budget"], state.reserved + state.committed
             money = state.money.format
-            if not 0 <= budget <= MOST_MONEY:
-                raise invalid(f"budget must be from 0 to {MOST_MONEY}; got {budget}.")
+            if not 0 <= budget <= MAX_MONEY:
+                raise invalid(f"budget must be from 0 to {MAX_MONEY}; got {budget}.")
             if budget < least:
                 raise impossible(
                     f"budget must be at least {least}: {money(state.committed)} is spent and "

@@ -11,13 +11,13 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from entice.checks import a_seed, is_list, set_whole
+from entice.checks import as_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.model.probe import Probe
-from entice.model.settings import MOST_MONEY as MOST_MONEY
-from entice.model.settings import RATING_WINDOW, YEAR, Sees, check_probe_cost, check_settings
+from entice.model.settings import MAX_MONEY as MAX_MONEY
+from entice.model.settings import RATING_WINDOW, YEAR, PolicyScale, check_probe_cost, check_settings
 from entice.money import (
-    MOST_DIGITS,
+    MAX_DIGITS,
     Currency,
     explain_minor_units,
     read_currency,
@@ -32,7 +32,7 @@ from entice.policies import (
     RoundRobinEpsilonGreedy,
     ThompsonSampling,
 )
-from entice.spec_parsing import build, entry_of, table_of, text_of, without_none
+from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 
 Status = Literal["live", "paused", "shadow", "closed"]
 
@@ -118,7 +118,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     policy: ServedPolicy = UCB()
     lowest_rating: int = 1
     highest_rating: int = 5
-    policy_sees: Sees = "stars"
+    policy_sees: PolicyScale = "stars"
     unrated_shows: float | None = None
     budget: int
     currency: str = "EUR"
@@ -158,24 +158,24 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             rule = 'must be "live", "paused" or "shadow" at first'
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
-            msgspec.structs.force_setattr(self, "seed", a_seed("CampaignSpec: seed", self.seed))
+            msgspec.structs.force_setattr(self, "seed", as_seed("CampaignSpec: seed", self.seed))
 
     def _check_money(self) -> None:
         if not isinstance(self.currency, str) or not re.fullmatch(r"[A-Z]{3,12}", self.currency):
             rule = "must be a name of 3 to 12 capital letters, such as EUR"
             raise InputError("CampaignSpec: currency", rule, given=self.currency)
         if self.currency_digits is not None:
-            set_whole(self, "currency_digits", at_least=0, at_most=MOST_DIGITS)
+            set_whole(self, "currency_digits", at_least=0, at_most=MAX_DIGITS)
         for field in ("budget", "price_of_a_star", "margin", "cap_per_offer", "cap_per_player"):
             if isinstance(given := getattr(self, field), float):
                 rule, todo = explain_minor_units(self.money, given)
                 raise InputError(f"CampaignSpec: {field}", rule, given=given, todo=todo)
-        set_whole(self, "budget", at_least=0, at_most=MOST_MONEY)
+        set_whole(self, "budget", at_least=0, at_most=MAX_MONEY)
         set_whole(self, "price_of_a_star", at_least=1, at_most=10**12)
         set_whole(self, "margin", at_least=0, at_most=10**12)
         for field in ("cap_per_offer", "cap_per_player"):
             if getattr(self, field) is not None:
-                set_whole(self, field, at_least=0, at_most=MOST_MONEY)
+                set_whole(self, field, at_least=0, at_most=MAX_MONEY)
 
     @property
     def middle(self) -> float:
@@ -200,7 +200,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     @classmethod
     def from_file(cls, path: str | Path) -> CampaignSpec:
         """Read a campaign from a TOML file."""
-        return cls.from_toml(text_of("the campaign file", Path(path)))
+        return cls.from_toml(read_text("the campaign file", Path(path)))
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> CampaignSpec:
@@ -208,17 +208,17 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
         Nothing in it can name code to be imported: campaigns come over HTTP too.
         """
-        settings = dict(table_of("the campaign", plain))
+        settings = dict(as_table("the campaign", plain))
         if "policy" in settings:
-            table = table_of("policy", settings["policy"])
+            table = as_table("policy", settings["policy"])
             if table.get("kind") not in _kinds():
                 todo = did_you_mean(str(table.get("kind")), _kinds())
                 rule = "must be of a kind that a service can run"
                 raise InputError("policy", rule, given=table.get("kind"), todo=todo)
-            settings["policy"] = entry_of("policies", "policy", table)
+            settings["policy"] = parse_entry("policies", "policy", table)
         if settings.get("probe") is not None:
-            settings["probe"] = build(Probe, "probe", table_of("probe", settings["probe"]))
-        spec: CampaignSpec = build(cls, "the campaign", settings)
+            settings["probe"] = build_spec(Probe, "probe", as_table("probe", settings["probe"]))
+        spec: CampaignSpec = build_spec(cls, "the campaign", settings)
         return spec
 
     def to_plain(self) -> dict[str, Any]:

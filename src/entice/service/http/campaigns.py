@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from entice.money import MOST_DIGITS
+from entice.money import MAX_DIGITS
 from entice.policies import UCB
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
-from entice.service.domain.spec import MOST_ARMS, MOST_MONEY, CampaignSpec, ServedPolicy, Status
+from entice.service.domain.spec import MAX_MONEY, MOST_ARMS, CampaignSpec, ServedPolicy, Status
 from entice.service.domain.views import ArmView, CampaignView
 from entice.service.http import examples
 from entice.service.http.authentication import READERS, unbound
@@ -29,8 +29,8 @@ from entice.service.http.operation import (
 from entice.service.http.read_threads import look_up, look_up_slowly
 from entice.service.storage.spending import MOST_POINTS, By, SpendingView
 
-Money = Annotated[int, Meta(ge=0, le=MOST_MONEY)]
-Digits = Annotated[int, Meta(ge=0, le=MOST_DIGITS)]
+Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
+Digits = Annotated[int, Meta(ge=0, le=MAX_DIGITS)]
 ArmId = Annotated[
     str,
     Meta(

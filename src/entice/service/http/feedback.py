@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from entice.service.domain.commands import Accept, Decline, EnterRatings, Organic, Rate, Reverse
-from entice.service.domain.spec import MOST_MONEY
+from entice.service.domain.spec import MAX_MONEY
 from entice.service.domain.views import OfferView
 from entice.service.http import examples
 from entice.service.http.context import AppContext
@@ -33,7 +33,7 @@ class AcceptRequest(msgspec.Struct, forbid_unknown_fields=True):
     amount: (
         Annotated[
             int,
-            Meta(ge=0, le=MOST_MONEY, description="What was paid, if less than was offered."),
+            Meta(ge=0, le=MAX_MONEY, description="What was paid, if less than was offered."),
         ]
         | None
     ) = None

@@ -136,7 +136,7 @@ def variants(kind: str) -> list[ServedPolicy]:
     fields = msgspec.structs.fields(spec)
     for values in itertools.product(*map(_values, fields)):
         policy = spec(**{field.name: v for field, v in zip(fields, values, strict=True)})
-        rules = policy.rules(2)
+        rules = policy.kernel(2)
         found.setdefault((rules.functions, tuple(map(type, rules.params))), policy)
     return list(found.values())
 

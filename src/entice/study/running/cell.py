@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine import kernel
-from entice.engine.pending_ratings import new_under_way
+from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
 from entice.jit.cache_aligned import cache_aligned
 from entice.jit.interpret import Fault
 from entice.jit.specialize import get_compiled
-from entice.model.display import raw
+from entice.model.display import display_averages
 from entice.model.in_flight import new_in_flight
 from entice.model.ledger import new_ledger
 from entice.policies import Policy
@@ -29,7 +29,7 @@ from entice.worlds.drifts import Drift
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-_NO_TRACE = np.empty((0, kernel.TRACED))
+_NO_TRACE = np.empty((0, kernel.TRACE_COLUMNS))
 
 
 class _Raised(Exception):
@@ -69,34 +69,34 @@ class Cell:
         self.arms = len(means)
         self._study, self._policy, self._drift, self._stop = study, policy, drift, stop
         self._rounds = study.checkpoint_rounds()
-        self._rules, self._bend = policy.rules(self.arms), drift.kernel()
+        self._rules, self._drift_kernel = policy.kernel(self.arms), drift.kernel()
         self._sampler = study.arms.sampler()
-        self._willingness = study.players.acceptance.willingness()
+        self._acceptance = study.players.acceptance.kernel()
         self._delays = study.players.delay_sampler()
         self._adversary = study.adversary.kernel(means)
-        self._truth = kernel.truth_of(means, study.arms.scale())
-        late = not study.players.rate_at_once
+        self._instance = kernel.bandit_instance(means, study.arms.scale())
+        late = not study.players.rates_immediately
         self._counting = late and self._rules.counts_in_flight
         # A trace has every round in it.
         self._fast = None if traced else study.fast_path(policy)
         entry: Any = kernel.replicate
         self._functions: Any = (
             *self._rules.functions,
-            self._bend.function,
-            self._bend.apply_drift,
+            self._drift_kernel.function,
+            self._drift_kernel.apply_drift,
             self._sampler.sample,
-            self._willingness.accept,
+            self._acceptance.accept,
             self._delays.draw,
             self._adversary.manipulate,
-            kernel.no if late else kernel.yes,
-            kernel.yes if self._counting else kernel.no,
-            kernel.yes if study.probe is not None else kernel.no,
-            kernel.traced_display if traced else kernel.no_display,
-            kernel.traced if traced else kernel.unobserved,
+            kernel.compile_time_false if late else kernel.compile_time_true,
+            kernel.compile_time_true if self._counting else kernel.compile_time_false,
+            kernel.compile_time_true if study.probe is not None else kernel.compile_time_false,
+            kernel.trace_display if traced else kernel.ignore_display,
+            kernel.traced if traced else kernel.ignore_round,
         )
         parts = self._functions
         if self._fast is not None:
-            entry, parts = self._fast.replicate, (self._bend.function,)
+            entry, parts = self._fast.replicate, (self._drift_kernel.function,)
         for part in parts:
             ensure_found(part)
         metrics, pulls, _ = self.room_for(0)
@@ -129,8 +129,8 @@ class Cell:
         numbers only, none of what was compiled.
         """
         other = copy.copy(self)
-        other._sampler, other._bend, other._drift = arms.sampler(), drift.kernel(), drift
-        other._truth = kernel.truth_of(arms.true_means(), arms.scale())
+        other._sampler, other._drift_kernel, other._drift = arms.sampler(), drift.kernel(), drift
+        other._instance = kernel.bandit_instance(arms.true_means(), arms.scale())
         return other
 
     @property
@@ -220,29 +220,29 @@ class Cell:
         assert study.seed is not None
         which = study.seed, first, self._rounds
         if fast is not None:
-            world = fast.params, self._bend.params, self._sampler.params, self._truth
+            world = fast.params, self._drift_kernel.params, self._sampler.params, self._instance
             beginning = study.cold_start == "each_arm_once", study.prior
-            scratch = cache_aligned(fast.make_scratch(self.arms, study.horizon))
-            return *world, *beginning, *which, scratch, self._stop, metrics, pulls
+            workspace = cache_aligned(fast.new_workspace(self.arms, study.horizon))
+            return *world, *beginning, *which, workspace, self._stop, metrics, pulls
         return self._kernel_arguments(first, trace, metrics, pulls)
 
     def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         which = self._study.seed, first, self._rounds
         params = (
             self._rules.params,
-            self._bend.params,
+            self._drift_kernel.params,
             self._sampler.params,
-            (self._willingness.params, self._delays.params),
+            (self._acceptance.params, self._delays.params),
             self._adversary.params,
         )
         return (
-            *params, self._truth, self._play(), *which, self._workspace(), self._stop,
+            *params, self._instance, self._run_settings(), *which, self._workspace(), self._stop,
             trace, metrics, pulls,
         )  # fmt: skip
 
-    def _play(self) -> kernel.Play:
+    def _run_settings(self) -> kernel.RunSettings:
         study, probe = self._study, self._study.probe
-        return kernel.Play(
+        return kernel.RunSettings(
             study.cold_start == "each_arm_once",
             study.prior,
             *study.feedback_limits,
@@ -252,21 +252,26 @@ class Cell:
             np.array(probe.amounts if probe else (), dtype=np.float64),
         )
 
-    def _workspace(self) -> kernel.Workspace:
+    def _workspace(self) -> kernel.KernelWorkspace:
         study, rules, players = self._study, self._rules, self._study.players
-        late, ledger = not players.rate_at_once, cache_aligned(new_ledger(self.arms, study.prior))
+        late, ledger = (
+            not players.rates_immediately,
+            cache_aligned(new_ledger(self.arms, study.prior)),
+        )
         arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
-        return kernel.Workspace(
+        return kernel.KernelWorkspace(
             ledger=ledger,
             memory=cache_aligned(np.zeros(rules.memory)),
             flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
             counted=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
-            shown=ledger.means if rules.display is raw else cache_aligned(np.zeros(self.arms)),
+            shown=ledger.means
+            if rules.display is display_averages
+            else cache_aligned(np.zeros(self.arms)),
             tried=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
-            drift_memory=cache_aligned(np.zeros(self._bend.memory_per_arm * self.arms)),
+            drift_memory=cache_aligned(np.zeros(self._drift_kernel.memory_per_arm * self.arms)),
             adversary_memory=cache_aligned(np.zeros(self._adversary.memory_per_arm * self.arms)),
-            under_way=cache_aligned(
-                new_under_way(players.longest_wait(study.horizon) if late else 0)
+            pending=cache_aligned(
+                new_pending_ratings(players.longest_wait(study.horizon) if late else 0)
             ),
             policy_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
             reward_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from entice.engine import kernel
-from entice.jit.interpret import Fault, find_fault, interpreted, is_users, takes_functions
+from entice.jit.interpret import Fault, find_fault, interpreted, is_user_function, takes_functions
 
 MOST_ROUNDS = 100_000
 """That are played again: some seconds."""
@@ -29,14 +29,15 @@ def find_fault_in_run(
     horizon
         Rounds; no more than `MOST_ROUNDS` are played.
     """
-    if not any(map(is_users, parts)):
+    if not any(map(is_user_function, parts)):
         return None
     plain = [
-        interpreted(part) if is_users(part) or takes_functions(part) else part for part in parts
+        interpreted(part) if is_user_function(part) or takes_functions(part) else part
+        for part in parts
     ]
     *world, seed, first, _, workspace, stop, _, _, pulls = arguments
     rounds = np.array([min(horizon, MOST_ROUNDS)])
-    nothing = np.empty((0, kernel.TRACED))
+    nothing = np.empty((0, kernel.TRACE_COLUMNS))
     metrics = np.empty((1, 1, len(kernel.METRICS)))
     filled = rounds, workspace, stop, nothing, metrics, np.empty((1, pulls.shape[1]), np.int64)
     return find_fault(interpreted(kernel.replicate), *plain, *world, seed, first, *filled)

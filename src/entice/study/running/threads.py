@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
-from entice.checks import a_whole_number
+from entice.checks import as_whole_number
 from entice.errors import InputError
 from entice.study.aggregation.block_digest import BlockResult
 from entice.study.blocks import Block
@@ -22,7 +22,7 @@ def thread_count(threads: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if a_whole_number("threads", threads) < 1:
+    if as_whole_number("threads", threads) < 1:
         raise InputError("threads", "must be at least 1", given=threads)
     return int(threads)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from entice.checks import set_number, set_numbers
 from entice.errors import InputError
-from entice.jit.decorators import plain_python, reference
-from entice.user_functions import custom_label, is_stand_in, set_function
+from entice.jit.decorators import import_path, plain_python
+from entice.user_functions import custom_label, is_placeholder, set_function
 from entice.worlds.drifts.drift import DriftKernel, DriftSpec
 
 
@@ -45,20 +45,20 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
         set_numbers(self, "params")
         if self.lipschitz is not None and set_number(self, "lipschitz") < 0:
             raise InputError("CustomDrift: lipschitz", "must not be negative", given=self.lipschitz)
-        if is_stand_in(self.function):
+        if is_placeholder(self.function):
             return
         try:
             at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
         except Exception as error:  # whatever the user's function may raise
             raise InputError(
-                f"CustomDrift: {reference(self.function)}",
+                f"CustomDrift: {import_path(self.function)}",
                 "must return 0 for a payment of 0, and not raise an error",
                 given=error,
                 todo=f"It was called with params={self.params}.",
             ) from error
         if not isinstance(at_zero, (int, float, np.number)) or at_zero != 0:
             raise InputError(
-                f"CustomDrift: {reference(self.function)}",
+                f"CustomDrift: {import_path(self.function)}",
                 "must return 0 for a payment of 0 (Assumption 1 of the paper)",
                 given=at_zero,
                 todo="A player who is not paid has no reason to rate otherwise.",

@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def if_paid(
+def apply_if_paid(
     drift: Callable[..., float],
     reward: float,
     payment: float,
@@ -50,7 +50,7 @@ class DriftKernel(NamedTuple):
     function: Callable[..., float] = no_function
     """`f(payment, t, arm, params) -> drift`, asked only in rounds with a payment."""
     params: tuple[Any, ...] = ()
-    apply_drift: Callable[..., float] = if_paid
+    apply_drift: Callable[..., float] = apply_if_paid
     """`respond(function, reward, payment, t, arm, params, memory, rng) -> drift`, asked in every
     round: for drifts that need more than the payment."""
     memory_per_arm: int = 0
@@ -59,7 +59,7 @@ class DriftKernel(NamedTuple):
     @property
     def is_function_of_payment(self) -> bool:
         """Whether `function` is all there is to it."""
-        return self.apply_drift is if_paid
+        return self.apply_drift is apply_if_paid
 
 
 class DriftSpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"):

@@ -49,13 +49,20 @@ from entice.engine.fast.thompson_sampling.state import (
     Params,
     Scratch,
     begin,
-    make_scratch,
+    new_workspace,
     pull_each,
 )
-from entice.engine.kernel import DONE, NOT_FINITE, STOP_EVERY, STOPPED, Truth, write_metrics
+from entice.engine.kernel import (
+    DONE,
+    NOT_FINITE,
+    STOP_EVERY,
+    STOPPED,
+    BanditInstance,
+    write_metrics,
+)
 from entice.jit.decorators import inline_always
 
-__all__ = ["make_scratch", "replicate"]
+__all__ = ["new_workspace", "replicate"]
 
 FIRST = np.int64(1)
 """The first round, as a number that is no literal: those are compiled for separately."""
@@ -74,7 +81,7 @@ def replicate(
     policy_params: Params,
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
-    truth: Truth,
+    instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
     seed: int,
@@ -108,7 +115,7 @@ def replicate(
                 if fault >= 0:
                     return NOT_FINITE, replication, t, fault
             write_metrics(
-                metrics[row, c], truth, ledger.pulls, ledger.means, account.compensation[0],
+                metrics[row, c], instance, ledger.pulls, ledger.means, account.compensation[0],
                 account.compensated[0], account.total_drift[0],
             )  # fmt: skip
         for i in range(arms):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.model.ledger import Ledger, clear, new_ledger, record
-from entice.model.payment import gap
-from entice.rng import Stream, normal, start
+from entice.model.payment import required_payment
+from entice.rng import Stream, normal, seed_stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class Scratch(NamedTuple):
     stream: Stream
 
 
-def make_scratch(arms: int, horizon: int) -> Scratch:
+def new_workspace(arms: int, horizon: int) -> Scratch:
     """Make the arrays; they do not grow with the horizon."""
     groups = -(-arms // FAN**2)
     return Scratch(
@@ -84,7 +84,7 @@ def make_scratch(arms: int, horizon: int) -> Scratch:
 @compiled_internal
 def begin(params: Params, prior: float, seed: int, replication: int, scratch: Scratch) -> None:
     """Forget the last replication."""
-    start(scratch.stream, seed, replication, THOMPSON)
+    seed_stream(scratch.stream, seed, replication, THOMPSON)
     clear(scratch.ledger, prior)
     scratch.spreads[:] = spread(params, 0)
     scratch.level[0] = math.nan
@@ -115,7 +115,7 @@ def pull(
 ) -> bool:
     """Pay for an arm what the greedy one is ahead, and enter the feedback, within the limit."""
     ledger = scratch.ledger
-    payment = gap(ledger.means, ledger.greedy[0], arm)
+    payment = required_payment(ledger.means, ledger.greedy[0], arm)
     feedback = arm_params[0][arm] + arm_params[1][arm] * normal(scratch.stream)
     if payment > 0.0:
         bend = drift(payment, t, arm, drift_params)

@@ -35,14 +35,14 @@ from entice.engine.fast.ucb.workspace import (
     Counts,
     Floats,
     Scratch,
-    make_scratch,
+    new_workspace,
     seated,
 )
-from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, Truth, write_metrics
+from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance, write_metrics
 from entice.jit.decorators import compiled_internal, inline_always
-from entice.rng import fill_normals, start
+from entice.rng import fill_normals, seed_stream
 
-__all__ = ["make_scratch", "replicate"]
+__all__ = ["new_workspace", "replicate"]
 
 NOISE, BRIDGE = 19, 20
 """Purposes of the streams: normal draws, and questions to bridges."""
@@ -54,7 +54,7 @@ def replicate(
     policy_params: tuple[()],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
-    truth: Truth,
+    instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
     seed: int,
@@ -79,7 +79,7 @@ def replicate(
                     return STOPPED, first + row, t, arm
                 _draw_noise(own)
             ceiling = Ceiling(until, own.ceiling[0], own.ceiling[1])
-            t = reign(drift, drift_params, arm_params, own, ceiling, truth.limit, t, arm)
+            t = reign(drift, drift_params, arm_params, own, ceiling, instance.limit, t, arm)
             if t < 0:
                 return NOT_FINITE, first + row, -t, arm
         elif begun < rows:
@@ -87,9 +87,9 @@ def replicate(
             begun += 1
             if stop[0] != 0:
                 return STOPPED, first + row, 1, 0
-            _clear(own, truth.gaps.shape[0], prior, seed, first + row)
+            _clear(own, instance.gaps.shape[0], prior, seed, first + row)
             c, t = _rate_each_arm(
-                drift, drift_params, arm_params, truth, each_arm_once, prior, checkpoints, own,
+                drift, drift_params, arm_params, instance, each_arm_once, prior, checkpoints, own,
                 metrics[row],
             )  # fmt: skip
             if t < 0:
@@ -97,7 +97,7 @@ def replicate(
         else:
             continue
         if t > checkpoints[c]:
-            _report(own, truth, metrics[row, c])
+            _report(own, instance, metrics[row, c])
             c += 1
         if c > last_checkpoint:
             for i in range(pulls.shape[1]):
@@ -123,8 +123,8 @@ def _clear(scratch: Scratch, arms: int, prior: float, seed: int, replication: in
     scratch.rival[0] = prior
     scratch.tally[:] = 0.0
     scratch.used[0] = BATCH
-    start(scratch.noise_stream, seed, replication, NOISE)
-    start(scratch.bridge_stream, seed, replication, BRIDGE)
+    seed_stream(scratch.noise_stream, seed, replication, NOISE)
+    seed_stream(scratch.bridge_stream, seed, replication, BRIDGE)
 
 
 @compiled_internal
@@ -138,7 +138,7 @@ def _rate_each_arm(
     drift: Callable[..., float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
-    truth: Truth,
+    instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
     checkpoints: Counts,
@@ -152,11 +152,11 @@ def _rate_each_arm(
     the round whose feedback is not finite. Checkpoints on the way are reported.
     """
     c, t = 0, 1
-    while t <= truth.gaps.shape[0]:
+    while t <= instance.gaps.shape[0]:
         if t > checkpoints[c]:
             if c + 1 == checkpoints.shape[0]:
                 break
-            _report(scratch, truth, metrics[c])
+            _report(scratch, instance, metrics[c])
             c += 1
         if scratch.used[0] == BATCH:
             _draw_noise(scratch)
@@ -170,7 +170,7 @@ def _rate_each_arm(
             scratch.tally[0] += payment
             scratch.tally[1] += 1.0
             scratch.tally[2] += bend
-        if not abs(feedback) < truth.limit:
+        if not abs(feedback) < instance.limit:
             return c, -t
         scratch.pulls[arm] = 1
         scratch.sums[arm] = feedback
@@ -185,7 +185,7 @@ def _rate_each_arm(
 
 
 @compiled_internal
-def _report(scratch: Scratch, truth: Truth, metrics: Floats) -> None:
+def _report(scratch: Scratch, instance: BanditInstance, metrics: Floats) -> None:
     """Write down a checkpoint."""
     tally = scratch.tally
-    write_metrics(metrics, truth, scratch.pulls, scratch.means, tally[0], tally[1], tally[2])
+    write_metrics(metrics, instance, scratch.pulls, scratch.means, tally[0], tally[1], tally[2])

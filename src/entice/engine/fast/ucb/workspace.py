@@ -73,7 +73,7 @@ class Scratch(NamedTuple):
     """One element: the noise that the policy assumes, for g_t beyond the table."""
 
 
-def make_scratch(arms: int, horizon: int, noise: float = 1.0) -> Scratch:
+def new_workspace(arms: int, horizon: int, noise: float = 1.0) -> Scratch:
     """Allocate what `replicate` works in; one for each thread.
 
     `noise` is the policy's. It enters the bounds through g_t alone.
