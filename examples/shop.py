@@ -33,7 +33,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from entice.client import Campaign, Client, Offer, ServiceError
+from entice.api_types import CampaignView, OfferView
+from entice.client import Client, ServiceError
 from entice.money import Currency
 
 QUALITY = {
@@ -65,7 +66,7 @@ class Shop:
         self.chance = random.Random(seed)
         self.day = secrets.token_hex(4)  # another run has other customers
         self.price_of_a_star = client.campaign(campaign).spec["price_of_a_star"]
-        self.thinking: deque[tuple[Offer, dict[str, float]]] = deque()
+        self.thinking: deque[tuple[OfferView, dict[str, float]]] = deque()
         self.to_rate: list[tuple[int, str, int]] = []  # when (in customers), which offer, stars
         self.shown: dict[str, float] = {}
         self.served = self.paid = self.declined = 0
@@ -86,7 +87,7 @@ class Shop:
             _, offer_id, stars = heapq.heappop(self.to_rate)
             self.client.rate(offer_id, stars)
 
-    def customer_decides(self, offer: Offer, shown: dict[str, float]) -> None:
+    def customer_decides(self, offer: OfferView, shown: dict[str, float]) -> None:
         """Take the offer if its money makes up for the lower average, as this customer sees it."""
         forgone = shown[offer.greedy_arm] - shown[offer.arm]
         worth = offer.amount / self.price_of_a_star + self.chance.gauss(0.0, 0.1)
@@ -98,7 +99,7 @@ class Shop:
             self.declined += 1
             self.customer_leaves(offer.greedy_arm, None)
 
-    def customer_leaves(self, tea: str, offer: Offer | None) -> None:
+    def customer_leaves(self, tea: str, offer: OfferView | None) -> None:
         """Drink the tea. Some rate it, sooner or later; who was paid sees it in a better light."""
         best = max(QUALITY.values())
         self.sold[tea] += 1
@@ -153,7 +154,7 @@ def view(shop: Shop, customers: int) -> Group:
     return Group(bars, Text(), teas, Text(), told)
 
 
-def money(campaign: Campaign, amount: int) -> str:
+def money(campaign: CampaignView, amount: int) -> str:
     """Write an amount of the campaign's currency, which comes in its smallest unit."""
     return Currency(campaign.currency, campaign.currency_digits).format(amount)
 
@@ -196,7 +197,7 @@ def own_service() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        entice = [sys.executable, "-c", "from entice.cli.main import main; main()"]
+        entice = [sys.executable, "-c", "from entice.cli.app import main; main()"]
         options = ["--db", f"sqlite:///{folder}/shop.db", "--port", str(port)]
         # A session of its own: Ctrl-C is for the shop, which then stops the service itself.
         server = subprocess.Popen(

@@ -28,7 +28,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -36,6 +35,16 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from entice.api_types import (
+    ArmView,
+    CampaignView,
+    DriftView,
+    EventPage,
+    EventView,
+    OfferHistory,
+    OfferView,
+    SpendingView,
+)
 from entice.errors import EnticeError, InputError
 
 COME_BACK = (429, 502, 503, 504)  # nothing was done, or its answer was lost on the way
@@ -62,103 +71,6 @@ class ServiceError(EnticeError):
         super().__init__(f"{told} ({status}, {kind})" if status else told)
         self.status, self.kind, self.title, self.detail = status, kind, title, detail
         self.problem = problem or {}
-
-
-class Campaign(msgspec.Struct, frozen=True):
-    """A campaign: its money, and how far it is."""
-
-    id: str
-    name: str
-    status: Literal["live", "paused", "shadow", "closed"]
-    currency: str
-    currency_digits: int  # decimals of the currency: amounts are in its smallest unit
-    budget: int
-    reserved: int  # promised in offers that are still open
-    committed: int  # paid for accepted offers; with `reserved` never more than the budget
-    free: int
-    decisions: int
-    ratings: int
-    in_flight: int  # offers that may still be rated
-    share_who_rate: float | None  # as learnt so far; None if nothing is known
-    events: int  # the number of the log's last one
-    created_at: datetime
-    changed_at: datetime
-    spec: dict[str, Any]
-
-
-class Arm(msgspec.Struct, frozen=True):
-    """What is known of an arm."""
-
-    id: str
-    retired: bool
-    rated: int
-    average: float | None
-    shown: float  # what players see, in stars: the average, or the stand-in of an unrated arm
-    in_flight: int  # offers that may still be rated …
-    expected: float  # … and how many of those ratings are expected to come
-    offered: int
-    overdue_first_rating: bool  # no rating where at least three were due
-    greedy: bool  # whether players would take it without a payment
-
-
-class Offer(msgspec.Struct, frozen=True):
-    """An arm, and what a player gets for taking it."""
-
-    id: str
-    campaign: str
-    state: str
-    arm: str
-    greedy_arm: str  # what the player would take without an offer
-    amount: int
-    currency: str
-    currency_digits: int
-    payment: float  # the amount in stars, before rounding
-    would_pay: int | None  # in shadow mode
-    reason: str
-    propensity: float
-    probe: Literal["heads", "tails"] | None
-    paid: int | None
-    rating: int | None
-    offered_at: datetime
-    expires_at: datetime
-
-
-class Event(msgspec.Struct, frozen=True):
-    """An entry of a campaign's log."""
-
-    seq: int
-    at: datetime
-    hash: str  # of the hash before and of the body, as the service wrote it
-    body: dict[str, Any]
-
-
-class Drift(msgspec.Struct, frozen=True):
-    """By how many stars a payment of one star raises a rating, from the randomised probe."""
-
-    probed: bool
-    probes: int
-    slope: float | None
-    low: float | None
-    high: float | None
-    note: str
-
-
-class Spending(msgspec.Struct, frozen=True):
-    """How a campaign's spending grew: columns of equal length, the oldest point first."""
-
-    through: int  # the number of the last event that is in it
-    events: int  # the number of the campaign's last event
-    at: list[datetime]
-    offers: list[int]
-    committed: list[int]
-    reserved: list[int]
-    budget: list[int]
-    paced: list[int | None]
-
-
-class _Page(msgspec.Struct):
-    events: list[Event]
-    next: int | None
 
 
 class Client(AbstractContextManager["Client"]):
@@ -219,75 +131,75 @@ class Client(AbstractContextManager["Client"]):
             while True:
                 self._idle.pop().close()
 
-    def create_campaign(self, *, once: str | None = None, **settings: Any) -> Campaign:
+    def create_campaign(self, *, once: str | None = None, **settings: Any) -> CampaignView:
         """Create a campaign from its settings, as a campaign's TOML file has them.
 
         `once` is an idempotency key of your own: with it, two runs of a program create one.
         """
-        return self._ask("POST", "/v1/campaigns", Campaign, settings, once)
+        return self._ask("POST", "/v1/campaigns", CampaignView, settings, once)
 
-    def campaigns(self) -> list[Campaign]:
+    def campaigns(self) -> list[CampaignView]:
         """List the campaigns that the key may see."""
-        return self._ask("GET", "/v1/campaigns", list[Campaign])
+        return self._ask("GET", "/v1/campaigns", list[CampaignView])
 
-    def campaign(self, campaign: str) -> Campaign:
+    def campaign(self, campaign: str) -> CampaignView:
         """Show a campaign."""
-        return self._ask("GET", _at(campaign), Campaign)
+        return self._ask("GET", _at(campaign), CampaignView)
 
-    def change_campaign(self, campaign: str, **changes: Any) -> Campaign:
+    def change_campaign(self, campaign: str, **changes: Any) -> CampaignView:
         """Change the status (live, paused, shadow, closed), the budget, a cap (None lifts it)."""
-        return self._ask("PATCH", _at(campaign), Campaign, changes)
+        return self._ask("PATCH", _at(campaign), CampaignView, changes)
 
-    def arms(self, campaign: str) -> list[Arm]:
+    def arms(self, campaign: str) -> list[ArmView]:
         """Show averages, counts and what is in flight."""
-        return self._ask("GET", _at(campaign, "/arms"), list[Arm])
+        return self._ask("GET", _at(campaign, "/arms"), list[ArmView])
 
-    def add_arms(self, campaign: str, *arms: str) -> list[Arm]:
+    def add_arms(self, campaign: str, *arms: str) -> list[ArmView]:
         """Add arms to a campaign, which goes on meanwhile."""
-        return self._ask("POST", _at(campaign, "/arms"), list[Arm], {"arms": arms})
+        return self._ask("POST", _at(campaign, "/arms"), list[ArmView], {"arms": arms})
 
-    def retire_arm(self, campaign: str, arm: str, retired: bool = True) -> Arm:
+    def retire_arm(self, campaign: str, arm: str, retired: bool = True) -> ArmView:
         """Offer an arm no longer, or again."""
         path = _at(campaign, f"/arms/{quote(arm, safe='')}")
-        return self._ask("PATCH", path, Arm, {"retired": retired})
+        return self._ask("PATCH", path, ArmView, {"retired": retired})
 
     def offer(
         self, campaign: str, player: str, *, eligible: Ids = None, displayed: Stars = None
-    ) -> Offer:
+    ) -> OfferView:
         """Ask what to offer a player; while that offer is open, asking again gives it again.
 
         `eligible` are the arms that may be offered to this player, `displayed` the averages in
         stars that this player sees: give them where they are not simply those of the campaign.
         """
         body = {"player": player, "eligible": eligible, "displayed": displayed}
-        return self._ask("POST", _at(campaign, "/offers"), Offer, body)
+        return self._ask("POST", _at(campaign, "/offers"), OfferView, body)
 
-    def offers(self, campaign: str, players: Iterable[str | Mapping[str, Any]]) -> list[Offer]:
+    def offers(self, campaign: str, players: Iterable[str | Mapping[str, Any]]) -> list[OfferView]:
         """Ask for up to 1,000 players at once: their ids, or tables of what `offer` takes."""
         asked = [{"player": one} if isinstance(one, str) else one for one in players]
-        path, kind = _at(campaign, "/offers/batch"), dict[str, list[Offer]]
+        path, kind = _at(campaign, "/offers/batch"), dict[str, list[OfferView]]
         return self._ask("POST", path, kind, {"requests": asked})["offers"]
 
-    def history(self, offer: str) -> dict[str, Any]:
+    def history(self, offer: str) -> OfferHistory:
         """Show everything about an offer: what became of it, the arithmetic of its price."""
-        return self._ask("GET", _of(offer), dict[str, Any])
+        return self._ask("GET", _of(offer), OfferHistory)
 
-    def accept(self, offer: str, amount: int | None = None) -> Offer:
+    def accept(self, offer: str, amount: int | None = None) -> OfferView:
         """Tell that the player took the offer, for its amount or for less."""
         body = {} if amount is None else {"amount": amount}
-        return self._ask("POST", _of(offer, "/accept"), Offer, body)
+        return self._ask("POST", _of(offer, "/accept"), OfferView, body)
 
-    def decline(self, offer: str) -> Offer:
+    def decline(self, offer: str) -> OfferView:
         """Tell that the player did not take the offer: its money is free again."""
-        return self._ask("POST", _of(offer, "/decline"), Offer, {})
+        return self._ask("POST", _of(offer, "/decline"), OfferView, {})
 
-    def rate(self, offer: str, rating: int) -> Offer:
+    def rate(self, offer: str, rating: int) -> OfferView:
         """Enter the rating that came of an accepted offer, or another one than before."""
-        return self._ask("POST", _of(offer, "/rating"), Offer, {"rating": rating})
+        return self._ask("POST", _of(offer, "/rating"), OfferView, {"rating": rating})
 
-    def reverse(self, offer: str) -> Offer:
+    def reverse(self, offer: str) -> OfferView:
         """Undo an accepted or rated offer: its money is free again, its rating gone."""
-        return self._ask("POST", _of(offer, "/reverse"), Offer, {})
+        return self._ask("POST", _of(offer, "/reverse"), OfferView, {})
 
     def enter_ratings(
         self, campaign: str, ratings: Iterable[tuple[str, int]], *, once: str | None = None
@@ -297,33 +209,33 @@ class Client(AbstractContextManager["Client"]):
         path, kind = _at(campaign, "/ratings"), dict[str, int]
         return self._ask("POST", path, kind, body, once)["entered"]
 
-    def drift(self, campaign: str) -> Drift:
+    def drift(self, campaign: str) -> DriftView:
         """Estimate the drift of a campaign that has a probe."""
-        return self._ask("GET", _at(campaign, "/drift"), Drift)
+        return self._ask("GET", _at(campaign, "/drift"), DriftView)
 
     def spending(
         self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200
-    ) -> Spending:
+    ) -> SpendingView:
         """Return how the spending grew, by date or by number of offers, in at most so many points.
 
         The service reads a long log in parts. This asks until the whole history has been read.
         """
         path = _at(campaign, f"/spending?by={quote(by)}&points={points}")
-        found = self._ask("GET", path, Spending)
+        found = self._ask("GET", path, SpendingView)
         while found.through < found.events:
-            found = self._ask("GET", path, Spending)
+            found = self._ask("GET", path, SpendingView)
         return found
 
-    def events(self, campaign: str, after: int = 0, page: int = 500) -> Iterator[Event]:
+    def events(self, campaign: str, after: int = 0, page: int = 500) -> Iterator[EventView]:
         """Go through the log from behind an event to the end; keep the last `seq` to go on."""
         onward: int | None = after
         while onward is not None:
             query = f"/events?after={onward}&limit={page}"
-            found = self._ask("GET", _at(campaign, query), _Page)
+            found = self._ask("GET", _at(campaign, query), EventPage)
             yield from found.events
             onward = found.next
 
-    def stream(self, campaign: str, after: int = 0) -> Iterator[Event]:
+    def stream(self, campaign: str, after: int = 0) -> Iterator[EventView]:
         """Follow the log as it grows, until the service ends; keep the last `seq` to go on."""
         connection, path = (
             self._connection(timeout=SILENCE),
@@ -336,7 +248,7 @@ class Client(AbstractContextManager["Client"]):
                 raise _problem(response.status, response.read())
             for line in response:
                 if line.startswith(b"data:"):
-                    yield _decoded(line[5:], Event)
+                    yield _decoded(line[5:], EventView)
         except LOST as error:
             raise self._unreachable(error) from error
         finally:

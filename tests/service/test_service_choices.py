@@ -13,6 +13,7 @@ from plan_against_live import certain_counting
 from writer_fixtures import Service, hashed, service
 
 import entice
+from entice.api_types import ArmView
 from entice.service.domain.campaign import Campaign, Limit
 from entice.service.domain.commands import (
     Accept,
@@ -28,7 +29,6 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
-from entice.service.domain.views import ArmView
 from entice.service.storage.queries import find
 
 __all__ = ["service"]

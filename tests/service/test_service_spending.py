@@ -16,6 +16,7 @@ from service_fixtures import service as over_http
 from writer_fixtures import Service, hashed
 from writer_fixtures import service as on_sqlite
 
+from entice.api_types import SpendingView
 from entice.service.domain.commands import (
     Accept,
     ChangeCampaign,
@@ -31,7 +32,7 @@ from entice.service.domain.commands import (
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import moment
 from entice.service.storage import spending
-from entice.service.storage.spending import By, Point, Series, SpendingView
+from entice.service.storage.spending import By, Point, Series
 
 __all__ = ["on_sqlite", "postgres"]
 

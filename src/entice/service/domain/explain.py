@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
+from entice.api_types import PriceCalculation, PriceStep
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.events import Offered
 from entice.service.domain.offer import OfferRecord
@@ -16,39 +15,6 @@ _LIMITS = {
     "cap_per_offer": "the cap per offer",
     "cap_per_player": "the cap per visitor",
 }
-
-
-class PriceStep(msgspec.Struct, frozen=True):
-    """One line of the calculation from stars to money."""
-
-    sign: str
-    label: str
-    stars: float | None = None
-    amount: float | None = None
-    """In minor units; not a whole number before rounding."""
-    note: str | None = None
-    level: Literal["term", "subtotal", "total"] = "term"
-
-
-class PriceCalculation(msgspec.Struct, frozen=True):
-    """How the amount of an offer was calculated, in numbers that can be checked by hand."""
-
-    shown: dict[str, float]
-    """The rating displayed by each arm, in stars."""
-    own_choice_shows: float
-    arm_shows: float
-    payment_in_stars: float
-    probe_added: float | None
-    """Stars added by the probe's coin."""
-    price_of_a_star: int
-    margin: int
-    amount: int
-    limit: int
-    """The most that the offer could have cost."""
-    limited_by: str | None
-    """The limit that changed the decision."""
-    steps: list[PriceStep] = []
-    """The same calculation as lines to display."""
 
 
 def explain(offer: Offered) -> str:

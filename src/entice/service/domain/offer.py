@@ -6,12 +6,11 @@ from hashlib import blake2b
 
 import msgspec
 
+from entice.api_types import OfferState
+
 OFFERED, ACCEPTED, RATED, UNRATED = 0, 1, 2, 3
 DECLINED, EXPIRED, VOIDED, REVERSED, SHADOW = 4, 5, 6, 7, 8
-STATES = (
-    "offered", "accepted", "rated", "unrated",
-    "declined", "expired", "voided", "reversed", "shadow",
-)  # fmt: skip
+STATES = tuple(state.value for state in OfferState)
 """The names of the states, by their numbers."""
 
 NEVER = 2**62

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from entice.api_types import ArmView, CampaignView, SpendingView
 from entice.money import MAX_DIGITS
 from entice.policies import UCB
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.domain.spec import MAX_MONEY, MOST_ARMS, CampaignSpec, ServedPolicy, Status
-from entice.service.domain.views import ArmView, CampaignView
 from entice.service.http import examples
 from entice.service.http.authentication import READERS, unbound
 from entice.service.http.context import AppContext
@@ -27,7 +27,7 @@ from entice.service.http.operation import (
     not_too_deep,
 )
 from entice.service.http.read_threads import look_up, look_up_slowly
-from entice.service.storage.spending import MOST_POINTS, By, SpendingView
+from entice.service.storage.spending import MOST_POINTS, By
 
 Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
 Digits = Annotated[int, Meta(ge=0, le=MAX_DIGITS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from entice.service.domain.views import EventView
+from entice.api_types import EventView
 from entice.service.http.read_threads import look_up
 from entice.service.storage.queries import Queries
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from entice.api_types import EventPage, EventView
 from entice.errors import EnticeError
 from entice.service.domain.errors import Refusal
-from entice.service.domain.views import EventView
 from entice.service.http import examples
 from entice.service.http.authentication import READERS
 from entice.service.http.context import AppContext
@@ -17,14 +19,6 @@ from entice.service.http.read_threads import look_up
 PAGE = 1000
 MOST_STREAMS = 100
 _LARGEST = 2**63 - 1
-
-
-class EventPage(msgspec.Struct):
-    """Some events in order."""
-
-    events: list[EventView]
-    next: int | None
-    """The `after` of the next page; null if this was the last one."""
 
 
 class _Kind(msgspec.Struct):
@@ -118,7 +112,7 @@ def whole(text: str, least: int = 0, most: int = _LARGEST) -> int:
 
 
 def _as_sent(event: EventView) -> bytes:
-    kind = _kind(event.body).kind.encode()
+    kind = _kind(cast(msgspec.Raw, event.body)).kind.encode()
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, kind, msgspec.json.encode(event))
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from entice.api_types import DriftView
 from entice.service.domain.errors import Refusal
 from entice.service.http.authentication import READERS
 from entice.service.http.context import AppContext
@@ -21,7 +22,6 @@ from entice.service.http.operation import (
 )
 from entice.service.http.read_threads import look_up, look_up_slowly
 from entice.service.operations.export import MEDIA_TYPES, Format, write
-from entice.service.storage.drift_estimate import DriftView
 
 MOST_EXPORTS = 2
 _CHUNK = 256 * 1024

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from entice.api_types import OfferView
 from entice.service.domain.commands import Accept, Decline, EnterRatings, Organic, Rate, Reverse
 from entice.service.domain.spec import MAX_MONEY
-from entice.service.domain.views import OfferView
 from entice.service.http import examples
 from entice.service.http.context import AppContext
 from entice.service.http.operation import Answered, Body, Call, Operation, Reply, Work, carry_out

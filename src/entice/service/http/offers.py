@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from entice.api_types import OfferHistory, OfferView
 from entice.service.domain.commands import MakeOffer, MakeOffers
-from entice.service.domain.views import OfferHistory, OfferView
 from entice.service.http import examples
 from entice.service.http.context import AppContext
 from entice.service.http.operation import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-import msgspec
-
+from entice.api_types import ArmDriftView, DriftView
 from entice.estimate import DriftEstimator
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
@@ -16,31 +15,6 @@ LEVEL = 0.95
 """Of the interval."""
 MOST_KNOWN = 1000
 """Campaigns whose estimates are kept up to date; beyond, all are read anew."""
-
-
-class ArmDriftView(msgspec.Struct, frozen=True):
-    """What payments have done to an arm's average."""
-
-    id: str
-    paid: float
-    """What was paid for a rating of it on average, in stars."""
-    corrected: float | None
-    """Its average without what payments have added, by the slope; null if that is not known."""
-
-
-class DriftView(msgspec.Struct, frozen=True):
-    """How steeply ratings rise with the payment, both in stars: the paper's l if it is linear."""
-
-    probed: bool
-    """Whether this campaign throws coins; without them nothing honest can be said."""
-    probes: int
-    slope: float | None
-    low: float | None
-    high: float | None
-    level: float
-    note: str
-    arms: list[ArmDriftView] = []
-    """Those that have been rated, where there is a probe."""
 
 
 class _Known:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from entice.api_types import (
+    ArmView,
+    CampaignView,
+    DriftView,
+    EventView,
+    OfferHistory,
+    SpendingView,
+)
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign, CampaignState
 from entice.service.domain.commands import offer_number
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.views import (
-    ArmView,
-    CampaignView,
-    EventView,
-    OfferHistory,
-    arm_views,
-    campaign_view,
-    moment,
-    offer_view,
-)
-from entice.service.storage.drift_estimate import Drifts, DriftView
-from entice.service.storage.spending import By, Spendings, SpendingView
+from entice.service.domain.views import arm_views, campaign_view, moment, offer_view
+from entice.service.storage.drift_estimate import Drifts
+from entice.service.storage.spending import By, Spendings
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
@@ -156,7 +155,7 @@ def read_events(
 def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
     event = log.decode(body)
     told = explain(event) if isinstance(event, log.Offered) else None
-    return EventView(seq, moment(event.at), hash_.hex(), msgspec.Raw(body), told)
+    return EventView(seq, moment(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), told)
 
 
 def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, bytes]:

@@ -6,12 +6,12 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from entice.api_types import SpendingView
 from entice.service.domain.campaign import CampaignState
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import moment
@@ -30,31 +30,6 @@ _OF_A_ROW = 100
 """Bytes of an event besides its body."""
 _FINEST = {"date": 1000, "offer": 1}
 """Microseconds, offers: steps in which a series begins. They double as it grows."""
-
-
-class SpendingView(msgspec.Struct, frozen=True):
-    """How a campaign's spending grew: columns of equal length, the oldest point first.
-
-    Each point is exact: the campaign as it stood after the last event of a stretch of time, or of a
-    stretch of offers. The first one is its creation, the last one its last event.
-    """
-
-    campaign: str
-    by: By
-    currency: str
-    currency_digits: int
-    through: int
-    """The number of the last event that is in it."""
-    events: int
-    """The number of the campaign's last event. Where that is larger, ask again for the rest."""
-    at: list[datetime]
-    offers: list[int]
-    """How many had been made."""
-    committed: list[int]
-    reserved: list[int]
-    budget: list[int]
-    paced: list[int | None]
-    """What could be spent and reserved by the next offer, where the budget was paced."""
 
 
 class Point(NamedTuple):

@@ -15,7 +15,8 @@ from types import FrameType
 from typing import Any, NoReturn
 from urllib.request import urlopen
 
-from entice.client import Campaign, Client, ServiceError
+from entice.api_types import CampaignView
+from entice.client import Client, ServiceError
 from entice.errors import EnticeError
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
@@ -80,7 +81,7 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
         signal.signal(signal.SIGTERM, previous_handler)
 
 
-def _create(url: str, key: str, process: subprocess.Popen[str]) -> Campaign:
+def _create(url: str, key: str, process: subprocess.Popen[str]) -> CampaignView:
     """Create the campaign as soon as its policy is compiled."""
     with Client(url, key, retries=0) as client:
         while True:

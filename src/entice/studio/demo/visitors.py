@@ -7,7 +7,8 @@ import random
 from collections import deque
 from contextlib import suppress
 
-from entice.client import Campaign, Client, Offer, ServiceError
+from entice.api_types import CampaignView, OfferView
+from entice.client import Client, ServiceError
 
 TEAS = {
     "assam": 3.4,
@@ -36,11 +37,11 @@ class VisitorSimulator:
         self._client = client
         self._random = random.Random(seed)
         self._visitors = 0
-        self._undecided: deque[tuple[Campaign, Offer]] = deque()
+        self._undecided: deque[tuple[CampaignView, OfferView]] = deque()
         self._due: list[tuple[int, str, int]] = []
         """Ratings to come: after how many visitors, of which offer, and the rating."""
 
-    def step(self, campaigns: list[Campaign]) -> None:
+    def step(self, campaigns: list[CampaignView]) -> None:
         """Send one more visitor to a campaign that is not closed; answer and rate earlier offers.
 
         Service errors are ignored, since the user of the demo may pause or close a campaign.
@@ -60,7 +61,7 @@ class VisitorSimulator:
             with suppress(ServiceError):
                 self._client.rate(offer_id, rating)
 
-    def _answer(self, campaign: Campaign, offer: Offer) -> None:
+    def _answer(self, campaign: CampaignView, offer: OfferView) -> None:
         """Accept or decline an offer, and schedule a rating for some accepted ones."""
         if offer.arm != offer.greedy_arm and self._random.random() > SHARE_WHO_ACCEPT:
             self._client.decline(offer.id)
@@ -70,7 +71,7 @@ class VisitorSimulator:
             when = self._visitors + self._random.randrange(1, MAX_RATING_DELAY)
             heapq.heappush(self._due, (when, offer.id, self._draw_rating(campaign, offer)))
 
-    def _draw_rating(self, campaign: Campaign, offer: Offer) -> int:
+    def _draw_rating(self, campaign: CampaignView, offer: OfferView) -> int:
         """Draw a rating; a payment raises its mean."""
         low, high = campaign.spec["lowest_rating"], campaign.spec["highest_rating"]
         share = (true_mean(campaign.id, offer.arm) + DRIFT * offer.payment - 1) / 4

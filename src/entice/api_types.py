@@ -1,0 +1,290 @@
+"""Types of the HTTP API's responses: what the service encodes and `entice.client` decodes.
+
+Amounts of money are whole numbers of the currency's minor unit (cents, where it has two decimals).
+Ratings, averages and payments are in stars. Times are in UTC.
+
+This module needs msgspec alone, so that the client does not import the web stack. The docstring of
+a field is its description in `/openapi.json`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class CampaignStatus(StrEnum):
+    """The status of a campaign."""
+
+    LIVE = "live"
+    PAUSED = "paused"
+    SHADOW = "shadow"
+    CLOSED = "closed"
+
+
+class OfferState(StrEnum):
+    """The state of an offer."""
+
+    OFFERED = "offered"
+    ACCEPTED = "accepted"
+    RATED = "rated"
+    UNRATED = "unrated"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    VOIDED = "voided"
+    REVERSED = "reversed"
+    SHADOW = "shadow"
+
+
+class OfferReason(StrEnum):
+    """The reason for an offer's arm and amount."""
+
+    EXPLORE = "explore"
+    OWN_CHOICE = "own_choice"
+    PROBE = "probe"
+    LIMITED = "limited"
+    PAUSED = "paused"
+
+
+class ProbeSide(StrEnum):
+    """The side of the probe's coin. Heads adds the probe's amount to the payment."""
+
+    HEADS = "heads"
+    TAILS = "tails"
+
+
+class CampaignView(msgspec.Struct, frozen=True):
+    """A campaign: its money, its counts and its settings."""
+
+    id: str
+    name: str
+    status: CampaignStatus
+    currency: str
+    """ISO 4217 code, or a name of your own."""
+    currency_digits: int
+    """Number of decimals of the currency."""
+    budget: int
+    """Total that may be spent, in minor units."""
+    reserved: int
+    """Sum of the open offers."""
+    committed: int
+    """Sum paid for accepted offers. Never more than the budget, together with `reserved`."""
+    free: int
+    """Budget that is neither reserved nor committed."""
+    paced: int | None
+    """Amount that may be spent and reserved by the next offer, if `pace_over` is set."""
+    decisions: int
+    """Number of offers made."""
+    ratings: int
+    """Number of ratings, including organic ones."""
+    in_flight: int
+    """Number of offers that may still be rated."""
+    share_who_rate: float | None
+    """Estimated share of accepted offers that are rated. Null before the first offer."""
+    events: int
+    """Sequence number of the last event in the log."""
+    version: int
+    """Version of the settings. Each change adds one."""
+    created_at: datetime
+    changed_at: datetime
+    """Time of the last event."""
+    spec: dict[str, Any]
+    """Settings, as `POST /v1/campaigns` accepts them."""
+
+
+class ArmView(msgspec.Struct, frozen=True):
+    """An arm of a campaign."""
+
+    id: str
+    retired: bool
+    """Whether the arm is no longer offered."""
+    rated: int
+    """Number of ratings."""
+    average: float | None
+    """Average rating. Null without ratings."""
+    low: float
+    """Lower end of the average's 95 % confidence interval."""
+    high: float
+    """Upper end of the average's 95 % confidence interval."""
+    shown: float
+    """Value displayed to players: the average, or the campaign's value for unrated arms."""
+    in_flight: int
+    """Number of offers that may still be rated."""
+    expected: float
+    """Expected number of ratings from the offers in flight, given their ages."""
+    offered: int
+    """Number of offers, without those declined, expired, or reversed before they were rated.
+    Campaigns created before version 2 of the rules count from the upgrade."""
+    overdue_first_rating: bool
+    """Whether the arm has no rating although its offers should have brought at least three."""
+    greedy: bool
+    """Whether players would choose this arm without a payment."""
+
+
+class OfferView(msgspec.Struct, frozen=True, gc=False):
+    """An offer: an arm, and the payment for choosing it."""
+
+    id: str
+    campaign: str
+    decision: int
+    """Number of the offer within its campaign, from 1."""
+    state: OfferState
+    arm: str
+    greedy_arm: str
+    """Arm that the player would choose without a payment."""
+    amount: int
+    """Payment offered, in minor units."""
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    payment: float
+    """Payment in stars, before rounding."""
+    would_pay: int | None
+    """Amount that would have been offered. Set in shadow mode only."""
+    reason: OfferReason
+    propensity: float
+    """Probability with which the policy chose this arm."""
+    probe: ProbeSide | None
+    """Side of the coin, if the offer was part of the drift probe."""
+    paid: int | None
+    """Amount paid. Null until the offer is accepted."""
+    rating: int | None
+    offered_at: datetime
+    expires_at: datetime
+    """Time after which the offer can no longer be accepted."""
+
+
+class PriceStep(msgspec.Struct, frozen=True):
+    """One line of the calculation from stars to money."""
+
+    sign: str
+    label: str
+    stars: float | None = None
+    amount: float | None = None
+    """Amount in minor units, before rounding."""
+    note: str | None = None
+    level: Literal["term", "subtotal", "total"] = "term"
+
+
+class PriceCalculation(msgspec.Struct, frozen=True):
+    """The calculation of an offer's amount, in numbers that can be checked by hand."""
+
+    shown: dict[str, float]
+    """Value displayed for each arm, in stars."""
+    own_choice_shows: float
+    """Displayed value of the arm that the player would choose without a payment."""
+    arm_shows: float
+    """Displayed value of the offered arm."""
+    payment_in_stars: float
+    probe_added: float | None
+    """Stars added by the probe's coin."""
+    price_of_a_star: int
+    margin: int
+    amount: int
+    limit: int
+    """Largest amount that the budget, the pace and the caps allowed."""
+    limited_by: str | None
+    """Setting whose limit changed the decision."""
+    steps: list[PriceStep] = []
+    """The same calculation as lines to display."""
+
+
+class OfferHistory(msgspec.Struct, frozen=True):
+    """An offer, the arithmetic of its amount, and its events."""
+
+    offer: OfferView
+    why: str
+    """Explanation of the offer in plain words."""
+    arithmetic: PriceCalculation
+    history: list[dict[str, Any]]
+    """Events of the offer in order, each with its hash."""
+
+
+class OfferPage(msgspec.Struct, frozen=True):
+    """A page of offers, newest first."""
+
+    offers: list[OfferView]
+    next: int | None
+    """Value of `before` for the next page. Null on the last page."""
+
+
+class EventView(msgspec.Struct, frozen=True):
+    """An event of a campaign's log."""
+
+    seq: int
+    """Sequence number within the campaign, from 1."""
+    at: datetime
+    hash: str
+    """SHA-256 of the previous event's hash and the bytes of `body`."""
+    body: dict[str, Any]
+    """Event exactly as it was stored."""
+    why: str | None
+    """Explanation of an offer in plain words. Null for other events."""
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """A page of events in order."""
+
+    events: list[EventView]
+    next: int | None
+    """Value of `after` for the next page. Null on the last page."""
+
+
+class ArmDriftView(msgspec.Struct, frozen=True):
+    """The effect of payments on an arm's average."""
+
+    id: str
+    paid: float
+    """Average payment per rating, in stars."""
+    corrected: float | None
+    """Average rating without the estimated effect of payments. Null if the slope is unknown."""
+
+
+class DriftView(msgspec.Struct, frozen=True):
+    """The estimated drift: the rise in rating per star of payment, from the randomised probe."""
+
+    probed: bool
+    """Whether the campaign has a probe. Without one the drift cannot be estimated."""
+    probes: int
+    """Number of rated offers that were part of the probe."""
+    slope: float | None
+    """Estimated drift in stars per star of payment: the paper's l, if the drift is linear."""
+    low: float | None
+    """Lower end of the slope's confidence interval."""
+    high: float | None
+    """Upper end of the slope's confidence interval."""
+    level: float
+    """Level of the confidence interval."""
+    note: str
+    arms: list[ArmDriftView] = []
+    """Rated arms. Empty without a probe."""
+
+
+class SpendingView(msgspec.Struct, frozen=True):
+    """The spending of a campaign over its history, as columns of equal length, oldest point first.
+
+    Each point is exact: the campaign as it stood after the last event of a stretch of time, or of a
+    stretch of offers. The first point is its creation, the last one its last event.
+    """
+
+    campaign: str
+    by: Literal["date", "offer"]
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    through: int
+    """Sequence number of the last event included."""
+    events: int
+    """Sequence number of the campaign's last event. If larger than `through`, repeat the request
+    for the rest."""
+    at: list[datetime]
+    offers: list[int]
+    """Number of offers made."""
+    committed: list[int]
+    reserved: list[int]
+    budget: list[int]
+    paced: list[int | None]
+    """Amount that could be spent and reserved by the next offer, if the budget was paced."""
