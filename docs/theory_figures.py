@@ -83,7 +83,7 @@ def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
     return figure
 
 
-def settled(longest: int = 10**7, replications: int = 200) -> Figure:
+def steady_state(longest: int = 10**7, replications: int = 200) -> Figure:
     """Draw where displayed gaps settle, and what that predicts."""
     figure = Figure(figsize=(12, 4.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -147,7 +147,7 @@ def _predictions(ax: Axes, longest: int, replications: int) -> None:
             for metric, marker in (("regret", "o"), ("compensation", "^")):
                 ax.plot(T, found.filter(metric=metric)["mean"][0], marker, color=colour)
         grid = np.geomspace(horizons[0], horizons[-1], 100)
-        expected = theory.settled.ucb(grid, means=MEANS, l=l)
+        expected = theory.steady_state.ucb(grid, means=MEANS, l=l)
         ax.plot(grid, expected.regret, color=colour, label=f"regret, l = {l:g}")
         if l > 0:
             ax.plot(
@@ -180,7 +180,7 @@ def main() -> None:
             "theorem1": bounded(entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5])),
             "theorem2": bounded(entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5])),
             "theorem3": theorem3(),
-            "settled": settled(),
+            "steady_state": steady_state(),
         }
         for name, figure in figures.items():
             figure.savefig(HERE / f"{name}.png")

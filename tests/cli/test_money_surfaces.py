@@ -20,10 +20,10 @@ from writer_fixtures import service as writer
 
 import entice
 from entice import money
-from entice.planner.assumptions import assumptions
+from entice.planner.assumptions import describe_assumptions
 from entice.planner.forecast import Forecast
-from entice.planner.sentence import headline
-from entice.planner.table import columns
+from entice.planner.forecast_table import columns
+from entice.planner.summary_text import headline
 from entice.service.domain.from_plan import campaigns
 from entice.service.operations.verify import verify
 
@@ -96,7 +96,7 @@ def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
     assert columns(found)[0].cells == [(exact, exact)]
     assert columns(found)[-1].title == f"{budget} lasts until"
     price = case.price_text if case.price < 100 else case.price_text.replace(".00", "")
-    assert f"{price} for each star" in " ".join(assumptions(found.plan))
+    assert f"{price} for each star" in " ".join(describe_assumptions(found.plan))
     costs, needs, _ = found.plot().axes
     assert enough in [text.get_text() for text in costs.texts]
     assert f"budget {budget}" in [text.get_text() for text in needs.texts]

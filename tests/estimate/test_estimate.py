@@ -23,7 +23,7 @@ import entice
 from entice.engine.kernel import TRACE_COLUMNS
 from entice.estimate import DriftEstimator, Estimate, probe_curve, probe_slope, regression
 from entice.estimate.curve import isotonic
-from entice.estimate.interval import reach
+from entice.estimate.interval import t_critical_value
 from entice.study.running.cell import Cell
 
 PAPER = entice.Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
@@ -143,8 +143,10 @@ def test_a_regression_comes_with_its_warning() -> None:
 
 @pytest.mark.parametrize("freedom", [1, 2, 3.7, 10, 99, 1e4, 1e6])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
-def test_intervals_reach_as_far_as_student_s(level: float, freedom: float) -> None:
-    assert reach(level, freedom) == pytest.approx(stats.t.ppf((1 + level) / 2, freedom), rel=1e-6)
+def test_intervals_reach_as_far_as_student_s(level: float, degrees_of_freedom: float) -> None:
+    assert t_critical_value(level, degrees_of_freedom) == pytest.approx(
+        stats.t.ppf((1 + level) / 2, degrees_of_freedom), rel=1e-6
+    )
 
 
 # --- Without bias, whatever payments depend on ------------------------------------------------
@@ -152,16 +154,16 @@ def test_intervals_reach_as_far_as_student_s(level: float, freedom: float) -> No
 
 def play(coins: tuple[int, ...], noise: np.ndarray, l: float) -> DriftEstimator:
     """Arms and payments that follow past feedback, as a principal's do."""
-    known, sums, pulls = DriftEstimator(amount=0.3), np.zeros(2), np.zeros(2)
+    estimator, sums, pulls = DriftEstimator(amount=0.3), np.zeros(2), np.zeros(2)
     for t, coin in enumerate((None, None, *coins)):
         arm = t if t < 2 else int(sums[1] / pulls[1] > sums[0] / pulls[0])
         base = 0.0 if t < 2 else 0.4 * abs(sums[0] / pulls[0] - sums[1] / pulls[1])
         payment = base + (0.3 if coin else 0.0)
         feedback = float(noise[t] + l * payment)
-        known.add(arm, payment, feedback, coin)
+        estimator.add(arm, payment, feedback, coin)
         sums[arm] += feedback
         pulls[arm] += 1
-    return known
+    return estimator
 
 
 @pytest.mark.parametrize("l", [0.0, 3.0])
@@ -276,12 +278,12 @@ def test_one_rating_at_a_time_gives_what_all_at_once_do(amount: Any) -> None:
         drifts=[entice.LinearDrift(1.1)], horizon=5000, seed=7,
         probe=entice.Probe(share=0.1, amount=amount), players=entice.Players(loss=0.2),
     )  # fmt: skip
-    known = DriftEstimator()
+    estimator = DriftEstimator()
     columns = ("arm", "payment", "feedback", "probe", "probe_amount")
     for row in rounds.select(columns).drop_nulls("feedback").iter_rows():
-        known.add(*row)
-    online, batch = known.estimate(level=0.9), probe_slope(rounds, level=0.9)
-    assert known.probes == batch.observations > 300
+        estimator.add(*row)
+    online, batch = estimator.estimate(level=0.9), probe_slope(rounds, level=0.9)
+    assert estimator.probes == batch.observations > 300
     assert online[:5] == pytest.approx(batch[:5], rel=1e-9)
     assert online[5:] == batch[5:]
 
@@ -298,19 +300,19 @@ def test_one_rating_at_a_time_gives_what_all_at_once_do(amount: Any) -> None:
     ],
 )
 def test_a_rating_that_can_not_be_is_refused(rating: tuple[Any, ...], message: str) -> None:
-    known = DriftEstimator()
+    estimator = DriftEstimator()
     with pytest.raises(entice.InputError) as caught:
-        known.add(*rating)
+        estimator.add(*rating)
     assert str(caught.value) == message
 
 
 def test_an_estimate_needs_two_probes() -> None:
-    known = DriftEstimator(amount=0.3)
-    known.add("tea", 0.0, 0.5)
-    known.add("tea", 0.3, 0.6, 1)
-    assert known.probes == 1
+    estimator = DriftEstimator(amount=0.3)
+    estimator.add("tea", 0.0, 0.5)
+    estimator.add("tea", 0.3, 0.6, 1)
+    assert estimator.probes == 1
     with pytest.raises(entice.InputError, match="at least 2 rated probes"):
-        known.estimate()
+        estimator.estimate()
 
 
 # --- The curve --------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from plan_fixtures import PAYING, SPREAD, a_plan, by_turns, keep_account, no_ite
 
 import entice
 from entice.planner.campaign_loop import Visits, new_visits
-from entice.planner.forecast import at_share, forecast, plan
-from entice.planner.outcome import NEVER, outcome_of
-from entice.planner.runs import PlanRunner
-from entice.planner.visitors import DAY, Habits, answer
+from entice.planner.forecast import forecast, plan, quantile
+from entice.planner.outcome import NEVER, measure_outcome
+from entice.planner.runner import PlanRunner
+from entice.planner.visitors import DAY, VisitorModel, draw_response
 from entice.worlds.delays import constant
 
 # One run, by hand
@@ -36,7 +36,7 @@ def visited(taken: list[int], leader: list[int], cents: list[int], **more: Any) 
 def test_a_run_of_six_visitors_by_hand() -> None:
     given = a_plan(visitors_a_day=2, days=3, price_of_a_star=3.0, budget=None)
     run = visited([0, 1, 2, 0, 1, 0], [1, 1, 1, 0, 2, 0], [150, 0, 75, 0, 150, 0])
-    found = outcome_of(run, run, MEANS, given)
+    found = measure_outcome(run, run, MEANS, given)
     assert found.spend == found.needed == 3.75
     assert found.stars_lost == pytest.approx(0 + 0.5 + 0.03 + 0 + 0.5 + 0)
     assert found.share_lost == pytest.approx(1.03 / (6 * 4.0))
@@ -45,7 +45,7 @@ def test_a_run_of_six_visitors_by_hand() -> None:
     assert found.leads_by_day.tolist() == [False, True, True]
     assert found.needed_by_day.tolist() == [1.5, 2.25, 3.75]
     assert found.budget_day == NEVER
-    strict = outcome_of(run, run, MEANS, a_plan(visitors_a_day=2, days=3, close_enough=0))
+    strict = measure_outcome(run, run, MEANS, a_plan(visitors_a_day=2, days=3, close_enough=0))
     assert strict.lead_day == 3  # the fifth visitor sees item 2 in the lead; the sixth does not
 
 
@@ -53,23 +53,23 @@ def test_who_declines_is_not_paid() -> None:
     given = a_plan(visitors_a_day=2, days=3, price_of_a_star=3.0)
     run = visited([0] * 6, [0] * 6, [150, 0, 75, 0, 150, 0])
     run.accepted[2] = False
-    assert outcome_of(run, run, MEANS, given).spend == 3.0
+    assert measure_outcome(run, run, MEANS, given).spend == 3.0
 
 
 def test_who_ends_on_a_wrong_item_never_led_for_good() -> None:
     run = visited([0] * 6, [0, 0, 0, 0, 0, 1], [0] * 6)
     given = a_plan(visitors_a_day=2, days=3)
-    assert outcome_of(run, run, MEANS, given).lead_day == NEVER
+    assert measure_outcome(run, run, MEANS, given).lead_day == NEVER
     always = visited([0] * 6, [0] * 6, [0] * 6)
-    assert outcome_of(always, always, MEANS, given).lead_day == 1
+    assert measure_outcome(always, always, MEANS, given).lead_day == 1
 
 
 def test_the_budget_lasts_until_it_is_first_too_small_for_an_item() -> None:
     given = a_plan(visitors_a_day=2, days=3, budget=1.0)
     run = visited([0] * 6, [0] * 6, [0] * 6)
-    assert outcome_of(run, run, MEANS, given).budget_day == NEVER
-    run.short[[3, 5]] = True
-    assert outcome_of(run, run, MEANS, given).budget_day == 2
+    assert measure_outcome(run, run, MEANS, given).budget_day == NEVER
+    run.budget_limited[[3, 5]] = True
+    assert measure_outcome(run, run, MEANS, given).budget_day == 2
 
 
 # Visitors
@@ -78,13 +78,13 @@ def test_the_budget_lasts_until_it_is_first_too_small_for_an_item() -> None:
 def test_ratings_are_whole_stars_and_their_mean_is_the_truth_plus_the_drift() -> None:
     """40,000 ratings of 4 stars lifted by 0.3: the mean errs by 0.0023; 5 times that is 2e-7."""
     shares = np.array([[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
-    habits = Habits(7, np.cumsum(shares, axis=1), 0.6, 1.0, 200)
+    visitor_model = VisitorModel(7, np.cumsum(shares, axis=1), 0.6, 1.0, 200)
     stream = np.zeros(4, np.uint64)
     always = entice.AlwaysAccept().kernel().accept
 
     def ratings(arm: int, amount: int) -> Any:
         answers = [
-            answer(always, constant, (), (0.0,), habits, n, arm, 0, amount, stream)
+            draw_response(always, constant, (), (0.0,), visitor_model, n, arm, 0, amount, stream)
             for n in range(1, 40_001)
         ]
         return np.array([rating for _, _, rating, _ in answers])
@@ -144,9 +144,13 @@ def test_payments_in_stars_do_not_depend_on_what_policies_see() -> None:
         stars, unit = (
             forecast(a_plan(**changes, policy_sees=sees)) for sees in ("stars", "zero_to_one")
         )
-        np.testing.assert_allclose(stars.of(0, "spend"), unit.of(0, "spend"), rtol=0.01)
-        np.testing.assert_allclose(stars.of(0, "stars_lost"), unit.of(0, "stars_lost"))
-        assert stars.of(0, "spend").min() > 0
+        np.testing.assert_allclose(
+            stars.run_values(0, "spend"), unit.run_values(0, "spend"), rtol=0.01
+        )
+        np.testing.assert_allclose(
+            stars.run_values(0, "stars_lost"), unit.run_values(0, "stars_lost")
+        )
+        assert stars.run_values(0, "spend").min() > 0
 
 
 # Budgets
@@ -164,14 +168,16 @@ def test_visitors_follow_the_averages_once_the_money_is_gone() -> None:
     limited = forecast(a_plan(**settings, policies=[TURNS], budget=2 * 5.0))
     alone = forecast(a_plan(**settings, policies=[own]))
     for column in ("stars_lost", "stuck"):
-        difference = limited.of(0, column) - alone.of(0, column)
+        difference = limited.run_values(0, column) - alone.run_values(0, column)
         error = difference.std() / math.sqrt(len(difference))
         assert abs(difference.mean()) < 4 * error, column
-    assert limited.of(0, "spend").max() <= 10
-    assert limited.of(0, "needed").min() > 10
+    assert limited.run_values(0, "spend").max() <= 10
+    assert limited.run_values(0, "needed").min() > 10
     free = forecast(a_plan(**settings, policies=[TURNS]))
-    assert limited.of(0, "stars_lost").mean() < 0.7 * free.of(0, "stars_lost").mean()
-    np.testing.assert_array_equal(limited.of(0, "needed"), free.of(0, "spend"))
+    assert (
+        limited.run_values(0, "stars_lost").mean() < 0.7 * free.run_values(0, "stars_lost").mean()
+    )
+    np.testing.assert_array_equal(limited.run_values(0, "needed"), free.run_values(0, "spend"))
 
 
 def test_a_run_with_a_budget_is_one_without_until_money_is_short() -> None:
@@ -183,7 +189,7 @@ def test_a_run_with_a_budget_is_one_without_until_money_is_short() -> None:
         alone, _ = free.visits(0, run)
         for column, expected in zip(unlimited, alone, strict=True):
             np.testing.assert_array_equal(column, expected)
-        end = int(np.flatnonzero(visits.short)[0]) if visits.short.any() else 200
+        end = int(np.flatnonzero(visits.budget_limited)[0]) if visits.budget_limited.any() else 200
         for column, expected in zip(visits, unlimited, strict=True):
             np.testing.assert_array_equal(column[:end], expected[:end])
         assert visits.spent.sum() <= 400
@@ -261,18 +267,20 @@ def test_money_is_payments_times_the_price() -> None:
         means = campaign.worlds.draw(run).means
         assert row["stars_lost"] == pytest.approx((means.max() - means[visits.taken]).sum())
     dearer = forecast(msgspec.structs.replace(given, price_of_a_star=5.0))
-    np.testing.assert_allclose(dearer.of(0, "spend"), 2.5 * found.of(0, "spend"), rtol=0.1)
+    np.testing.assert_allclose(
+        dearer.run_values(0, "spend"), 2.5 * found.run_values(0, "spend"), rtol=0.1
+    )
 
 
 def test_promises_are_quantiles_of_the_runs() -> None:
     found = forecast(a_plan())
-    spend = np.sort(found.of(0, "spend"))
-    assert found.promise(0, "spend") == spend[17]  # 18 of 20 runs do not exceed it
-    assert found.typical(0, "spend") == spend[9]
-    assert (spend <= found.promise(0, "spend")).mean() >= 0.9
+    spend = np.sort(found.run_values(0, "spend"))
+    assert found.at_confidence(0, "spend") == spend[17]  # 18 of 20 runs do not exceed it
+    assert found.median(0, "spend") == spend[9]
+    assert (spend <= found.at_confidence(0, "spend")).mean() >= 0.9
     for share in (0.05, 0.5, 0.9, 0.95):
         expected = np.quantile(spend, share, method="inverted_cdf")
-        assert at_share(spend, share) == expected
+        assert quantile(spend, share) == expected
     row = found.summary().row(0, named=True)
     assert (row["policy"], row["quantity"]) == ("UCB", "spend")
     assert row["mean"] == pytest.approx(spend.mean())
@@ -285,10 +293,10 @@ def test_the_policy_with_the_lowest_cost_at_the_confidence_is_recommended() -> N
     free = lambda i: outcome(stars_lost=50.0 if i < 2 else 0.0)  # noqa: E731
     sure = ten(paying, free)
     assert sure.recommended == entice.UCB()
-    assert sure.order == [0, 1]
-    assert sure.wanted_budget == 10
+    assert sure.ranking == [0, 1]
+    assert sure.required_budget == 10
     assert ten(paying, free, confidence=0.8).recommended == entice.Greedy()
-    certainty = sure.certainty()
+    first_place_shares = sure.first_place_shares()
     # Two bad runs or more in ten again: 1 − 0.8^10 − 10 · 0.2 · 0.8^9 = 0.62; ±0.17 is 5 errors.
-    assert certainty[0] == pytest.approx(0.62, abs=0.17)
-    assert sum(certainty.values()) == 1
+    assert first_place_shares[0] == pytest.approx(0.62, abs=0.17)
+    assert sum(first_place_shares.values()) == 1

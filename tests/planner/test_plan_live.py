@@ -15,7 +15,7 @@ from plan_fixtures import a_plan
 import entice
 from entice.planner.campaign_loop import REASONS, Visits
 from entice.planner.forecast import Forecast
-from entice.planner.runs import PlanRunner
+from entice.planner.runner import PlanRunner
 from entice.planner.visitors import DAY
 from entice.service.domain.from_plan import campaigns
 from entice.service.domain.spec import CampaignSpec
@@ -75,13 +75,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def launched(campaign: PlanRunner, run: int, **changes: Any) -> CampaignSpec:
+def launched(runner: PlanRunner, run: int, **changes: Any) -> CampaignSpec:
     """The campaign that a plan begins, with the seed of one of its runs."""
-    forecast = Forecast(campaign.plan, [campaign.run(run)])
+    forecast = Forecast(runner.plan, [runner.run(run)])
     (table,) = campaigns(forecast).values()
-    if campaign.plan.budget is None:
+    if runner.plan.budget is None:
         table["budget"] = 10**15
-    return CampaignSpec.from_plain(table | {"seed": campaign.worlds.seed(run)} | changes)
+    return CampaignSpec.from_plain(table | {"seed": runner.worlds.seed(run)} | changes)
 
 
 def go_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day: int) -> LiveRun:
@@ -112,10 +112,10 @@ def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_is_what_the_service_does(case: str, store: Store) -> None:
     plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
-    campaign = PlanRunner(plan)
+    runner = PlanRunner(plan)
     for run in (0, 1):
-        visits, _ = campaign.visits(0, run)
-        spec = launched(campaign, run)
+        visits, _ = runner.visits(0, run)
+        spec = launched(runner, run)
         live = go_live(store, spec, visits, plan.visitors_a_day)
         assert differing(visits, live, spec) == []
         last = (plan.visitors - 1) * DAY // plan.visitors_a_day
@@ -146,9 +146,9 @@ def test_the_comparison_finds_any_other_campaign(changes: dict[str, Any], store:
     """The control: one setting is another one, and offers differ."""
     settings = CASES["some rate, late"] | {"policies": [THOMPSON]}
     plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
-    campaign = PlanRunner(plan)
-    visits, _ = campaign.visits(0, 0)
-    spec = launched(campaign, 0, **changes)
+    runner = PlanRunner(plan)
+    visits, _ = runner.visits(0, 0)
+    spec = launched(runner, 0, **changes)
     live = go_live(store, spec, visits, plan.visitors_a_day)
     assert differing(visits, live, spec)
 
@@ -179,8 +179,8 @@ def test_visitors_are_the_same_people_whatever_they_are_offered() -> None:
     plan = a_plan(
         policies=[UCB, THOMPSON], acceptance=LOGISTIC, rating_delay=entice.ExponentialDelay(mean=1)
     )
-    campaign = PlanRunner(plan)
-    one, other = (campaign.visits(policy, 3)[0] for policy in (0, 1))
+    runner = PlanRunner(plan)
+    one, other = (runner.visits(policy, 3)[0] for policy in (0, 1))
     assert (one.offered != other.offered).any()
     np.testing.assert_array_equal(one.rating > 0, other.rating > 0)
     np.testing.assert_array_equal(one.rated_at, other.rated_at)

@@ -14,14 +14,19 @@ from command_line import Entice, assert_told, plain
 from plan_fixtures import a_plan, by_turns, keep_account, outcome, ten
 
 import entice
-from entice.cli.plan import plan as plan_command
-from entice.planner.assumptions import assumptions
+from entice.planner.assumptions import describe_assumptions
 from entice.planner.belief import Spread, StarCounts
 from entice.planner.forecast import forecast
+from entice.planner.formatting import (
+    format_confidence,
+    format_money,
+    format_run_share,
+    policy_names,
+    round_up,
+)
 from entice.planner.outcome import NEVER, Outcome
-from entice.planner.sentence import headline, of_policy, sentences
 from entice.planner.spec import Plan
-from entice.planner.words import money, names, rounded_up, runs_about, runs_within
+from entice.planner.summary_text import headline, policy_sentence, summary_sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +40,7 @@ def test_the_sentence_that_a_manager_understands() -> None:
         )
 
     found = ten(thompson, policies=[entice.ThompsonSampling()], budget=2000)
-    assert sentences(found) == [
+    assert summary_sentences(found) == [
         "Thompson sampling: 9 runs in 10 stay under 4,200 in payments; "
         "with 2,000 you stop exploring on day 6.",
         "In no run does a wrong item lead at the end.",
@@ -68,8 +73,8 @@ def test_without_a_budget_the_sentence_says_when_it_is_known() -> None:
         "good from day 8."
     )
     free = "No payments: nothing is spent; in 4 runs in 10 a wrong item leads at the end."
-    assert of_policy(found, 1) == free
-    assert sentences(found)[1] == (
+    assert policy_sentence(found, 1) == free
+    assert summary_sentences(found)[1] == (
         "It is recommended because payments and lost stars together cost less than 130 in "
         "9 runs in 10. The others: No payments 1,200."
     )
@@ -80,7 +85,7 @@ def test_what_the_headline_says_is_not_said_again() -> None:
         lambda i: outcome(needed=1.0, spend=1.0, stars_lost=500.0),
         lambda i: outcome(stars_lost=100.0, lead_day=NEVER if i < 3 else 1.0),
     )
-    told = sentences(found)
+    told = summary_sentences(found)
     assert told[0].startswith("No payments: nothing is spent; in 3 runs in 10 a wrong item leads")
     assert sum("wrong item" in sentence for sentence in told) == 1
 
@@ -91,33 +96,38 @@ def test_a_close_call_is_called_one() -> None:
         lambda i: outcome(stars_lost=10.0 + (i + 1) % 3),
         policies=[entice.EpsilonGreedy(c=5), entice.EpsilonGreedy(c=2)],
     )
-    told = " ".join(sentences(close))
+    told = " ".join(summary_sentences(close))
     assert "It is a close call: ε-greedy (c = 2) may be as good, and more runs would tell." in told
     clear = ten(lambda i: outcome(), lambda i: outcome(stars_lost=10.0))
-    assert "close call" not in " ".join(sentences(clear))
+    assert "close call" not in " ".join(summary_sentences(clear))
 
 
 def test_words_for_numbers() -> None:
-    assert [rounded_up(x) for x in (4137, 4200, 0.123, 9.99, 10.1, 99_001)] == [
+    assert [round_up(x) for x in (4137, 4200, 0.123, 9.99, 10.1, 99_001)] == [
         4200, 4200, 0.13, 10, 11, 100_000,
     ]  # fmt: skip
     for amount in np.random.default_rng(0).uniform(0.01, 1e6, 1000):
-        assert amount <= rounded_up(float(amount)) <= max(1.11 * amount, amount + 0.011)
-    assert [runs_within(x) for x in (0.9, 0.95, 0.99, 0.8, 0.75, 0.5, 0.93)] == [
+        assert amount <= round_up(float(amount)) <= max(1.11 * amount, amount + 0.011)
+    assert [format_confidence(x) for x in (0.9, 0.95, 0.99, 0.8, 0.75, 0.5, 0.93)] == [
         "9 runs in 10", "19 runs in 20", "99 runs in 100", "4 runs in 5", "3 runs in 4",
         "half of all runs", "93 runs in 100",
     ]  # fmt: skip
-    assert runs_within(0.9123) == "91.23 % of all runs"
-    assert [runs_about(x) for x in (0.1475, 0.15, 0.949)] == [
+    assert format_confidence(0.9123) == "91.23 % of all runs"
+    assert [format_run_share(x) for x in (0.1475, 0.15, 0.949)] == [
         "1 run in 7", "2 runs in 10", "all but 1 run in 20",
     ]  # fmt: skip
     euros, crowns = a_plan(currency="€"), a_plan(currency="SEK")
-    assert [money(euros, x) for x in (0, 0.5, 12, 1234.5)] == ["€0", "€0.50", "€12", "€1,234"]
-    assert money(crowns, 2000) == "2,000 SEK"
+    assert [format_money(euros, x) for x in (0, 0.5, 12, 1234.5)] == [
+        "€0",
+        "€0.50",
+        "€12",
+        "€1,234",
+    ]
+    assert format_money(crowns, 2000) == "2,000 SEK"
 
 
 def test_policies_are_named_so_that_they_can_be_told_apart() -> None:
-    called = names(
+    called = policy_names(
         a_plan(
             policies=[
                 entice.ThompsonSampling(), entice.ThompsonSampling(scale="std"),
@@ -131,7 +141,7 @@ def test_policies_are_named_so_that_they_can_be_told_apart() -> None:
 
 
 def test_assumptions_are_told_in_plain_words() -> None:
-    told = " ".join(assumptions(a_plan(currency="€")))
+    told = " ".join(describe_assumptions(a_plan(currency="€")))
     assert "3 items. Their true averages lie around 4.1 stars, two in three of them within" in told
     assert "40 visitors a day for 5 days" in told
     assert "50 % of them rate it, at once. A rating is awaited for 30 days; later ones" in told
@@ -143,9 +153,12 @@ def test_assumptions_are_told_in_plain_words() -> None:
         unrated_shows=3, close_enough=0, policy_sees="zero_to_one",
         acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.1),
     )  # fmt: skip
-    told = " ".join(assumptions(other))
+    told = " ".join(describe_assumptions(other))
     assert "In each run they are others of category tea, drawn from counts.csv." in told
-    assert "Half of all take an offer of 0.1 stars (0.20), nine in ten one of 0.32 stars." in told
+    assert (
+        "Half of them accept an offer of 0.1 stars (0.20), nine in ten an offer of 0.32 stars."
+        in told
+    )
     assert "by 0.5 stars." in told
     assert "without ratings to have 3 stars" in told
     assert "as 0 to 1" in told
@@ -153,14 +166,14 @@ def test_assumptions_are_told_in_plain_words() -> None:
         spread=Spread(centre=4.8, width=0.5, shape="uniform"),
         acceptance=entice.LogisticAcceptance(midpoint=-0.1, width=0.1),
     )
-    told = " ".join(assumptions(eager))
+    told = " ".join(describe_assumptions(eager))
     assert "between 4.3 and 5 stars" in told
     assert "73.1 % take the smallest offer" in told
     counted = a_plan(
         spread=None, star_counts=StarCounts(counts=[[1, 1, 1, 1, 1]] * 3),
         acceptance=entice.TableAcceptance(payments=[0, 0.5], shares=[0.34, 0.86]),
     )  # fmt: skip
-    told = " ".join(assumptions(counted))
+    told = " ".join(describe_assumptions(counted))
     assert "those of the given star counts" in told
     assert "34 % take an offer of 0 stars or less, 86 % one of 0.5 or more." in told
     limited = a_plan(
@@ -168,7 +181,7 @@ def test_assumptions_are_told_in_plain_words() -> None:
         probe=entice.Probe(share=0.1, amount=[0.1, 0.3]), rating_window=3600, late_ratings=False,
         rating_delay=entice.ExponentialDelay(mean=0.5),
     )  # fmt: skip
-    told = " ".join(assumptions(limited))
+    told = " ".join(describe_assumptions(limited))
     assert "rate it, 12 hours later on average. A rating is awaited for 1 hour; later ones" in told
     assert "are refused. " in told
     assert "€0.05 is added to every payment. No visitor is offered more than €1." in told
@@ -179,7 +192,7 @@ def test_assumptions_are_told_in_plain_words() -> None:
         (entice.LogNormalDelay(median=3, sigma=1), "half of those within 3 days"),
         (entice.TableDelay(ages=[0, 7], shares=[0.5, 1]), "all of those within 7 days"),
     ):
-        assert words in " ".join(assumptions(a_plan(rating_delay=delay)))
+        assert words in " ".join(describe_assumptions(a_plan(rating_delay=delay)))
 
 
 # Files
@@ -191,13 +204,13 @@ def test_a_forecast_is_kept_as_json_picture_and_page(tmp_path: Path) -> None:
     files = {p.name for p in (tmp_path / "new").iterdir()}
     assert files == {"plan.json", "plan.png", "plan.html"}
     kept = json.loads((tmp_path / "new" / "plan.json").read_text())
-    assert kept["answer"] == sentences(found)
+    assert kept["answer"] == summary_sentences(found)
     assert kept["recommended"] == found.recommended.label
-    assert kept["budget_for_confidence"] == found.wanted_budget
+    assert kept["budget_for_confidence"] == found.required_budget
     assert Plan.from_plain(kept["plan"]) == found.plan
     assert len(kept["days"]) == 2 * 5
     spend = [r for r in kept["summary"] if r["policy"] == "UCB" and r["quantity"] == "needed"]
-    assert spend[0]["at_confidence"] == found.promise(0, "needed")
+    assert spend[0]["at_confidence"] == found.at_confidence(0, "needed")
     assert (tmp_path / "new" / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -243,16 +256,6 @@ def test_a_plan_that_costs_nothing_can_be_drawn() -> None:
 # The command
 
 
-@pytest.fixture
-def run_plan(run_entice: Entice) -> Entice:
-    """The command line, with `entice plan` in it."""
-    from entice.cli.app import main as cli
-
-    if all(command.callback is not plan_command for command in cli.app.registered_commands):
-        cli.app.command()(plan_command)
-    return run_entice
-
-
 SMALL = """\
 arms = 3
 visitors_a_day = 40
@@ -270,15 +273,15 @@ policies = [{ kind = "ucb" }, { kind = "greedy" }]
 
 
 def test_the_command_prints_table_and_answer(
-    run_plan: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Path("plan.toml").write_text(SMALL)
-    ran = run_plan("plan", "plan.toml")
+    ran = run_entice("plan", "plan.toml")
     assert ran.code == 0
     found = forecast(Plan.from_toml(SMALL))
     told = plain(ran.out)
-    for sentence in sentences(found):
+    for sentence in summary_sentences(found):
         assert sentence in told
     assert "200 visitors in 5 days, 20 runs." in told
     assert "Seed 7." in told
@@ -286,36 +289,36 @@ def test_the_command_prints_table_and_answer(
     assert list(Path().iterdir()) == [Path("plan.toml")]  # nothing is kept unasked
 
 
-def test_the_command_keeps_what_is_asked_for(run_plan: Entice) -> None:
+def test_the_command_keeps_what_is_asked_for(run_entice: Entice) -> None:
     Path("plan.toml").write_text(SMALL)
-    ran = run_plan("plan", "plan.toml", "--out", "out", "--seed", "11", "--threads", "1")
+    ran = run_entice("plan", "plan.toml", "--out", "out", "--seed", "11", "--threads", "1")
     assert ran.code == 0
     assert "Page: out/plan.html" in plain(ran.out)
     assert {p.name for p in Path("out").iterdir()} == {"plan.json", "plan.png", "plan.html"}
     assert json.loads(Path("out/plan.json").read_text())["plan"]["seed"] == 11
 
 
-def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_plan: Entice) -> None:
-    assert_told(run_plan("plan", "nowhere.toml"), "the plan file can't be read")
+def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_entice: Entice) -> None:
+    assert_told(run_entice("plan", "nowhere.toml"), "the plan file can't be read")
     Path("plan.toml").write_text(SMALL.replace("days = 5", "day = 5"))
-    assert_told(run_plan("plan", "plan.toml", "--out", "out"), "Did you mean 'days'?")
+    assert_told(run_entice("plan", "plan.toml", "--out", "out"), "Did you mean 'days'?")
     Path("plan.toml").write_text(SMALL)
-    assert_told(run_plan("plan", "plan.toml", "--seed", "-1"), "Plan: seed must be from 0")
-    assert_told(run_plan("plan", "plan.toml", "--threads", "0"), "threads must be at least 1")
+    assert_told(run_entice("plan", "plan.toml", "--seed", "-1"), "Plan: seed must be from 0")
+    assert_told(run_entice("plan", "plan.toml", "--threads", "0"), "threads must be at least 1")
     Path("file").touch()
-    assert_told(run_plan("plan", "plan.toml", "--out", "file"), "must be one that can be written")
+    assert_told(run_entice("plan", "plan.toml", "--out", "file"), "must be one that can be written")
     assert not Path("out").exists()
 
 
 def test_an_interrupted_command_leaves_no_mess(
-    run_plan: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("entice.planner.runs.Campaign.go", interrupted)
+    monkeypatch.setattr("entice.planner.runner.PlanRunner.run_all", interrupted)
     Path("plan.toml").write_text(SMALL)
-    ran = run_plan("plan", "plan.toml", "--out", "out")
+    ran = run_entice("plan", "plan.toml", "--out", "out")
     assert ran.code == 130
     assert "Interrupted. Nothing was kept." in plain(ran.err)
     assert not Path("out").exists()

@@ -14,7 +14,7 @@ import entice
 from entice.errors import InputError
 from entice.planner.belief import STARS, Spread, StarCounts, shares_with_means
 from entice.planner.forecast import forecast
-from entice.planner.runs import WorldSampler
+from entice.planner.runner import WorldSampler
 from entice.planner.spec import Plan
 
 COUNTED = """\
@@ -172,21 +172,21 @@ def test_shares_have_the_wanted_means_and_are_as_even_as_these_allow() -> None:
 
 def test_spreads_are_spread_as_said() -> None:
     rng = np.random.default_rng(0)
-    drawn = Spread(centre=3.5, width=0.4).drawing(4000).draw(rng) @ STARS
+    drawn = Spread(centre=3.5, width=0.4).sampler(4000).draw(rng) @ STARS
     # 4,000 draws: the mean errs by 0.0063, the width by 0.0045; five times that is one in a million
     assert drawn.mean() == pytest.approx(3.5, abs=0.032)
     assert drawn.std() == pytest.approx(0.4, abs=0.023)
-    flat = Spread(centre=4.5, width=1, shape="uniform").drawing(4000).draw(rng) @ STARS
+    flat = Spread(centre=4.5, width=1, shape="uniform").sampler(4000).draw(rng) @ STARS
     assert flat.min() >= 3.5 - 1e-9
     assert 4.97 < flat.max() <= 4.98 + 1e-9
-    near_the_end = Spread(centre=4.9, width=1.0).drawing(2000).draw(rng) @ STARS
+    near_the_end = Spread(centre=4.9, width=1.0).sampler(2000).draw(rng) @ STARS
     assert near_the_end.max() <= 4.98 + 1e-9
     assert len(np.unique(near_the_end.round(6))) > 1990  # drawn again, not cut off
 
 
 def test_counts_leave_less_doubt_the_more_there_are() -> None:
     few, many = (
-        StarCounts(counts=(np.array([[1, 0, 2, 3, 4], [0, 0, 1, 5, 4]]) * n).tolist()).drawing(2)
+        StarCounts(counts=(np.array([[1, 0, 2, 3, 4], [0, 0, 1, 5, 4]]) * n).tolist()).sampler(2)
         for n in (1, 100)
     )
     means = {
@@ -202,11 +202,11 @@ def test_counts_leave_less_doubt_the_more_there_are() -> None:
 def test_items_are_drawn_from_a_file_of_star_counts(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(COUNTED)
-    drawing = StarCounts(path=str(path), category="dryer").drawing(2)
+    drawing = StarCounts(path=str(path), category="dryer").sampler(2)
     assert drawing.counts.tolist() == [[5, 5, 10, 40, 90], [10, 5, 10, 30, 70]]
     assert drawing.centre == pytest.approx((15 + 20 + 60 + 280 + 800) / 275)
     assert drawing.draw(np.random.default_rng(0)).shape == (2, 5)
-    assert len(StarCounts(path=str(path)).drawing(3).counts) == 3
+    assert len(StarCounts(path=str(path)).sampler(3).counts) == 3
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_files_that_say_nothing_are_told(
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=re.escape(words)):
-        StarCounts(path=str(path), **changes).drawing(3)
+        StarCounts(path=str(path), **changes).sampler(3)
 
 
 def test_paths_in_a_file_begin_at_its_folder(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_paths_in_a_file_begin_at_its_folder(tmp_path: Path) -> None:
         "arms = 2\nvisitors_a_day = 10\ndays = 2\nprice_of_a_star = 1\ndrift = 0\n"
         'star_counts = { path = "counts.csv" }\n'
     )
-    drawing = Plan.from_file(tmp_path / "sub" / "plan.toml").drawing()
+    drawing = Plan.from_file(tmp_path / "sub" / "plan.toml").item_sampler()
     assert len(drawing.counts) == 2  # type: ignore[union-attr]  # paid ratings are not read
 
 
@@ -262,5 +262,5 @@ def test_every_run_has_a_world_of_its_own_and_all_policies_share_it() -> None:
     np.testing.assert_array_equal(worlds.draw(0).shares, first.shares)
     found = forecast(a_plan(drift=(0.2, 0.8)))
     for column in ("slope", "best_mean"):
-        np.testing.assert_array_equal(found.of(0, column), found.of(1, column))
-    assert found.of(0, "slope")[0] == first.slope
+        np.testing.assert_array_equal(found.run_values(0, column), found.run_values(1, column))
+    assert found.run_values(0, "slope")[0] == first.slope

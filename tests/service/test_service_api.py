@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, service
 
-from entice.estimate.log import read_probed
+from entice.estimate.ratings import read_probed_ratings
 from entice.service.http import events as event_api
 from entice.service.http import exports
 from entice.service.http.app import OPERATIONS
@@ -181,7 +181,7 @@ def test_all_formats_hold_the_same(shop: Service, tmp_path: Path) -> None:
     assert set(cells["arm"]) <= {"'-1x", "sencha"}
     assert "'-1x" in set(cells["arm"])
     whole.write_parquet(tmp_path / "taken.parquet")
-    assert read_probed(tmp_path / "taken.parquet", None)["coin"].count() > 0
+    assert read_probed_ratings(tmp_path / "taken.parquet", None)["coin"].count() > 0
     assert_problem(shop.client.get(path, params={"format": "xlsx"}), 422)
 
 

@@ -14,8 +14,8 @@ from entice.paper.reproduce import measure
 from entice.planner.belief import Spread
 from entice.planner.forecast import Forecast, forecast
 from entice.planner.forecast import plan as make_plan
-from entice.planner.sentence import sentences
 from entice.planner.spec import Plan
+from entice.planner.summary_text import summary_sentences
 from entice.policies import UCB, EliminationRace, Greedy
 from entice.service.domain.from_plan import campaigns
 from entice.service.domain.spec import CampaignSpec
@@ -49,10 +49,10 @@ def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
     found = lines[-1]
     assert found["kind"] == "forecast"
     known = forecast(Plan.from_plain(asked), progress=False)
-    assert found["sentences"] == sentences(known)
-    assert found["sentence"] == sentences(known)[0]
-    assert found["order"] == known.order
-    assert found["budget_for_confidence"] == known.wanted_budget
+    assert found["sentences"] == summary_sentences(known)
+    assert found["sentence"] == summary_sentences(known)[0]
+    assert found["order"] == known.ranking
+    assert found["budget_for_confidence"] == known.required_budget
     assert Plan.from_toml(found["toml"]) == known.plan
     kept = json.loads(known.to_json())
     for row in kept["summary"]:
@@ -61,11 +61,11 @@ def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
             for name in ("mean", "q05", "q50", "q95", "at_confidence"):
                 assert summary[name] == pytest.approx(row[name])
     for p, policy in enumerate(found["policies"]):
-        assert policy["recommended"] == (p == known.order[0])
-        assert policy["samples"] == sorted(known.of(p, "needed"))
+        assert policy["recommended"] == (p == known.ranking[0])
+        assert policy["samples"] == sorted(known.run_values(p, "needed"))
         enough = sum(needed <= 20 for needed in policy["samples"]) / 40
         assert policy["chance_enough"] == pytest.approx(enough)
-        assert policy["stuck"] == known.of(p, "stuck").mean()
+        assert policy["stuck"] == known.run_values(p, "stuck").mean()
         assert policy["days"]["leads"] == known.days.filter(policy_index=p)["leads"].to_list()
 
 
@@ -96,7 +96,7 @@ def test_a_plan_without_a_budget_takes_what_is_enough() -> None:
     body = campaigns(known)["UCB"]
     assert body["currency"] == "JPY"
     assert body["price_of_a_star"] == 300  # yen have no smaller unit
-    assert body["budget"] >= known.promise(0, "needed")
+    assert body["budget"] >= known.at_confidence(0, "needed")
     assert campaigns(known)["No payments"]["budget"] == 0
 
 
@@ -108,7 +108,7 @@ def test_samples_stay_few_and_tell_the_same() -> None:
     known = small(replications=1000)
     samples = forecast_payload(known)["policies"][0]["samples"]
     assert len(samples) == MAX_SAMPLES
-    needed = sorted(known.of(0, "needed"))
+    needed = sorted(known.run_values(0, "needed"))
     assert (samples[0], samples[-1]) == (needed[0], needed[-1])
     assert samples == sorted(samples)
 

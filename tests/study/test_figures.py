@@ -146,7 +146,7 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
         "bounded", entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5]), 10
     ),
     "docs, theorem 3": of_docs("theorem3", 10**4, 20),
-    "docs, settled": of_docs("settled", 10**4, 20),
+    "docs, steady_state": of_docs("steady_state", 10**4, 20),
     "bench, scaling": scaling,
 }  # fmt: skip
 """All figures that the package draws."""
@@ -154,7 +154,8 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
 DRAWING = {
     "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
     "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
-    "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.settled", "scaling.draw",
+    "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.steady_state",
+    "scaling.draw",
 }  # fmt: skip
 """The functions that `FIGURES` calls, by itself or through `plot` methods."""
 

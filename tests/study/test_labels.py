@@ -12,7 +12,7 @@ from spec_fixtures import first
 
 import entice
 from entice.labels import unique_labels
-from entice.planner.words import names as plan_names
+from entice.planner.formatting import policy_names as plan_names
 from entice.policies import Policy
 from entice.worlds.drifts import Drift
 

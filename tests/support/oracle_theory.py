@@ -206,7 +206,7 @@ def kl_beta_numeric(a1: float, b1: float, a2: float, b2: float) -> float:
     return trapezoid(integrand, -50.0, 50.0, 20000)
 
 
-def settled_gap_by_iteration(gap: float, l: float, start: float, pulls: int) -> float:
+def steady_state_gap_by_iteration(gap: float, l: float, start: float, pulls: int) -> float:
     """The displayed gap d after so many more paid, noiseless pulls of an arm that has had one.
 
     From Algorithm 1, steps 8 to 11, with b = l x, where the best arm displays its true mean: the

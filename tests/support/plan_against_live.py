@@ -32,7 +32,7 @@ from writer_fixtures import Service, hashed
 
 import entice
 from entice.planner.belief import DrawnWorld, Spread
-from entice.planner.runs import WorldSampler
+from entice.planner.runner import WorldSampler
 from entice.planner.spec import Plan
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import (
@@ -111,7 +111,7 @@ class LiveCampaign:
         policy: Any = plan.policies[0]
         spec = CampaignSpec(
             name="live", arms=self.items, policy=policy, budget=10**12,
-            price_of_a_star=300, unrated_shows=plan.shows_unrated,
+            price_of_a_star=300, unrated_shows=plan.unrated_stars,
             rating_window=plan.rating_window, seed=seed,
         )  # fmt: skip
         self.id = service.do(CreateCampaign(spec))["id"]

@@ -11,7 +11,7 @@ from entice.model.step import PLAYERS_CHOICE
 from entice.planner.belief import DrawnWorld, Spread, shares_with_means
 from entice.planner.forecast import Forecast
 from entice.planner.outcome import NEVER, Outcome
-from entice.planner.runs import PlanRun
+from entice.planner.runner import PlanRun
 from entice.planner.spec import Plan
 
 SPREAD = Spread(centre=4.1, width=0.45)

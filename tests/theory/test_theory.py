@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle_theory as naive
+import oracle_theory as oracle
 import polars as pl
 import pytest
 import scipy.special
@@ -50,16 +50,16 @@ def test_lai_and_robbins_at_the_papers_instance() -> None:
     assert round(float(value)) == 538
 
 
-# --- Against the naive writing ----------------------------------------------------------------
+# --- Against the oracle writing ----------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)
 @given(gaps=INSTANCES["gaps"], l=INSTANCES["l"], T=INSTANCES["T"])
 def test_theorem_1(gaps: list[float], l: float, T: int) -> None:
     bounds, known = theory.theorem1, {"gaps": gaps, "l": l}
-    _close(bounds.regret.as_stated(T, **known), naive.theorem1_regret_stated(T, gaps, l))
-    _close(bounds.regret.as_proved(T, **known), naive.theorem1_regret_proved(T, gaps, l))
-    _close(bounds.compensation.as_stated(T, **known), naive.theorem1_compensation(T, gaps, l))
+    _close(bounds.regret.as_stated(T, **known), oracle.theorem1_regret_stated(T, gaps, l))
+    _close(bounds.regret.as_proved(T, **known), oracle.theorem1_regret_proved(T, gaps, l))
+    _close(bounds.compensation.as_stated(T, **known), oracle.theorem1_compensation(T, gaps, l))
 
 
 @settings(max_examples=100, deadline=None)
@@ -70,24 +70,24 @@ def test_theorem_2(gaps: list[float], l: float, T: int, c: float) -> None:
         theory.theorem2.compensation,
         {"gaps": gaps, "l": l, "c": c},
     )
-    _close(regret.as_stated(T, **known), naive.theorem2_regret_stated(T, gaps, l, c))
-    _close(regret.as_proved(T, **known), naive.theorem2_regret_proved(T, gaps, l, c))
-    _close(paid.as_stated(T, **known), naive.theorem2_compensation_stated(T, gaps, l, c))
-    _close(paid.as_proved(T, **known), naive.theorem2_compensation_proved(T, gaps, l, c))
+    _close(regret.as_stated(T, **known), oracle.theorem2_regret_stated(T, gaps, l, c))
+    _close(regret.as_proved(T, **known), oracle.theorem2_regret_proved(T, gaps, l, c))
+    _close(paid.as_stated(T, **known), oracle.theorem2_compensation_stated(T, gaps, l, c))
+    _close(paid.as_proved(T, **known), oracle.theorem2_compensation_proved(T, gaps, l, c))
 
 
 @settings(max_examples=100, deadline=None)
 @given(gaps=INSTANCES["gaps"], l=INSTANCES["l"], T=INSTANCES["T"], shown=INSTANCES["shown"])
 def test_theorem_3_and_lemma_3(gaps: list[float], l: float, T: int, shown: float) -> None:
     regret, known = theory.theorem3.regret, {"gaps": gaps, "l": l, "displayed_gap": shown}
-    ours, theirs = regret.as_stated(T, **known), naive.theorem3_regret_stated(T, gaps, l, shown)
+    ours, theirs = regret.as_stated(T, **known), oracle.theorem3_regret_stated(T, gaps, l, shown)
     assert abs(ours - theirs) <= len(gaps) + 1e-9 * theirs  # a ceiling may fall either way
-    ours, theirs = regret.as_proved(T, **known), naive.theorem3_regret_proved(T, gaps, l, shown)
+    ours, theirs = regret.as_proved(T, **known), oracle.theorem3_regret_proved(T, gaps, l, shown)
     assert abs(ours - theirs) <= len(gaps) + 1e-9 * theirs
     paid = theory.theorem3.compensation.as_stated(T, **known)
-    _close(paid, naive.theorem3_compensation(T, gaps, l, shown))
+    _close(paid, oracle.theorem3_compensation(T, gaps, l, shown))
     pulls = theory.theorem3.paid_pulls.as_stated(T, gaps=gaps, displayed_gap=shown)
-    _close(pulls, (len(gaps) + 1) * naive.lemma3_paid_pulls(T, shown))
+    _close(pulls, (len(gaps) + 1) * oracle.lemma3_paid_pulls(T, shown))
 
 
 @pytest.mark.parametrize("c", [0.05, 0.3, 1.0, 5.0, 7.3, 360.0])
@@ -99,24 +99,24 @@ def test_lemma_1(c: float, K: int) -> None:
         if expected < math.log(K / 0.1) / (math.e - 2):
             assert np.isnan(ours)  # the lemma asks for more
         else:
-            _close(ours, naive.lemma1_explorations(T, K, c, 0.1))
+            _close(ours, oracle.lemma1_explorations(T, K, c, 0.1))
 
 
 @settings(max_examples=50, deadline=None)
 @given(t=st.integers(2, 10**9), n=st.integers(1, 10**6), l=INSTANCES["l"])
 def test_the_inequalities_of_the_proof_of_theorem_1(t: int, n: int, l: float) -> None:
-    _close(theory.ucb_proof.payment.as_stated(t, pulls=n), naive.payment_bound(t, n))
-    _close(theory.ucb_proof.arm_drift.as_stated(t, pulls=n, l=l), naive.arm_drift_bound(t, n, l))
+    _close(theory.ucb_proof.payment.as_stated(t, pulls=n), oracle.payment_bound(t, n))
+    _close(theory.ucb_proof.arm_drift.as_stated(t, pulls=n, l=l), oracle.arm_drift_bound(t, n, l))
 
 
 def test_divergences_are_what_integration_gives() -> None:
     lower = theory.lower
-    _close(lower.kl_bernoulli(0.3, 0.8), naive.kl_bernoulli(0.3, 0.8))
+    _close(lower.kl_bernoulli(0.3, 0.8), oracle.kl_bernoulli(0.3, 0.8))
     _close(
-        lower.kl_gaussian(0.3, 0.8, 0.5, 0.7), naive.kl_gaussian_numeric(0.3, 0.5, 0.8, 0.7), 1e-5
+        lower.kl_gaussian(0.3, 0.8, 0.5, 0.7), oracle.kl_gaussian_numeric(0.3, 0.5, 0.8, 0.7), 1e-5
     )
-    _close(lower.kl_beta(2, 5, 6, 3), naive.kl_beta_numeric(2, 5, 6, 3), 1e-5)
-    _close(lower.kl_discrete([0.2, 0.8], [0.5, 0.5]), naive.kl_bernoulli(0.8, 0.5))
+    _close(lower.kl_beta(2, 5, 6, 3), oracle.kl_beta_numeric(2, 5, 6, 3), 1e-5)
+    _close(lower.kl_discrete([0.2, 0.8], [0.5, 0.5]), oracle.kl_bernoulli(0.8, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_divergences_are_what_integration_gives() -> None:
         (entice.Gaussian([0.1, 0.9], std=0.0), math.inf),
         (entice.Gaussian([0.5, 0.5 + 1e-9]), 0.5e-18),
         (entice.Bernoulli([0.5, 0.5 + 1e-9]), 2e-18),
-        (entice.Bernoulli([0.9, 0.5]), naive.kl_bernoulli(0.5, 0.9)),
+        (entice.Bernoulli([0.9, 0.5]), oracle.kl_bernoulli(0.5, 0.9)),
         (entice.Bernoulli([1.0, 0.5]), math.inf),
-        (entice.Beta(a=[2, 6], b=[5, 3]), naive.kl_beta_numeric(2, 5, 6, 3)),
-        (entice.Empirical([0, 1], [[1, 3], [2, 2]]), naive.kl_bernoulli(0.5, 0.75)),
+        (entice.Beta(a=[2, 6], b=[5, 3]), oracle.kl_beta_numeric(2, 5, 6, 3)),
+        (entice.Empirical([0, 1], [[1, 3], [2, 2]]), oracle.kl_bernoulli(0.5, 0.75)),
         (entice.Empirical([0, 0.5, 1], [[0, 1, 3], [2, 1, 1]]), math.inf),
     ],
     ids=lambda given: getattr(given, "label", type(given).__name__),
@@ -170,9 +170,13 @@ def test_digamma() -> None:
 
 @pytest.mark.parametrize("l", [0.0, 0.5, 3.0])
 def test_displayed_gaps_follow_the_recursion_and_settle(l: float) -> None:
-    path = theory.settled.displayed_gaps(5_000, gap=0.3, l=l, start=0.9)
-    assert path[-1] == pytest.approx(naive.settled_gap_by_iteration(0.3, l, 0.9, 4_999), rel=1e-9)
-    assert path[-1] == pytest.approx(theory.settled.settled_gap(gaps=[0.3], l=l)[0], abs=5e-4)
+    path = theory.steady_state.displayed_gaps(5_000, gap=0.3, l=l, start=0.9)
+    assert path[-1] == pytest.approx(
+        oracle.steady_state_gap_by_iteration(0.3, l, 0.9, 4_999), rel=1e-9
+    )
+    assert path[-1] == pytest.approx(
+        theory.steady_state.steady_state_gap(gaps=[0.3], l=l)[0], abs=5e-4
+    )
 
 
 def test_the_printed_total_of_lemma_2_is_smaller_than_what_it_adds_up() -> None:
@@ -203,8 +207,8 @@ def test_every_bound_takes_many_horizons_at_once(bound: theory.Bound) -> None:
 
 
 def test_predictions_take_many_horizons_at_once() -> None:
-    found = theory.settled.ucb([1_000, 20_000], gaps=GAPS, l=1.1)
-    single = theory.settled.ucb(20_000, gaps=GAPS, l=1.1)
+    found = theory.steady_state.ucb([1_000, 20_000], gaps=GAPS, l=1.1)
+    single = theory.steady_state.ucb(20_000, gaps=GAPS, l=1.1)
     assert found.regret[1] == pytest.approx(single.regret)
     assert found.pulls.shape == (2, 8)
     assert found.regret == pytest.approx(found.compensation * 2.1)
@@ -270,9 +274,15 @@ def test_l_must_not_be_negative(l: Any) -> None:
         (lambda: theory.lower.kl_beta(-1, 1, 2, 2), "a must be at least"),
         (lambda: theory.lower.divergences([0.9, 0.5]), "arms must be arms"),
         (lambda: theory.ucb_proof.payment_bound(9, pulls=[-1, 2]), "pulls must be at least 0"),
-        (lambda: theory.ucb_proof.along([1], l=0.5), "rounds must be what entice.trace returns"),
+        (
+            lambda: theory.ucb_proof.compare_with_trace([1], l=0.5),
+            "rounds must be what entice.trace returns",
+        ),
         (lambda: theory.theorem1.regret.applies("study"), "study must be a Study"),
-        (lambda: theory.settled.displayed_gaps(0, gap=0.1, l=1, start=0), "pulls must be at least"),
+        (
+            lambda: theory.steady_state.displayed_gaps(0, gap=0.1, l=1, start=0),
+            "pulls must be at least",
+        ),
     ],
 )
 def test_other_bad_input_is_refused(call: Any, message: str) -> None:
@@ -289,5 +299,5 @@ def _arguments(bound: theory.Bound) -> dict[str, Any]:
     kind: Any = bound.policies[0] if bound.kind == "upper" else entice.UCB
     policy: Any = entice.EpsilonGreedy(c=500) if "ε" in bound.of else kind()
     study = entice.Study(arms=entice.Gaussian(MEANS), policies=[policy], horizon=20_000)
-    known = bound.knows(theory.setting.Setting(study, policy, entice.LinearDrift(1.1)))
+    known = bound.formula_arguments(theory.setting.Setting(study, policy, entice.LinearDrift(1.1)))
     return {key: list(value) if key == "gaps" else value for key, value in known.items()}

@@ -77,7 +77,7 @@ def test_bounds_that_cannot_be_are_told_before_anything_is_run(
     run_entice: Entice, arms: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "entice.study.running.run.Run.go", lambda *_: pytest.fail("the study was run")
+        "entice.study.running.run.StudyRun.go", lambda *_: pytest.fail("the study was run")
     )
     Path("tied.toml").write_text(f'horizon = 100\narms = {arms}\npolicies = [{{ kind = "ucb" }}]\n')
     assert_told(run_entice("bounds", "tied.toml", "--out", "out"), words)
@@ -134,7 +134,7 @@ def test_an_interruption_is_told(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("entice.study.running.run.Run.go", interrupted)
+    monkeypatch.setattr("entice.study.running.run.StudyRun.go", interrupted)
     Path("paper.toml").write_text(PAPER)
     ran = run_entice(*command, "paper.toml")
     assert ran.code == 130

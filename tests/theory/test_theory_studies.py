@@ -14,9 +14,9 @@ import scipy.stats
 import entice
 from entice import theory
 from entice.paper.setups import MEANS
-from entice.theory.growth import CLEARLY, Change, fit, verdict
+from entice.theory.growth import CLEARLY_BETTER, ExponentChange, classify_growth, fit
 from entice.theory.setting import Setting
-from entice.theory.ucb_proof import along
+from entice.theory.ucb_proof import compare_with_trace
 
 # --- Does it apply? ---------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ def test_no_run_exceeds_what_is_called_the_largest_possible_value() -> None:
     for p, d, policy, drift in study.cells():
         cell = result.final.filter(policy_index=p, drift_index=d)
         for metric in ("regret", "compensation", "compensated_pulls"):
-            most, _ = theory.setting.largest(metric, Setting(study, policy, drift))
+            most, _ = theory.setting.largest_value(metric, Setting(study, policy, drift))
             assert math.isfinite(most)
             assert cell[metric].to_numpy().max() <= most
 
@@ -376,10 +376,10 @@ def test_lemma_3_holds_even_with_the_true_gap_where_averages_come_far_closer() -
 def test_a_claim_of_no_drift_is_not_believed_against_the_evidence() -> None:
     drift = entice.CustomDrift(fading, params=[50.0], lipschitz=0.0)
     study = inside(drifts=[drift], feedback_range=None)
-    most, _ = theory.setting.largest("payment", Setting(study, study.policies[0], drift))
+    most, _ = theory.setting.largest_value("payment", Setting(study, study.policies[0], drift))
     assert most == math.inf
     honest = Setting(inside(feedback_range=None), study.policies[0], entice.NoDrift())
-    assert theory.setting.largest("payment", honest)[0] == 1.0
+    assert theory.setting.largest_value("payment", honest)[0] == 1.0
 
 
 # --- Inequalities that hold in every round ----------------------------------------------------
@@ -400,7 +400,9 @@ def wide(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> 
 def every_round_keeps(l: float, noise: float = 1.0, **settings: Any) -> dict[str, bool]:
     kept = {"payment": True, "arm_drift": True}
     for replication in range(10):
-        found = along(entice.trace(replication=replication, seed=7, **settings), l=l, noise=noise)
+        found = compare_with_trace(
+            entice.trace(replication=replication, seed=7, **settings), l=l, noise=noise
+        )
         for name in kept:
             kept[name] &= found.select(
                 (pl.col(name) <= pl.col(f"{name}_bound") * (1 + 1e-12)).all()
@@ -475,7 +477,7 @@ def test_regret_is_1_plus_l_times_compensation(l: float) -> None:
 def test_settled_gaps_predict_ucb(l: float, T: int) -> None:
     study = paper(policies=[entice.UCB()], drifts=[entice.LinearDrift(l)], horizon=T)
     summary = entice.run(study).summary()
-    expected = theory.settled.ucb(T, means=MEANS, l=l)
+    expected = theory.steady_state.ucb(T, means=MEANS, l=l)
     for metric, within in (("regret", 0.08), ("compensation", 0.20)):
         (row,) = summary.filter(metric=metric).iter_rows(named=True)
         chance = 4.8 * row["stderr"]  # a mean within the margin fails with probability 1e-5
@@ -542,10 +544,12 @@ def test_what_is_never_paid_does_not_grow() -> None:
 def test_growth_depends_on_the_seed_alone() -> None:
     study = paper(policies=[entice.UCB()], drifts=[entice.NoDrift()], horizon=10_000)
     calls: list[tuple[int, int]] = []
-    once = theory.growth(study, threads=1, progress=lambda done, total: calls.append((done, total)))
+    merge_reasons = theory.growth(
+        study, threads=1, progress=lambda done, total: calls.append((done, total))
+    )
     again = theory.growth(study, threads=2, progress=False)
-    assert once.points.equals(again.points)
-    assert calls[-1][0] == calls[-1][1] == sum(set(once.points["T"]))
+    assert merge_reasons.points.equals(again.points)
+    assert calls[-1][0] == calls[-1][1] == sum(set(merge_reasons.points["T"]))
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
 
 
@@ -579,11 +583,11 @@ def test_growth_that_has_not_settled_is_no_power(l: float) -> None:
     """
     for last, fits in ((5, "too short"), (9, "log")):
         T = np.array([round(10 ** (k / 2)) for k in range(6, 2 * last + 1)])
-        row = fit(points_of(T, theory.settled.ucb(T, means=MEANS, l=l).regret, error=0.003))
+        row = fit(points_of(T, theory.steady_state.ucb(T, means=MEANS, l=l).regret, error=0.003))
         assert row["fits"] == fits
         assert row["exponent"] < row["exponent_before"]
         if (last, l) == (5, 3.0):  # the control: the rule of before
-            assert row["power_error"] < CLEARLY * row["log_error"]
+            assert row["power_error"] < CLEARLY_BETTER * row["log_error"]
 
 
 def test_few_runs_do_not_make_a_power() -> None:
@@ -595,7 +599,7 @@ def test_few_runs_do_not_make_a_power() -> None:
 
 def test_a_log_fit_is_not_believed_while_the_exponent_rises() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000])
-    assert verdict(0.05, 0.1, Change(0.1, 0.02, 0.06, -0.02)) == "too short"
+    assert classify_growth(0.05, 0.1, ExponentChange(0.1, 0.02, 0.06, -0.02)) == "too short"
     assert fit(points_of(T, 5 + 3 * np.log(T)))["fits"] == "log"
 
 
@@ -614,7 +618,9 @@ def test_where_theorem_1_applies_no_power_is_claimed_after_100_000_rounds() -> N
     )  # fmt: skip
     assert theory.theorem1.regret.applies(study)
     (row,) = theory.growth(study, progress=False).table.filter(metric="regret").to_dicts()
-    assert row["power_error"] < CLEARLY * row["log_error"]  # and that was the whole rule before
+    assert (
+        row["power_error"] < CLEARLY_BETTER * row["log_error"]
+    )  # and that was the whole rule before
     assert row["fits"] == "too short"
 
 

@@ -51,8 +51,8 @@ def plan(
     import msgspec
 
     from entice.planner.forecast import forecast
+    from entice.planner.forecast_table import print_forecast
     from entice.planner.spec import Plan
-    from entice.planner.table import show
     from entice.study.running.folder import output_folder
 
     spec = Plan.from_file(file)
@@ -68,7 +68,7 @@ def plan(
         told = "\nInterrupted. Nothing was kept."
         Console(stderr=True).print(told, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    show(found, console)
+    print_forecast(found, console)
     console.print(f"Seed {found.plan.seed}.")
     if out is not None:
         page = escape(str(out / "plan.html"))

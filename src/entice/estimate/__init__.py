@@ -5,9 +5,9 @@
 believed: payments depend on past feedback, so it finds a drift where there is none.
 """
 
-from entice.estimate.curve import Curve, probe_curve
+from entice.estimate.curve import DriftCurve, probe_curve
 from entice.estimate.interval import Estimate
 from entice.estimate.probe import DriftEstimator, probe_slope
 from entice.estimate.regression import regression
 
-__all__ = ["Curve", "DriftEstimator", "Estimate", "probe_curve", "probe_slope", "regression"]
+__all__ = ["DriftCurve", "DriftEstimator", "Estimate", "probe_curve", "probe_slope", "regression"]

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import polars as pl
 
 from entice.errors import InputError
-from entice.estimate.interval import a_level, doubts, reach
-from entice.estimate.log import ROUNDING, Rounds, read_probed
+from entice.estimate.interval import check_level, probe_warning, t_critical_value
+from entice.estimate.ratings import ROUNDING, Rounds, read_probed_ratings
 
 
-class Curve(NamedTuple):
+class DriftCurve(NamedTuple):
     """A drift that does not fall, at each amount that was probed."""
 
     points: pl.DataFrame
@@ -26,7 +26,7 @@ class Curve(NamedTuple):
     warning: str = ""
 
 
-def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0.95) -> Curve:
+def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0.95) -> DriftCurve:
     """Estimate the drift f, which does not fall and has f(0) = 0, from probes of several amounts.
 
     Only offers without a payment of their own are compared, most offers of a policy that has
@@ -53,8 +53,8 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
     >>> points["drift"].round(1).to_list()
     [0.5, 0.5, 0.5]
     """
-    level = a_level(level)
-    frame = _surprises(read_probed(rounds, amount))
+    level = check_level(level)
+    frame = _deviations(read_probed_ratings(rounds, amount))
     plain = _Sample(frame.filter(pl.col("coin") == 0)["surprise"])
     amounts = frame["amount"].unique().sort().to_list()
     paid = [
@@ -71,7 +71,7 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
             todo="Probe a larger share of offers, or fewer amounts.",
         )
     measured = [sample.mean - plain.mean for sample in paid]
-    widths = [_to_each_side(sample, plain, level) for sample in paid]
+    widths = [_welch_half_width(sample, plain, level) for sample in paid]
     drift = np.maximum(0.0, isotonic(measured, [sample.size for sample in paid]))
     points = pl.DataFrame(
         {
@@ -83,11 +83,11 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
             "probes": [sample.size for sample in paid],
         }
     )
-    told = [doubts(sum(sample.size for sample in paid), frame.height)]
+    warnings = [probe_warning(sum(sample.size for sample in paid), frame.height)]
     if (points["measured"] + pl.Series(widths) < 0).any():
-        told.append("feedback falls with the payment, which a curve that may not fall hides")
-    warning = "; ".join(filter(None, told))
-    return Curve(points, frame.height, "randomised probe, isotonic", warning)
+        warnings.append("feedback falls with the payment, which a curve that may not fall hides")
+    warning = "; ".join(filter(None, warnings))
+    return DriftCurve(points, frame.height, "randomised probe, isotonic", warning)
 
 
 def isotonic(values: Sequence[float], weights: Sequence[float]) -> npt.NDArray[np.float64]:
@@ -108,13 +108,13 @@ def isotonic(values: Sequence[float], weights: Sequence[float]) -> npt.NDArray[n
     return np.repeat([pool[0] for pool in pools], [pool[2] for pool in pools])
 
 
-def _surprises(frame: pl.DataFrame) -> pl.DataFrame:
+def _deviations(frame: pl.DataFrame) -> pl.DataFrame:
     """Keep probed offers without a payment of their own, and how far off the usual each is."""
     unpaid = pl.col("payment").abs() <= ROUNDING * pl.col("amount").fill_null(1.0)
     usual = pl.when(unpaid).then("feedback").otherwise(0.0).cum_sum().shift(1).over("arm")
     earlier = unpaid.cast(pl.Int64).cum_sum().shift(1).over("arm")
     return (
-        frame.with_columns(earlier=earlier, surprise=pl.col("feedback") - usual / earlier)
+        frame.with_columns(earlier=earlier, deviation=pl.col("feedback") - usual / earlier)
         .filter(pl.col("coin").is_not_null() & (pl.col("earlier") > 0))
         .filter(pl.col("base").abs() <= ROUNDING * pl.col("amount"))
     )
@@ -127,10 +127,10 @@ class _Sample:
         self.error = float(values.to_numpy().var(ddof=1)) / self.size if self.size > 1 else math.nan
 
 
-def _to_each_side(one: _Sample, other: _Sample, level: float) -> float:
+def _welch_half_width(one: _Sample, other: _Sample, level: float) -> float:
     """Half of Welch's interval for the difference of two means."""
     error = one.error + other.error
     if error == 0:
         return 0.0
     parts = one.error**2 / (one.size - 1) + other.error**2 / (other.size - 1)
-    return reach(level, error**2 / parts) * math.sqrt(error)
+    return t_critical_value(level, error**2 / parts) * math.sqrt(error)

@@ -16,15 +16,15 @@ import polars as pl
 
 from entice.checks import as_number
 from entice.errors import InputError
-from entice.estimate.interval import Estimate, a_level, doubts, reach
-from entice.estimate.log import ROUNDING, Rounds, an_amount, read_probed
+from entice.estimate.interval import Estimate, check_level, probe_warning, t_critical_value
+from entice.estimate.ratings import ROUNDING, Rounds, check_amount, read_probed_ratings
 
 METHOD = "randomised probe"
-ENOUGH = 8
+PROBES_BEFORE_CORRECTION = 8
 """From so many probes on, the slope that they show corrects what is expected of further ones."""
 
 
-class Slope:
+class SlopeSums:
     """Running sums over probed offers, from which the slope and its interval follow."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Slope:
     ) -> None:  # fmt: skip
         """Enter the rating of a probed offer; the means are of the arm's earlier ratings."""
         halfway = base + amount / 2
-        expected = mean_feedback + self._known_slope() * (halfway - mean_payment)
+        expected = mean_feedback + self._shrunk_slope() * (halfway - mean_payment)
         u = (2 if coin else -2) * (feedback - expected)
         self.probes += 1
         self.heads += bool(coin)
@@ -60,9 +60,9 @@ class Slope:
         squares = self._aauu + slope * (slope * self._aaaa - 2 * self._aaau)
         return math.sqrt(max(0.0, squares) * self.probes / (self.probes - 1)) / self._aa
 
-    def _known_slope(self) -> float:
+    def _shrunk_slope(self) -> float:
         """The slope so far, less what may be chance: l̂ (1 − stderr² / l̂²)₊ as in James–Stein."""
-        if self.probes < ENOUGH:
+        if self.probes < PROBES_BEFORE_CORRECTION:
             return 0.0
         slope, error = self.slope(), self.stderr()
         return slope - error * error / slope if abs(slope) > error else 0.0
@@ -77,10 +77,10 @@ class Slope:
                 todo="Probe a larger share of offers, or more of them.",
             )
         slope, stderr = self.slope(), self.stderr()
-        to_each_side = reach(level, self.probes - 1) * stderr
+        half_width = t_critical_value(level, self.probes - 1) * stderr
         return Estimate(
-            slope, slope - to_each_side, slope + to_each_side, stderr, self.probes, METHOD,
-            doubts(self.heads, self.probes),
+            slope, slope - half_width, slope + half_width, stderr, self.probes, METHOD,
+            probe_warning(self.heads, self.probes),
         )  # fmt: skip
 
 
@@ -114,15 +114,17 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
     >>> found.low < 1.1 < found.high
     True
     """
-    level = a_level(level)
+    level = check_level(level)
     before = {
         name: pl.col(column).cum_sum().shift(1).over("arm") / pl.col("earlier")
         for name, column in (("mean_feedback", "feedback"), ("mean_payment", "payment"))
     }
-    frame = read_probed(rounds, amount).with_columns(earlier=pl.int_range(pl.len()).over("arm"))
+    frame = read_probed_ratings(rounds, amount).with_columns(
+        earlier=pl.int_range(pl.len()).over("arm")
+    )
     frame = frame.with_columns(**before)
     frame = frame.filter(pl.col("coin").is_not_null() & (pl.col("earlier") > 0))
-    slope = Slope()
+    slope = SlopeSums()
     for row in frame.select("coin", "amount", "base", "feedback", *before).iter_rows():
         slope.add(*row)
     return slope.estimate(level)
@@ -147,8 +149,8 @@ class DriftEstimator:
     """
 
     def __init__(self, amount: float | None = None) -> None:
-        self._amount = None if amount is None else an_amount(amount)
-        self._slope = Slope()
+        self._amount = None if amount is None else check_amount(amount)
+        self._slope = SlopeSums()
         self._arms: dict[Hashable, list[float]] = {}  # ratings, their sum, that of payments
 
     @property
@@ -181,7 +183,7 @@ class DriftEstimator:
             raise InputError("probe", "must be 1, 0 or None", given=probe)
         sums = self._arms.setdefault(arm, [0.0, 0.0, 0.0])
         if probe is not None:
-            added = self._amount if amount is None else an_amount(amount)
+            added = self._amount if amount is None else check_amount(amount)
             if added is None:
                 raise InputError("amount", "must be given: what heads add to the payment")
             base = payment - added * probe
@@ -196,4 +198,4 @@ class DriftEstimator:
 
     def estimate(self, level: float = 0.95) -> Estimate:
         """The slope by now, with its interval."""
-        return self._slope.estimate(a_level(level))
+        return self._slope.estimate(check_level(level))

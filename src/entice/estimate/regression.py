@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from entice.errors import InputError
-from entice.estimate.interval import Estimate, a_level, reach
-from entice.estimate.log import Rounds, read
+from entice.estimate.interval import Estimate, check_level, t_critical_value
+from entice.estimate.ratings import Rounds, read_ratings
 
 BIASED = (
     "biased: payments depend on past feedback, so a drift is found where there is none (0.3 to 0.4 "
@@ -40,14 +40,14 @@ def regression(rounds: Rounds, *, level: float = 0.95) -> Estimate:
     >>> entice.estimate.regression(rounds).warning[:6]
     'biased'
     """
-    level = a_level(level)
-    frame = read(rounds).filter(pl.col("feedback").is_not_null())
+    level = check_level(level)
+    frame = read_ratings(rounds).filter(pl.col("feedback").is_not_null())
     x, y = pl.col("payment"), pl.col("feedback")
     arms = frame["arm"].n_unique()
     frame = frame.select(x=x - x.mean().over("arm"), y=y - y.mean().over("arm"))
-    inside, freedom = frame["x"].to_numpy(), frame.height - arms - 1
+    inside, degrees_of_freedom = frame["x"].to_numpy(), frame.height - arms - 1
     spread = float(inside @ inside)
-    if freedom < 1 or not spread > 0:
+    if degrees_of_freedom < 1 or not spread > 0:
         raise InputError(
             "rounds",
             "must have arms that were rated at different payments",
@@ -55,9 +55,11 @@ def regression(rounds: Rounds, *, level: float = 0.95) -> Estimate:
         )
     slope = float(inside @ frame["y"].to_numpy()) / spread
     left = frame["y"].to_numpy() - slope * inside
-    stderr = math.sqrt(frame.height / freedom) * float(np.linalg.norm(inside * left)) / spread
-    to_each_side = reach(level, freedom) * stderr
+    stderr = (
+        math.sqrt(frame.height / degrees_of_freedom) * float(np.linalg.norm(inside * left)) / spread
+    )
+    half_width = t_critical_value(level, degrees_of_freedom) * stderr
     return Estimate(
-        slope, slope - to_each_side, slope + to_each_side, stderr, frame.height,
+        slope, slope - half_width, slope + half_width, stderr, frame.height,
         "regression within arms", BIASED,
     )  # fmt: skip

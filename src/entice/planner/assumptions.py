@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from entice.planner.formatting import format_money
 from entice.planner.spec import Plan
-from entice.planner.words import money
 from entice.worlds.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
 from entice.worlds.players import Acceptance, AlwaysAccept, LogisticAcceptance
 
@@ -14,31 +14,32 @@ _DAY = 24 * 3600
 """Seconds."""
 
 
-def assumptions(plan: Plan) -> list[str]:
+def describe_assumptions(plan: Plan) -> list[str]:
     """Say what was assumed of items, visitors and gratitude."""
     low, high = plan.drift
     slope = f"{low:g} stars" if low == high else f"{low:g} to {high:g} stars, each as likely"
     unrated = "to be as good as a typical one"
     if plan.unrated_shows is not None:
         unrated = f"to have {plan.unrated_shows:g} stars"
-    told = [
+    star = format_money(plan, plan.price_of_a_star)
+    texts = [
         f"{plan.arms:,} items. {_items(plan)}",
         f"{plan.visitors_a_day:,} visitors a day for {plan.days:,} days, each of whom takes one "
         f"item. {_percent(plan.share_who_rate)} of them rate it, {_lateness(plan.rating_delay)}. "
         f"{_waiting(plan)}",
-        f"Who takes an item that looks worse is paid for it: {money(plan, plan.price_of_a_star)} "
-        f"for each star by which it does. {_takers(plan, plan.acceptance)} Who declines takes "
-        "the item that looks best.",
+        f"Visitors who take an item that looks worse are paid {star} for each star of the "
+        f"difference. {_takers(plan, plan.acceptance)} Visitors who decline take the item that "
+        "looks best.",
         f"A payment worth one star raises the rating by {slope}. Ratings are whole stars from 1 "
         "to 5.",
         "Nothing has been rated when it begins. Visitors expect an item without ratings "
         f"{unrated}.",
     ]
     if plan.close_enough > 0:
-        told.append(f"An item within {plan.close_enough:g} stars of the best one counts as best.")
+        texts.append(f"An item within {plan.close_enough:g} stars of the best one counts as best.")
     if plan.policy_sees == "zero_to_one":
-        told.append("Policies see 1 to 5 stars as 0 to 1.")
-    return told + _limits(plan)
+        texts.append("Policies see 1 to 5 stars as 0 to 1.")
+    return texts + _limits(plan)
 
 
 def _lateness(delay: float | Delay) -> str:
@@ -74,10 +75,10 @@ def _limits(plan: Plan) -> list[str]:
     """Say what limits payments, and what is added to them."""
     told = []
     if plan.margin > 0:
-        told.append(f"{money(plan, plan.margin)} is added to every payment.")
+        told.append(f"{format_money(plan, plan.margin)} is added to every payment.")
     caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
     if caps:
-        told.append(f"No visitor is offered more than {money(plan, min(caps))}.")
+        told.append(f"No visitor is offered more than {format_money(plan, min(caps))}.")
     if plan.pace_over is not None:
         told.append(f"The budget is spread over {plan.pace_over:,} offers.")
     if plan.probe is not None:
@@ -117,10 +118,10 @@ def _takers(plan: Plan, acceptance: Acceptance) -> str:
         if acceptance.midpoint <= 0:
             none = 1 / (1 + math.exp(acceptance.midpoint / acceptance.width))
             return f"{_percent(none)} take the smallest offer, more a larger one."
+        midpoint = format_money(plan, acceptance.midpoint * plan.price_of_a_star)
         return (
-            f"Half of all take an offer of {acceptance.midpoint:.2g} stars "
-            f"({money(plan, acceptance.midpoint * plan.price_of_a_star)}), nine in ten one of "
-            f"{most:.2g} stars."
+            f"Half of them accept an offer of {acceptance.midpoint:.2g} stars ({midpoint}), nine "
+            f"in ten an offer of {most:.2g} stars."
         )
     pairs = list(zip(acceptance.payments, acceptance.shares, strict=True))
     (least, few), (most, many) = pairs[0], pairs[-1]

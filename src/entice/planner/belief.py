@@ -79,12 +79,12 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             rule = 'must be "normal" or "uniform"'
             raise InputError("Spread: shape", rule, given=self.shape)
 
-    def drawing(self, items: int) -> SpreadDrawing:
+    def sampler(self, items: int) -> SpreadSampler:
         """Make what draws the shares of so many items, run by run."""
-        return SpreadDrawing(self, items)
+        return SpreadSampler(self, items)
 
 
-class SpreadDrawing(NamedTuple):
+class SpreadSampler(NamedTuple):
     """A spread, ready to be drawn from."""
 
     spread: Spread
@@ -194,10 +194,12 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError("StarCounts: counts", rule, given=given)
         msgspec.structs.force_setattr(self, "counts", rows)
 
-    def drawing(self, items: int) -> CountsDrawing:
+    def sampler(self, items: int) -> StarCountsSampler:
         """Read the counts, and make what draws the shares of so many items, run by run."""
         if self.counts is not None:
-            return CountsDrawing(np.array(self.counts, dtype=np.float64), items, same_items=True)
+            return StarCountsSampler(
+                np.array(self.counts, dtype=np.float64), items, same_items=True
+            )
         counts = self._read()
         if len(counts) < items:
             raise InputError(
@@ -207,7 +209,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 given=len(counts),
                 todo="Plan fewer, or lower least_ratings.",
             )
-        return CountsDrawing(counts, items, same_items=False)
+        return StarCountsSampler(counts, items, same_items=False)
 
     def _read(self) -> Floats:
         assert self.path is not None
@@ -225,7 +227,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.asarray(counts[counts.sum(axis=1) >= self.least_ratings])
 
 
-class CountsDrawing(NamedTuple):
+class StarCountsSampler(NamedTuple):
     """Star counts, ready to be drawn from."""
 
     counts: Floats
@@ -251,4 +253,4 @@ class CountsDrawing(NamedTuple):
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
 
 
-Drawing = SpreadDrawing | CountsDrawing
+ItemSampler = SpreadSampler | StarCountsSampler

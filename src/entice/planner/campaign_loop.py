@@ -1,9 +1,8 @@
-"""One campaign, visitor by visitor, under the rules of the live service.
+"""The compiled loop that simulates one campaign, visitor by visitor.
 
-The service decides through `principal.campaign_step` and does its accounts in
-`service.campaign` and `service.rules`. This loop makes the same calls and keeps the same accounts,
-so with the same seed and the same visitors it makes the same offers, to the last bit; a test
-compares the two.
+The service decides with `model.campaign_step` and keeps its accounts in `service.domain`. This loop
+makes the same calls and keeps the same accounts. With the same seed and the same visitors, it
+makes the same offers, bit for bit; a test compares the two.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from entice.model.probe import HEADS
 from entice.model.settings import MAX_MONEY
 from entice.model.step import NO_SUCH_ARM
 from entice.money import amount_of, max_stars_for
-from entice.planner.visitors import DAY, Habits, answer
+from entice.planner.visitors import DAY, VisitorModel, draw_response
 from entice.policies import greedy
 from entice.policies.policy import PolicyKernel
 from entice.rng import Stream
@@ -34,19 +33,19 @@ Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 OWN_CHOICE, EXPLORE, PROBE, LIMITED = 0, 1, 2, 3
-"""Why an offer was made, as the service says it."""
+"""The reasons for an offer, as the service reports them."""
 REASONS = ("own_choice", "explore", "probe", "limited")
 
-DONE, SCARCE, STOPPED, BAD_ARM, WIDE = 0, 1, 2, 3, 4
-"""How `play` may end."""
+DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
+"""End codes of `simulate_visits`."""
 
-PLENTY = MAX_MONEY // 2
+UNLIMITED_AMOUNT = MAX_MONEY // 2
 """More than any payment."""
 
 STOP_EVERY = 4096
-"""Visitors after which a run looks whether it is to stop: some milliseconds."""
+"""Visitors between two checks of the stop flag: a few milliseconds."""
 
-# Within the loop, not a call each: of some thirty arrays, a call passes seven words each.
+# Recompiled so that they can be inlined: a call would pass about thirty arrays, seven words each.
 _decide = compiled(decide.py_func)  # type: ignore[attr-defined]
 _begin_pull = compiled(begin_pull.py_func)  # type: ignore[attr-defined]
 _end_pull = compiled(end_pull.py_func)  # type: ignore[attr-defined]
@@ -55,51 +54,51 @@ _amount_of = compiled(amount_of)
 _max_stars_for = compiled(max_stars_for)
 
 
-class Terms(NamedTuple):
-    """The settings of a campaign, as numbers; money is in minor units, times in microseconds."""
+class LoopSettings(NamedTuple):
+    """A campaign's settings as numbers; money is in minor units, times in microseconds."""
 
     seed: int
     budget: int
     price_of_a_star: int
     margin: int
     cap: int
-    """The most that one offer may cost. Each visitor is another player, so this is the lower of
-    `cap_per_offer` and `cap_per_player`."""
+    """The maximum cost of one offer: the lower of `cap_per_offer` and `cap_per_player`, because
+    each visitor is a different player."""
     pace_over: int
     """0 if the budget is not paced."""
     window: int
     late_ratings: bool
     zero: int
-    """A rating r is seen by the policy as (r − zero) / steps."""
+    """The policy sees a rating r as (r − zero) / steps."""
     steps: int
     probe_share: float
     probe_amounts: Floats
     own_price: bool
-    """Whether the policy prices its offers in a way of its own."""
+    """Whether the policy has its own payment rule."""
 
 
-class State(NamedTuple):
-    """What a campaign has come to, and room to decide in."""
+class LoopState(NamedTuple):
+    """The mutable state of a simulated campaign, and the workspace of its decisions."""
 
     ledger: Ledger
     totals: Counts
     """The sum of each item's ratings."""
     flight: InFlight
     memory: Floats
-    """The policy's."""
+    """The policy's memory."""
     before: Floats
-    """What it was before the last decision that may have to be made again."""
-    short: Counts
-    """One element: how often the budget has changed an offer."""
+    """The policy's memory before the last decision that may have to be repeated."""
+    budget_limited: Counts
+    """One element: how many offers the budget has changed."""
     committed: Counts
     """One element: the money spent."""
     unrated: Counts
-    """One element: how many items have no rating."""
-    waiting: Counts
-    """One element: how many ratings are under way."""
-    queue: Counts
-    """The visitors whose ratings are under way: a heap, the earliest rating first."""
-    under_way: Counts
+    """One element: the number of items without a rating."""
+    pending_count: Counts
+    """One element: the number of pending ratings."""
+    pending: Counts
+    """The visitors whose ratings are pending: a heap, the earliest rating first."""
+    in_flight_counts: Counts
     eligible: Bools
     displayed: Floats
     shown: Floats
@@ -110,36 +109,36 @@ class State(NamedTuple):
     awaited: Bools
     stream: Stream
 
-    def copy(self) -> State:
-        """Copy everything, so that a campaign can go on in two ways."""
+    def copy(self) -> LoopState:
+        """Copy all arrays, so that a campaign can be continued in two ways."""
         return cache_aligned(_copied(self))  # type: ignore[no-any-return]
 
 
 class Visits(NamedTuple):
-    """Every visitor of a run; an element each."""
+    """The visitors of a run, one array element for each."""
 
     offered: npt.NDArray[np.int32]
     """The item offered."""
     leader: npt.NDArray[np.int32]
-    """The item that each would have taken unpaid: the one with the best displayed average."""
+    """The item with the best displayed average, which the visitor would take unpaid."""
     stars: Floats
     """The payment offered, in stars."""
     amount: Counts
-    """What it costs, in minor units."""
+    """The cost of the offer, in minor units."""
     reason: npt.NDArray[np.int8]
-    short: Bools
+    budget_limited: Bools
     """Whether the budget, and no other limit, changed the offer."""
     accepted: Bools
     taken: npt.NDArray[np.int32]
     """The item taken."""
     rating: npt.NDArray[np.int8]
-    """0 where it never comes."""
+    """0 if the visitor does not rate."""
     rated_at: Counts
-    """When the rating comes."""
+    """The time of the rating."""
 
     @property
     def spent(self) -> Counts:
-        """What each visitor was paid, in minor units."""
+        """The payment to each visitor, in minor units."""
         return np.where(self.accepted, self.amount, 0)
 
     def copy(self) -> Visits:
@@ -148,18 +147,18 @@ class Visits(NamedTuple):
 
 
 VISIT_BYTES = 3 * 4 + 3 * 8 + 4
-"""What `Visits` keeps of each visitor."""
+"""The size of a visitor's record in `Visits`."""
 
 
 def new_visits(visitors: int) -> Visits:
-    """Make room for so many visitors."""
+    """Allocate the records of this many visitors."""
     return Visits(
         offered=np.zeros(visitors, np.int32),
         leader=np.zeros(visitors, np.int32),
         stars=np.zeros(visitors),
         amount=np.zeros(visitors, np.int64),
         reason=np.zeros(visitors, np.int8),
-        short=np.zeros(visitors, np.bool_),
+        budget_limited=np.zeros(visitors, np.bool_),
         accepted=np.zeros(visitors, np.bool_),
         taken=np.zeros(visitors, np.int32),
         rating=np.zeros(visitors, np.int8),
@@ -167,20 +166,22 @@ def new_visits(visitors: int) -> Visits:
     )
 
 
-def new_state(rules: PolicyKernel, terms: Terms, arms: int, visitors: int, shown: float) -> State:
-    """Begin a campaign whose items show so many stars before they are rated."""
-    state = State(
-        ledger=new_ledger(arms, (shown - terms.zero) / terms.steps),
+def new_state(
+    rules: PolicyKernel, settings: LoopSettings, arms: int, visitors: int, shown: float
+) -> LoopState:
+    """Return the state at the start of a campaign whose unrated items display `shown` stars."""
+    state = LoopState(
+        ledger=new_ledger(arms, (shown - settings.zero) / settings.steps),
         totals=np.zeros(arms, np.int64),
-        flight=new_in_flight(arms, terms.window),
+        flight=new_in_flight(arms, settings.window),
         memory=np.zeros(rules.memory),
         before=np.zeros(rules.memory),
-        short=np.zeros(1, np.int64),
+        budget_limited=np.zeros(1, np.int64),
         committed=np.zeros(1, np.int64),
         unrated=np.full(1, arms),
-        waiting=np.zeros(1, np.int64),
-        queue=np.zeros(visitors, np.int64),
-        under_way=np.zeros(arms, np.int64),
+        pending_count=np.zeros(1, np.int64),
+        pending=np.zeros(visitors, np.int64),
+        in_flight_counts=np.zeros(arms, np.int64),
         eligible=np.ones(arms, np.bool_),
         displayed=np.full(arms, np.nan),
         shown=np.zeros(arms),
@@ -202,35 +203,35 @@ def _copied(arrays: Any) -> Any:
 
 
 @compiled
-def always(unrated: int) -> bool:
-    """Count: the policy looks at it."""
+def count_always(unrated: int) -> bool:
+    """Return True: the policy reads the counts."""
     return True
 
 
 @compiled
-def while_unrated(unrated: int) -> bool:
-    """Count while there are items without ratings, for which it matters whether one is awaited."""
+def count_while_unrated(unrated: int) -> bool:
+    """Return whether an item is unrated: whether one is offered depends on expected ratings."""
     return unrated > 0
 
 
 @compiled
-def never(unrated: int) -> bool:
-    """Do not count: nobody is ever asked to take another item."""
+def count_never(unrated: int) -> bool:
+    """Return False: visitors are never offered another item."""
     return False
 
 
-def counting_for(rules: PolicyKernel) -> Callable[..., bool]:
-    """Tell when a policy's offers depend on the ratings that are expected.
+def in_flight_counting(rules: PolicyKernel) -> Callable[..., bool]:
+    """Return a function that decides when a policy's offers depend on the expected ratings.
 
-    Counting them takes most of the time that a visitor takes.
+    Counting the expected ratings takes most of the time of simulating a visitor.
     """
     if rules.select is greedy.select:
-        return never
-    return always if rules.reads_counts else while_unrated
+        return count_never
+    return count_always if rules.reads_counts else count_while_unrated
 
 
 @inline_always
-def play(
+def simulate_visits(
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
@@ -241,125 +242,138 @@ def play(
     policy_params: tuple[Any, ...],
     accept_params: tuple[Any, ...],
     delay_params: tuple[Any, ...],
-    terms: Terms,
-    habits: Habits,
+    settings: LoopSettings,
+    visitor_model: VisitorModel,
     visitors_a_day: int,
     first: int,
-    wide: int,
-    until_scarce: bool,
+    ample_amount: int,
+    stop_when_low: bool,
     explain: bool,
-    state: State,
+    state: LoopState,
     visits: Visits,
     stop: Counts,
 ) -> tuple[int, int, int]:
-    """Let the visitors come from number `first` on, counted from 0, and write them down.
+    """Simulate the visitors from index `first` on and record them in `visits`.
 
-    Returns how it ended, the visitor before whom it did and, of `BAD_ARM`, the arm. An offer whose
-    limit is `wide` or more should never be limited: `WIDE` is the end where one is. With
-    `until_scarce`, `SCARCE` is the end when there is less than that.
+    Return an end code, the index of the visitor before whom the loop ended and, for `BAD_ARM`, the
+    arm. A limit of `ample_amount` or more should not change any offer; the loop ends with
+    `UNEXPECTED_LIMIT` if one does. With `stop_when_low`, the loop ends with `BUDGET_LOW` as soon as
+    the limit falls below `ample_amount`.
 
-    Whether a limit changed an offer is known when the decision is made again without it. That is
-    done for all offers if the run is to `explain` their reasons, else until the budget has done so
-    once. `counts_in_flight` tells
-    whether it matters how many ratings are expected: see `counting_for`.
+    To find out whether a limit changed an offer, the decision is repeated without the limit. With
+    `explain`, this is done for every offer, otherwise until the budget has changed one.
+    `counts_in_flight` returns whether the expected ratings matter: see `in_flight_counting`.
     """
     ledger, flight, memory, stream = state.ledger, state.flight, state.memory, state.stream
     for i in range(first, visits.offered.shape[0]):
         if i % STOP_EVERY == 0 and stop[0] != 0:
             return STOPPED, i, 0
         n, at = i + 1, i * DAY // visitors_a_day
-        while state.waiting[0] > 0 and visits.rated_at[state.queue[0]] <= at:
-            _enter_rating(update, policy_params, terms, visitors_a_day, state, visits)
+        while state.pending_count[0] > 0 and visits.rated_at[state.pending[0]] <= at:
+            _apply_next_rating(update, policy_params, settings, visitors_a_day, state, visits)
         counting = counts_in_flight(state.unrated[0])
-        free = terms.budget - state.committed[0]
+        free = settings.budget - state.committed[0]
         limit = free
-        if terms.pace_over > 0:
-            share = min(1.0, math.log1p(n) / math.log1p(terms.pace_over))
-            limit = min(limit, max(0, int(terms.budget * share) - state.committed[0]))
-        if until_scarce and limit < wide:
-            return SCARCE, i, 0
-        limit = min(limit, terms.cap)
-        most = _max_stars_for(limit, terms.price_of_a_star, terms.margin)
-        asking = explain or (state.short[0] == 0 and limit == free)
-        watching = asking and (limit < wide or (terms.own_price and limit < PLENTY))
+        if settings.pace_over > 0:
+            share = min(1.0, math.log1p(n) / math.log1p(settings.pace_over))
+            limit = min(limit, max(0, int(settings.budget * share) - state.committed[0]))
+        if stop_when_low and limit < ample_amount:
+            return BUDGET_LOW, i, 0
+        limit = min(limit, settings.cap)
+        most = _max_stars_for(limit, settings.price_of_a_star, settings.margin)
+        check_limits = explain or (state.budget_limited[0] == 0 and limit == free)
+        watching = check_limits and (
+            limit < ample_amount or (settings.own_price and limit < UNLIMITED_AMOUNT)
+        )
         if watching:
             for j in range(memory.shape[0]):
                 state.before[j] = memory[j]
+        rules_version = EXPECTED_RATINGS if counting else 0
         arm, own, payment, limited, _, coin, coin_amount = _decide(
-            select, display, payment_rule, terms.seed, n, at, EXPECTED_RATINGS if counting else 0,
-            ledger, flight, state.under_way, memory, policy_params, most / terms.steps,
-            terms.probe_share, terms.probe_amounts, state.eligible, state.displayed, state.shown,
-            state.permitted, state.means, state.counts, state.counted, state.awaited, stream,
+            select, display, payment_rule, settings.seed, n, at, rules_version, ledger, flight,
+            state.in_flight_counts, memory, policy_params, most / settings.steps,
+            settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
+            state.shown, state.permitted, state.means, state.counts, state.counted,
+            state.awaited, stream,
         )  # fmt: skip
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
-        stars, reason = payment * terms.steps, OWN_CHOICE
+        stars, reason = payment * settings.steps, OWN_CHOICE
         if arm != own:
             reason = EXPLORE
         elif stars > 0:
             reason = PROBE
-        if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(terms, limit):
+        if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(settings, limit):
             stars, reason = coin_amount, PROBE
-        if limited > 0 and limit >= wide:
-            return WIDE, i, 0
-        free_arm, free_own, wanted = arm, own, payment * terms.steps
-        if watching and (limited > 0 or terms.own_price):
+        if limited > 0 and limit >= ample_amount:
+            return UNEXPECTED_LIMIT, i, 0
+        free_arm, free_own, wanted = arm, own, payment * settings.steps
+        if watching and (limited > 0 or settings.own_price):
             free_arm, free_own, wanted, _, _, _, _ = decide(
-                select, display, payment_rule, terms.seed, n, at,
-                EXPECTED_RATINGS if counting else 0, ledger, flight, state.under_way,
-                state.before, policy_params, np.inf, terms.probe_share, terms.probe_amounts,
-                state.eligible, state.displayed, state.shown, state.permitted, state.means,
-                state.counts, state.counted, state.awaited, stream,
+                select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
+                flight, state.in_flight_counts, state.before, policy_params, np.inf,
+                settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
+                state.shown, state.permitted, state.means, state.counts, state.counted,
+                state.awaited, stream,
             )  # fmt: skip
-            wanted *= terms.steps
+            wanted *= settings.steps
         if free_arm == free_own and wanted == 0.0 and coin == HEADS:
             wanted = coin_amount
         changed = arm != free_arm or stars != wanted
         if changed and reason != PROBE:
             reason = LIMITED
-        short = changed and limit == free
-        state.short[0] += short
-        amount = _amount_of(stars, terms.price_of_a_star, terms.margin)
+        budget_limited = changed and limit == free
+        state.budget_limited[0] += budget_limited
+        amount = _amount_of(stars, settings.price_of_a_star, settings.margin)
         if counting:
             _begin_pull(flight, n, at, arm)
-        accepted, taken, rating, after = answer(
-            accept, draw_delay, accept_params, delay_params, habits, n, arm, own, amount, stream
+        accepted, taken, rating, after = draw_response(
+            accept,
+            draw_delay,
+            accept_params,
+            delay_params,
+            visitor_model,
+            n,
+            arm,
+            own,
+            amount,
+            stream,
         )
         if accepted:
             state.committed[0] += amount
-            if after >= terms.window and not terms.late_ratings:
+            if after >= settings.window and not settings.late_ratings:
                 rating = 0
         elif counting:
             _end_pull(flight, n, at, arm, WITHDRAWN)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
-        visits.short[i] = short
+        visits.budget_limited[i] = budget_limited
         visits.accepted[i], visits.rating[i], visits.rated_at[i] = accepted, rating, at + after
         if rating > 0:
-            _await(state.queue, state.waiting, visits.rated_at, i)
+            _push_pending(state.pending, state.pending_count, visits.rated_at, i)
     return DONE, visits.offered.shape[0], 0
 
 
 @compiled
-def _affords_probe(terms: Terms, limit: int) -> bool:
-    """Tell whether the dearest side of the coin can be paid for, however it fell."""
-    dearest = 0.0
-    for amount in terms.probe_amounts:
-        dearest = max(dearest, amount)
-    return _amount_of(dearest, terms.price_of_a_star, terms.margin) <= limit
+def _affords_probe(settings: LoopSettings, limit: int) -> bool:
+    """Return whether the largest probe amount is affordable, so that the coin does not matter."""
+    largest = 0.0
+    for amount in settings.probe_amounts:
+        largest = max(largest, amount)
+    return _amount_of(largest, settings.price_of_a_star, settings.margin) <= limit
 
 
 @compiled
-def _enter_rating(
+def _apply_next_rating(
     update: Callable[..., None],
     params: tuple[Any, ...],
-    terms: Terms,
+    settings: LoopSettings,
     visitors_a_day: int,
-    state: State,
+    state: LoopState,
     visits: Visits,
 ) -> None:
-    """Enter the rating that comes next."""
-    visitor = _next(state.queue, state.waiting, visits.rated_at)
+    """Record the next pending rating."""
+    visitor = _pop_pending(state.pending, state.pending_count, visits.rated_at)
     arm, rating, at = (
         int(visits.taken[visitor]),
         int(visits.rating[visitor]),
@@ -368,56 +382,56 @@ def _enter_rating(
     paid = 0.0
     if visits.accepted[visitor]:
         paid = visits.stars[visitor]
-        if at - visitor * DAY // visitors_a_day < terms.window:
+        if at - visitor * DAY // visitors_a_day < settings.window:
             _end_pull(state.flight, visitor + 1, at, arm, RATED)
     state.totals[arm] += rating
     pulls = state.ledger.pulls[arm] + 1
     state.unrated[0] -= pulls == 1
-    # From whole numbers, by one division each, as the service does it.
-    above = state.totals[arm] - pulls * terms.zero
+    # Computed from integers with one division each, like the service.
+    above = state.totals[arm] - pulls * settings.zero
     _record_rating(
-        update, state.ledger, state.memory, params, arm, pulls, above / terms.steps,
-        above / (pulls * terms.steps), True, paid / terms.steps,
-        (rating - terms.zero) / terms.steps,
+        update, state.ledger, state.memory, params, arm, pulls, above / settings.steps,
+        above / (pulls * settings.steps), True, paid / settings.steps,
+        (rating - settings.zero) / settings.steps,
     )  # fmt: skip
 
 
 @compiled
-def _before(rated_at: Counts, one: int, other: int) -> bool:
-    """Tell whose rating comes first; of two at the same time, that of the earlier visitor."""
+def _rated_before(rated_at: Counts, one: int, other: int) -> bool:
+    """Return whether the first visitor's rating comes earlier; ties go to the earlier visitor."""
     return bool(
         rated_at[one] < rated_at[other] or (rated_at[one] == rated_at[other] and one < other)
     )
 
 
 @compiled_noinline
-def _await(queue: Counts, waiting: Counts, rated_at: Counts, visitor: int) -> None:
-    """Put a visitor into the heap of those whose ratings are under way."""
-    place = waiting[0]
-    waiting[0] += 1
+def _push_pending(pending: Counts, pending_count: Counts, rated_at: Counts, visitor: int) -> None:
+    """Push a visitor onto the heap of pending ratings."""
+    place = pending_count[0]
+    pending_count[0] += 1
     while place > 0:
         above = (place - 1) // 2
-        if not _before(rated_at, visitor, queue[above]):
+        if not _rated_before(rated_at, visitor, pending[above]):
             break
-        queue[place] = queue[above]
+        pending[place] = pending[above]
         place = above
-    queue[place] = visitor
+    pending[place] = visitor
 
 
 @compiled_noinline
-def _next(queue: Counts, waiting: Counts, rated_at: Counts) -> int:
-    """Take the visitor out of the heap whose rating comes next."""
-    earliest = queue[0]
-    waiting[0] -= 1
-    count = waiting[0]
-    last, place = queue[count], 0
+def _pop_pending(pending: Counts, pending_count: Counts, rated_at: Counts) -> int:
+    """Pop the visitor with the earliest pending rating."""
+    earliest = pending[0]
+    pending_count[0] -= 1
+    count = pending_count[0]
+    last, place = pending[count], 0
     while 2 * place + 1 < count:
         below = 2 * place + 1
-        if below + 1 < count and _before(rated_at, queue[below + 1], queue[below]):
+        if below + 1 < count and _rated_before(rated_at, pending[below + 1], pending[below]):
             below += 1
-        if not _before(rated_at, queue[below], last):
+        if not _rated_before(rated_at, pending[below], last):
             break
-        queue[place] = queue[below]
+        pending[place] = pending[below]
         place = below
-    queue[place] = last
+    pending[place] = last
     return int(earliest)

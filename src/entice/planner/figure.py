@@ -14,8 +14,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from entice.money import NO_CURRENCY, Currency
 from entice.planner.forecast import Forecast
+from entice.planner.formatting import (
+    format_confidence,
+    format_money,
+    format_rounded_up,
+    policy_names,
+)
 from entice.planner.spec import Plan
-from entice.planner.words import money, names, promised, runs_within
 from entice.study.results.plots import COLOURS, MUTED, house_style
 
 _INK = "#1f2937"
@@ -42,27 +47,30 @@ def _colour(policy: int) -> str:
 
 def _draw_costs(ax: Axes, forecast: Forecast) -> None:
     """Bars for the mean of payments and lost stars, a mark for what may be promised."""
-    plan, order = forecast.plan, forecast.order
-    promises = [forecast.promise(p, "cost") for p in order]
-    edge = _edge([float(forecast.of(p, "cost").mean()) for p in order], promises)
-    for row, (p, promise) in enumerate(zip(order, promises, strict=True)):
-        paid = float(forecast.of(p, "spend").mean())
-        lost = float(forecast.of(p, "stars_lost").mean()) * plan.price_of_a_star
+    plan, ranking = forecast.plan, forecast.ranking
+    promises = [forecast.at_confidence(p, "cost") for p in ranking]
+    edge = _edge([float(forecast.run_values(p, "cost").mean()) for p in ranking], promises)
+    for row, (p, at_confidence) in enumerate(zip(ranking, promises, strict=True)):
+        paid = float(forecast.run_values(p, "spend").mean())
+        lost = float(forecast.run_values(p, "stars_lost").mean()) * plan.price_of_a_star
         ax.barh(row, paid, height=0.5, color=_colour(p))
         ax.barh(row, lost, left=paid, height=0.5, color=_colour(p), alpha=0.3)
-        seen = promise <= edge
+        seen = at_confidence <= edge
         if seen:
-            ax.plot([promise, promise], [row - 0.34, row + 0.34], color=_INK, linewidth=1.8)
+            ax.plot(
+                [at_confidence, at_confidence], [row - 0.34, row + 0.34], color=_INK, linewidth=1.8
+            )
+        amount = format_rounded_up(plan, at_confidence)
         ax.annotate(
-            promised(plan, promise) if seen else f"→ {promised(plan, promise)}",
-            (min(promise, edge), row), xytext=(5, 0), textcoords="offset points", va="center",
+            amount if seen else f"→ {amount}",
+            (min(at_confidence, edge), row), xytext=(5, 0), textcoords="offset points", va="center",
             fontsize=9, color=_INK, fontweight="bold" if row == 0 else "normal",
         )  # fmt: skip
     ax.set_xlim(0, 1.24 * edge)
-    ax.set_ylim(len(order) - 0.45, -0.55)
-    ax.set_yticks(range(len(order)), [_folded(names(plan)[p]) for p in order])
+    ax.set_ylim(len(ranking) - 0.45, -0.55)
+    ax.set_yticks(range(len(ranking)), [_folded(policy_names(plan)[p]) for p in ranking])
     ax.tick_params(axis="y", length=0)
-    for label, p in zip(ax.get_yticklabels(), order, strict=True):
+    for label, p in zip(ax.get_yticklabels(), ranking, strict=True):
         label.set(color=_colour(p), fontweight="bold")
     ax.spines["left"].set_visible(False)
     ax.grid(False, axis="y")
@@ -74,28 +82,28 @@ def _draw_costs(ax: Axes, forecast: Forecast) -> None:
 
 def _edge(means: list[float], promises: list[float]) -> float:
     """How far to the right to draw: one hopeless policy must not squeeze the others."""
-    near = [promise for promise in promises if promise <= 2 * max(means)]
+    near = [at_confidence for at_confidence in promises if at_confidence <= 2 * max(means)]
     return max([*means, *near]) or 1.0
 
 
 def _draw_needs(ax: Axes, forecast: Forecast) -> None:
     """Draw the median of the payments by the end of each day, and the range up to the promise."""
     plan, top = forecast.plan, forecast.plan.budget or 0.0
-    for p in forecast.order:
+    for p in forecast.ranking:
         days = forecast.days.filter(policy_index=p)
-        typical, promise = (
+        median, at_confidence = (
             np.concatenate([[0.0], days[name]]) for name in ("needed_q50", "needed_at_confidence")
         )
-        if not promise.any():
+        if not at_confidence.any():
             continue
         day = np.arange(plan.days + 1)
-        ax.fill_between(day, typical, promise, color=_colour(p), alpha=0.15, linewidth=0)
-        ax.plot(day, typical, color=_colour(p), linewidth=2)
-        top = max(top, float(promise.max()), float(typical.max()))
+        ax.fill_between(day, median, at_confidence, color=_colour(p), alpha=0.15, linewidth=0)
+        ax.plot(day, median, color=_colour(p), linewidth=2)
+        top = max(top, float(at_confidence.max()), float(median.max()))
     if plan.budget is not None:
         ax.axhline(plan.budget, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
         ax.annotate(
-            f"budget {money(plan, plan.budget)}", (plan.days, plan.budget), xytext=(-3, -5),
+            f"budget {format_money(plan, plan.budget)}", (plan.days, plan.budget), xytext=(-3, -5),
             textcoords="offset points", ha="right", va="top", fontsize=9, color=_INK,
             bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.0},
         )  # fmt: skip
@@ -108,7 +116,7 @@ def _draw_needs(ax: Axes, forecast: Forecast) -> None:
 
 
 def _draw_leads(ax: Axes, forecast: Forecast) -> None:
-    for p in forecast.order:
+    for p in forecast.ranking:
         days = forecast.days.filter(policy_index=p)
         ax.plot(days["day"], days["leads"], color=_colour(p), linewidth=2)
     ax.set_ylim(0, 1.02)
@@ -129,7 +137,7 @@ def _head(ax: Axes, title: str, told: str) -> None:
 
 
 def _share(plan: Plan) -> str:
-    return runs_within(plan.confidence)
+    return format_confidence(plan.confidence)
 
 
 def _folded(name: str) -> str:

@@ -18,7 +18,7 @@ from entice.model.probe import Probe
 from entice.model.settings import RATING_WINDOW, PolicyScale
 from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
-from entice.planner.runs import PlanRun, PlanRunner
+from entice.planner.runner import PlanRun, PlanRunner
 from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.study.atomic_file import atomic_file
@@ -141,7 +141,7 @@ def forecast(
         plan = plan.with_seed()
         print(f"entice: seed {plan.seed} (drawn; give seed={plan.seed} to repeat)", file=sys.stderr)
     with reporting(progress, "Planning") as report:
-        return Forecast(plan, PlanRunner(plan).go(threads, report))
+        return Forecast(plan, PlanRunner(plan).run_all(threads, report))
 
 
 class Forecast:
@@ -180,28 +180,28 @@ class Forecast:
         """Show what `entice plan` prints."""
         from rich.console import Console
 
-        from entice.planner.table import show
+        from entice.planner.forecast_table import print_forecast
 
         console = Console(width=100, color_system=None, highlight=False)
         with console.capture() as capture:
-            show(self, console)
+            print_forecast(self, console)
         return capture.get().rstrip()
 
-    def of(self, policy: int, column: str) -> Floats:
+    def run_values(self, policy: int, column: str) -> Floats:
         """Return one number of each run of a policy; what never happens is on day infinity."""
         values = self.runs.filter(policy_index=policy)[column].cast(pl.Float64)
         return values.fill_null(math.inf).to_numpy()
 
-    def promise(self, policy: int, column: str) -> float:
+    def at_confidence(self, policy: int, column: str) -> float:
         """Return the smallest value that a share `confidence` of the runs does not exceed."""
-        return float(at_share(self.of(policy, column), self.plan.confidence))
+        return float(quantile(self.run_values(policy, column), self.plan.confidence))
 
-    def typical(self, policy: int, column: str) -> float:
+    def median(self, policy: int, column: str) -> float:
         """Return the value of the run in the middle."""
-        return float(at_share(self.of(policy, column), 0.5))
+        return float(quantile(self.run_values(policy, column), 0.5))
 
     @property
-    def order(self) -> list[int]:
+    def ranking(self) -> list[int]:
         """The policies, the one to recommend first.
 
         That is the one with the smallest whole cost (payments, and lost stars at the price of a
@@ -209,30 +209,32 @@ class Forecast:
         exceed; of equal ones, that which would pay the least.
         """
         policies = range(len(self.plan.policies))
-        return sorted(policies, key=lambda p: (self.promise(p, "cost"), self.promise(p, "needed")))
+        return sorted(
+            policies, key=lambda p: (self.at_confidence(p, "cost"), self.at_confidence(p, "needed"))
+        )
 
     @property
     def recommended(self) -> Policy:
         """The policy to take."""
-        return self.plan.policies[self.order[0]]
+        return self.plan.policies[self.ranking[0]]
 
     @property
-    def wanted_budget(self) -> float:
+    def required_budget(self) -> float:
         """What the recommended policy needs with the wanted confidence, if nothing stops it."""
-        return self.promise(self.order[0], "needed")
+        return self.at_confidence(self.ranking[0], "needed")
 
-    def certainty(self) -> dict[int, float]:
+    def first_place_shares(self) -> dict[int, float]:
         """Say how often each policy comes first when the runs are drawn again from themselves.
 
         All policies meet the same worlds, so a resample takes whole worlds.
         """
-        costs = np.stack([self.of(p, "cost") for p in range(len(self.plan.policies))])
+        costs = np.stack([self.run_values(p, "cost") for p in range(len(self.plan.policies))])
         assert self.plan.seed is not None
         rng = np.random.default_rng((self.plan.seed, _RESAMPLES))
         runs = costs.shape[1]
         picks = [costs[:, rng.integers(runs, size=runs)] for _ in range(_RESAMPLES)]
-        firsts = [int(np.argmin(at_share(pick, self.plan.confidence))) for pick in picks]
-        return {p: firsts.count(p) / _RESAMPLES for p in self.order}
+        firsts = [int(np.argmin(quantile(pick, self.plan.confidence))) for pick in picks]
+        return {p: firsts.count(p) / _RESAMPLES for p in self.ranking}
 
     def summary(self) -> pl.DataFrame:
         """Summarise the runs: a row for each policy and quantity.
@@ -243,13 +245,13 @@ class Forecast:
         rows = []
         for p, policy in enumerate(self.plan.policies):
             for column in SUMMARISED:
-                values = self.of(p, column)
+                values = self.run_values(p, column)
                 happens = np.isfinite(values)
                 row: dict[str, Any] = {"policy": policy.label, "quantity": column}
                 row["mean"] = float(values[happens].mean()) if happens.any() else None
                 for name, share in QUANTILES.items():
-                    row[name] = _or_none(at_share(values, share))
-                row["at_confidence"] = _or_none(at_share(values, self.plan.confidence))
+                    row[name] = _or_none(quantile(values, share))
+                row["at_confidence"] = _or_none(quantile(values, self.plan.confidence))
                 row["never"] = float(1 - happens.mean())
                 rows.append(row | {"policy_index": p})
         return pl.DataFrame(rows, infer_schema_length=None)
@@ -262,17 +264,17 @@ class Forecast:
 
     def to_json(self) -> str:
         """Write plan, answer and distributions as JSON."""
-        from entice.planner.sentence import sentences
+        from entice.planner.summary_text import summary_sentences
 
-        certainty = self.certainty()
+        first_place_shares = self.first_place_shares()
         about = {
             "plan": self.plan.to_plain(),
             "entice": entice.__version__,
-            "answer": sentences(self),
+            "answer": summary_sentences(self),
             "recommended": self.recommended.label,
-            "recommended_index": self.order[0],
-            "budget_for_confidence": self.wanted_budget,
-            "comes_first": [certainty[p] for p in range(len(self.plan.policies))],
+            "recommended_index": self.ranking[0],
+            "budget_for_confidence": self.required_budget,
+            "comes_first": [first_place_shares[p] for p in range(len(self.plan.policies))],
             "summary": self.summary().to_dicts(),
             "days": self.days.to_dicts(),
         }
@@ -294,7 +296,7 @@ class Forecast:
         return folder
 
 
-def at_share(values: Floats, share: float) -> Any:
+def quantile(values: Floats, share: float) -> Any:
     """Return the smallest value, over the last axis, that a share of them does not exceed.
 
     One of the values itself, never a point in between: "9 runs in 10 stay under it" is true of
@@ -348,7 +350,7 @@ def _days(plan: Plan, p: int, outcomes: Sequence[Outcome]) -> pl.DataFrame:
             "policy_index": pl.Series([p] * plan.days, dtype=pl.Int64),
             "day": pl.Series(range(1, plan.days + 1), dtype=pl.Int64),
         }
-        | {f"needed_{name}": at_share(needed, share) for name, share in shares.items()}
+        | {f"needed_{name}": quantile(needed, share) for name, share in shares.items()}
         | {"leads": leads.mean(axis=-1)}
     )
 

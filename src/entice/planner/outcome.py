@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     """Whether a best item leads at the end of each day."""
 
 
-def outcome_of(visits: Visits, unlimited: Visits, means: Floats, plan: Plan) -> Outcome:
+def measure_outcome(visits: Visits, unlimited: Visits, means: Floats, plan: Plan) -> Outcome:
     """Look at a run: as it goes with the budget, and as it would go without."""
     gaps = means.max() - means
     leads = (gaps <= plan.close_enough)[visits.leader]
@@ -45,7 +45,7 @@ def outcome_of(visits: Visits, unlimited: Visits, means: Floats, plan: Plan) -> 
     settled = int(wrong[-1]) + 1 if wrong.size else 0
     needed = np.cumsum(unlimited.spent) / 10**plan.money.digits
     last_of_day = np.arange(1, plan.days + 1) * plan.visitors_a_day - 1
-    short = np.flatnonzero(visits.short)
+    budget_limited = np.flatnonzero(visits.budget_limited)
     lost = float(gaps[visits.taken].sum())
     return Outcome(
         spend=plan.money.to_major(int(visits.spent.sum())),
@@ -53,7 +53,7 @@ def outcome_of(visits: Visits, unlimited: Visits, means: Floats, plan: Plan) -> 
         share_lost=lost / (plan.visitors * float(means.max())),
         lead_day=_day(settled, plan),
         needed=float(needed[-1]),
-        budget_day=_day(int(short[0]) if short.size else plan.visitors, plan),
+        budget_day=_day(int(budget_limited[0]) if budget_limited.size else plan.visitors, plan),
         needed_by_day=needed[last_of_day],
         leads_by_day=leads[last_of_day],
     )

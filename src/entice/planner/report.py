@@ -11,29 +11,34 @@ from string import Template
 from matplotlib.figure import Figure
 
 import entice
-from entice.planner.assumptions import assumptions
+from entice.planner.assumptions import describe_assumptions
 from entice.planner.forecast import Forecast
-from entice.planner.sentence import of_policy, sentences
-from entice.planner.table import columns
-from entice.planner.words import money, names, promised, runs_within
+from entice.planner.forecast_table import columns
+from entice.planner.formatting import (
+    format_confidence,
+    format_money,
+    format_rounded_up,
+    policy_names,
+)
+from entice.planner.summary_text import policy_sentence, summary_sentences
 from entice.study.results.plots import house_style
 
 
 def report_page(forecast: Forecast, figure: Figure) -> str:
     """Write the page; whatever a user has named is text in it, never code."""
     template = Template((files("entice.planner") / "report.html").read_text(encoding="utf-8"))
-    plan, first = forecast.plan, forecast.order[0]
-    headline, *others = sentences(forecast)
+    plan, first = forecast.plan, forecast.ranking[0]
+    headline, *others = summary_sentences(forecast)
     facts = {
         "headline": headline,
         "setting": f"{plan.arms:,} items, {plan.visitors_a_day:,} visitors a day, "
         f"{plan.days:,} days",
-        "recommended": names(plan)[first],
-        "within": runs_within(plan.confidence),
-        "enough": promised(plan, forecast.wanted_budget),
-        "cost": promised(plan, forecast.promise(first, "cost")),
-        "stuck": f"{100 * forecast.of(first, 'stuck').mean():.1f} %",
-        "star": money(plan, plan.price_of_a_star),
+        "recommended": policy_names(plan)[first],
+        "within": format_confidence(plan.confidence),
+        "enough": format_rounded_up(plan, forecast.required_budget),
+        "cost": format_rounded_up(plan, forecast.at_confidence(first, "cost")),
+        "stuck": f"{100 * forecast.run_values(first, 'stuck').mean():.1f} %",
+        "star": format_money(plan, plan.price_of_a_star),
         "runs": f"{plan.replications:,}",
         "seed": str(plan.seed),
         "version": entice.__version__,
@@ -41,8 +46,8 @@ def report_page(forecast: Forecast, figure: Figure) -> str:
     return template.substitute(
         {name: html.escape(text) for name, text in facts.items()},
         others=_items(others, "p"),
-        policies=_items([of_policy(forecast, p) for p in forecast.order], "li"),
-        assumptions=_items(assumptions(plan), "li"),
+        policies=_items([policy_sentence(forecast, p) for p in forecast.ranking], "li"),
+        assumptions=_items(describe_assumptions(plan), "li"),
         table=_table(forecast),
         budget_note=_budget_note(forecast),
         figure=_image(figure),
@@ -57,7 +62,7 @@ def _budget_note(forecast: Forecast) -> str:
     plan = forecast.plan
     if plan.budget is None:
         return ""
-    amount = html.escape(money(plan, plan.budget))
+    amount = html.escape(format_money(plan, plan.budget))
     return (
         f"<p>All numbers are within the budget of {amount}: no offer costs more than what is left "
         "of it, and where none can be made, visitors take the item with the best average, unpaid. "
@@ -70,15 +75,14 @@ def _table(forecast: Forecast) -> str:
     shown = columns(forecast)
     head = "".join(f"<th scope='col'>{html.escape(column.title)}</th>" for column in shown)
     lines = []
-    for p in forecast.order:
+    for p in forecast.ranking:
         cells = "".join(
-            f"<td>{html.escape(typical)}<small>{html.escape(promise)}</small></td>"
-            for typical, promise in (column.cells[p] for column in shown)
+            f"<td>{html.escape(median)}<small>{html.escape(at_confidence)}</small></td>"
+            for median, at_confidence in (column.cells[p] for column in shown)
         )
-        kind = " class='first'" if p == forecast.order[0] else ""
-        lines.append(
-            f"<tr{kind}><th scope='row'>{html.escape(names(forecast.plan)[p])}</th>{cells}</tr>"
-        )
+        kind = " class='first'" if p == forecast.ranking[0] else ""
+        name = html.escape(policy_names(forecast.plan)[p])
+        lines.append(f"<tr{kind}><th scope='row'>{name}</th>{cells}</tr>")
     return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
 
 

@@ -24,7 +24,7 @@ from entice.model.settings import (
     check_settings,
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
-from entice.planner.belief import STARS, Drawing, Spread, StarCounts
+from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
@@ -150,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: acceptance", f"must be one of {kinds}", given=self.acceptance)
         self._set_drift()
         self._set_policies()
-        self._set_wishes()
+        self._set_goals()
         self._check_amounts()
         check_settings(self, int(STARS[0]), int(STARS[-1]))
         check_probe_cost(self, self.money.to_minor(self.price_of_a_star))
@@ -203,23 +203,23 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return self.visitors_a_day * self.days
 
     @property
-    def shows_unrated(self) -> float:
+    def unrated_stars(self) -> float:
         """What an item without ratings shows, in stars; a campaign is created with the same."""
         given = self.unrated_shows
-        return given if given is not None else round(self.drawing().centre, 4)
+        return given if given is not None else round(self.item_sampler().centre, 4)
 
-    def delays(self) -> DelaySampler:
+    def delay_sampler(self) -> DelaySampler:
         """Return how the days until a rating comes are drawn."""
         if isinstance(self.rating_delay, DelaySpec):
             return self.rating_delay.sampler()
         return DelaySampler(constant, (self.rating_delay,), self.rating_delay)
 
-    def drawing(self) -> Drawing:
+    def item_sampler(self) -> ItemSampler:
         """Make what draws the items' truth, run by run; star counts are read here."""
         belief = self.spread or self.star_counts
         assert belief is not None
         assert self.arms is not None
-        return belief.drawing(self.arms)
+        return belief.sampler(self.arms)
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Plan:
@@ -335,7 +335,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 )
         msgspec.structs.force_setattr(self, "policies", members)
 
-    def _set_wishes(self) -> None:
+    def _set_goals(self) -> None:
         if self.budget is not None and set_number(self, "budget") <= 0:
             todo = "Leave it out to ask what it should be."
             rule = "must be greater than 0"

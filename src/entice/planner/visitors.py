@@ -20,7 +20,7 @@ _LATEST = 100_000.0
 """Days after which a rating does not matter any more: times stay far below what integers hold."""
 
 
-class Habits(NamedTuple):
+class VisitorModel(NamedTuple):
     """How the visitors of a world behave, as numbers."""
 
     seed: int
@@ -46,12 +46,12 @@ class VisitorResponse(NamedTuple):
 
 
 @compiled
-def answer(
+def draw_response(
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
     accept_params: tuple[Any, ...],
     delay_params: tuple[Any, ...],
-    habits: Habits,
+    visitor_model: VisitorModel,
     visitor: int,
     arm: int,
     own: int,
@@ -68,22 +68,22 @@ def answer(
     lifts a rating to between two stars, chance decides between them, so that its mean is exact:
     3.2 stars are a rating of 4 from one visitor in five.
     """
-    seed_stream(stream, habits.seed, visitor, PLAYER)
+    seed_stream(stream, visitor_model.seed, visitor, PLAYER)
     liking, lot, rates = uniform(stream), uniform(stream), uniform(stream)
-    rated, days = rates < habits.share_who_rate, 0.0
+    rated, days = rates < visitor_model.share_who_rate, 0.0
     if rated:
         days = draw_delay(delay_params, stream)
-    paid = amount / habits.price_of_a_star
+    paid = amount / visitor_model.price_of_a_star
     accepted, item = True, arm
     if arm != own and not accept(paid, accept_params, stream):
         accepted, item, paid = False, own, 0.0
     if not rated:
         return VisitorResponse(accepted, item, 0, 0)
-    highest = habits.cumulative.shape[1]
+    highest = visitor_model.cumulative.shape[1]
     stars = 1
-    while stars < highest and liking >= habits.cumulative[item, stars - 1]:
+    while stars < highest and liking >= visitor_model.cumulative[item, stars - 1]:
         stars += 1
-    lifted = min(stars + habits.slope * paid, float(highest))
+    lifted = min(stars + visitor_model.slope * paid, float(highest))
     rating = int(lifted)
     if lot < lifted - rating:
         rating += 1

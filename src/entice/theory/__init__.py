@@ -1,29 +1,30 @@
-"""What is proved, and what it says of a study.
+"""The bounds of the paper, and how they compare with studies.
 
-A module for each result of the paper, `theorem1`, `theorem2` (with Lemma 1), `theorem3` (with
-Lemma 3) and `ucb_proof`, and `lower` for lower bounds. Each holds its `Bound`s: formulas
-`as_stated` and `as_proved`, of T and of gaps or means, and answers to `applies(study)` and
-`vacuous(study)`. `settled` predicts what UCB does under a linear drift. `bounds(result)` sets all
-of them against what was measured; `plot_bounds(result)` draws them; `growth` fits how regret
-and compensation grow with T.
+There is a module for each result of the paper: `theorem1`, `theorem2` (with Lemma 1), `theorem3`
+(with Lemma 3), `ucb_proof`, and one for lower bounds, `lower`. Each defines `Bound` objects with
+the formulas `as_stated` and `as_proved`, and the checks `applies(study)` and `vacuous(study)`.
+
+`bounds(result)` compares all of them with the measurements, `plot_bounds(result)` plots them.
+`steady_state` predicts UCB's regret under a linear drift. `growth` measures how regret and
+compensation grow with T.
 """
 
-from entice.theory import lower, settled, theorem1, theorem2, theorem3, ucb_proof
-from entice.theory.bound import Answer, Bound
+from entice.theory import lower, steady_state, theorem1, theorem2, theorem3, ucb_proof
+from entice.theory.bound import Bound, BoundCheck
+from entice.theory.bounds_table import BOUNDS, bounds
 from entice.theory.figures import plot_bounds
 from entice.theory.growth import Growth, growth
-from entice.theory.table import BOUNDS, bounds
 
 __all__ = [
     "BOUNDS",
-    "Answer",
     "Bound",
+    "BoundCheck",
     "Growth",
     "bounds",
     "growth",
     "lower",
     "plot_bounds",
-    "settled",
+    "steady_state",
     "theorem1",
     "theorem2",
     "theorem3",

@@ -13,14 +13,14 @@ from entice.errors import InputError
 from entice.policies.policy import PolicySpec
 from entice.study.spec import Study
 from entice.theory.inputs import Floats, rounds_from
-from entice.theory.setting import Setting, largest, settings_of
+from entice.theory.setting import Setting, largest_value, study_settings
 
 Formula = Callable[..., Any]
 Assumption = Callable[[Setting], Iterable[str]]
 Version = Literal["as_stated", "as_proved"]
 
 
-class Answer(NamedTuple):
+class BoundCheck(NamedTuple):
     """Yes or no, as its truth value, with the reasons."""
 
     yes: bool
@@ -73,10 +73,10 @@ class Bound:
     policies: tuple[type[PolicySpec], ...]
     as_stated: Formula
     as_proved: Formula
-    assumes: tuple[Assumption, ...]
-    knows: Callable[[Setting], dict[str, Any]]
+    assumptions: tuple[Assumption, ...]
+    formula_arguments: Callable[[Setting], dict[str, Any]]
     kind: Literal["upper", "lower"] = "upper"
-    only_at_least: bool = False
+    value_is_at_least: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.kind} bound on {self.of}>"
@@ -86,31 +86,31 @@ class Bound:
         """The versions that differ: both, or the one that is the same."""
         return ("as_stated",) if self.as_stated is self.as_proved else ("as_stated", "as_proved")
 
-    def applies(self, study: Study) -> Answer:
+    def applies(self, study: Study) -> BoundCheck:
         """Tell whether everything that the bound assumes holds in a study, and what does not.
 
         Where a study has several cells of the policy, all of them count.
         """
-        return self._over_cells(study, self.doubts, all)
+        return self._over_cells(study, self.unmet_assumptions, all)
 
-    def vacuous(self, study: Study) -> Answer:
+    def vacuous(self, study: Study) -> BoundCheck:
         """Tell whether the bound says nothing: no run could break it, in any cell of the policy.
 
         An upper bound says nothing beyond the largest possible value, a lower one at 0, and at
         horizons so short that it lies beyond the largest possible value. Where the value is only
         known to be `at least` something, no means: not known.
         """
-        return self._over_cells(study, self.emptiness, lambda free: not any(free))
+        return self._over_cells(study, self.vacuous_reasons, lambda free: not any(free))
 
-    def concerns(self, setting: Setting) -> bool:
+    def covers(self, setting: Setting) -> bool:
         """Tell whether the bound speaks of a cell's policy."""
         return isinstance(setting.policy, self.policies)
 
-    def doubts(self, setting: Setting) -> tuple[str, ...]:
+    def unmet_assumptions(self, setting: Setting) -> tuple[str, ...]:
         """What speaks against the bound in one cell."""
-        return tuple(doubt for assumption in self.assumes for doubt in assumption(setting))
+        return tuple(doubt for assumption in self.assumptions for doubt in assumption(setting))
 
-    def emptiness(self, setting: Setting, version: Version = "as_proved") -> tuple[str, ...]:
+    def vacuous_reasons(self, setting: Setting, version: Version = "as_proved") -> tuple[str, ...]:
         """Why the bound says nothing in one cell, if it does not."""
         value = float(self.value(setting, setting.study.horizon, version))
         if math.isnan(value):
@@ -119,7 +119,7 @@ class Bound:
             return ("its value is 0",)
         if math.isinf(value):
             return (f"infinite: {setting.drift.label} has no finite l",)
-        most, why = largest(self.metric, setting)
+        most, why = largest_value(self.metric, setting)
         if value < most:
             return ()
         late = "asymptotic, and at this horizon " if self.kind == "lower" else ""
@@ -127,7 +127,7 @@ class Bound:
 
     def value(self, setting: Setting, T: Any, version: Version = "as_stated") -> Floats:
         """The bound after T rounds of one cell: nan if l is unknown, infinite if there is none."""
-        rounds, known = rounds_from(T), self.knows(setting)
+        rounds, known = rounds_from(T), self.formula_arguments(setting)
         if not math.isfinite(known.get("l", 0.0)):
             return np.full(rounds.shape, known["l"])
         return np.asarray(getattr(self, version)(rounds, **known))
@@ -136,24 +136,24 @@ class Bound:
         self,
         study: Study,
         reasons_of: Callable[[Setting], tuple[str, ...]],
-        verdict: Callable[[list[bool]], bool],
-    ) -> Answer:
+        classify_growth: Callable[[list[bool]], bool],
+    ) -> BoundCheck:
         if not isinstance(study, Study):
             todo = "Of a result, take result.study."
             raise InputError("study", "must be a Study", given=study, todo=todo)
-        cells = [setting for setting in settings_of(study) if self.concerns(setting)]
+        cells = [setting for setting in study_settings(study) if self.covers(setting)]
         if not cells:
             names = " or ".join(policy.__name__ for policy in self.policies)
-            return Answer(False, (f"it speaks of {names}, which the study does not run",))
+            return BoundCheck(False, (f"it speaks of {names}, which the study does not run",))
         found = [reasons_of(setting) for setting in cells]
         several = len(cells) > 1
-        return Answer(
-            verdict([not reasons for reasons in found]),
-            tuple(once(cells, found) if several else found[0]),
+        return BoundCheck(
+            classify_growth([not reasons for reasons in found]),
+            tuple(merge_reasons(cells, found) if several else found[0]),
         )
 
 
-def once(cells: list[Setting], found: list[tuple[str, ...]]) -> Iterator[str]:
+def merge_reasons(cells: list[Setting], found: list[tuple[str, ...]]) -> Iterator[str]:
     """Say each reason once; one that is not true of all cells, with those of which it is."""
     every = dict.fromkeys(reason for reasons in found for reason in reasons)
     for reason in every:

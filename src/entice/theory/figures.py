@@ -13,10 +13,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from entice.study.results.plots import COLOURS, MUTED, TITLES, house_style, plot_curves
 from entice.study.results.result import Result
 from entice.study.spec import Study
-from entice.theory.bound import Bound, Version, once
+from entice.theory.bound import Bound, Version, merge_reasons
+from entice.theory.bounds_table import BOUNDS
 from entice.theory.growth import METRICS, Growth
-from entice.theory.setting import Setting, settings_of
-from entice.theory.table import BOUNDS
+from entice.theory.setting import Setting, study_settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
     for p, d, policy, drift in result.study.cells():
         setting = Setting(result.study, policy, drift)
         drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)], first)
-    found = silent(result.study, metric)
+    found = uninformative_bounds(result.study, metric)
     notes = ["Not drawn, since they say nothing here:", *found] if found else []
     if not drawn:
         return notes
@@ -82,7 +82,7 @@ def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int
     for bound in BOUNDS:
         if bound.metric != metric:
             continue
-        for version in speaking(bound, setting):
+        for version in informative_versions(bound, setting):
             values = bound.value(setting, rounds, version)
             is_lower = bound.kind == "lower"
             ax.plot(
@@ -92,11 +92,11 @@ def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int
     return len(ax.lines) > before
 
 
-def speaking(bound: Bound, setting: Setting) -> list[Version]:
+def informative_versions(bound: Bound, setting: Setting) -> list[Version]:
     """Return the versions of a bound that say something of a cell: apply, and are not vacuous."""
-    if not bound.concerns(setting) or bound.doubts(setting):
+    if not bound.covers(setting) or bound.unmet_assumptions(setting):
         return []
-    return [version for version in bound.versions if not bound.emptiness(setting, version)]
+    return [version for version in bound.versions if not bound.vacuous_reasons(setting, version)]
 
 
 def _label(bound: Bound, version: str, setting: Setting) -> str:
@@ -110,17 +110,19 @@ def _title(bound: Bound, version: str) -> str:
     return f"{bound.name}{told}"
 
 
-def silent(study: Study, metric: str) -> list[str]:
+def uninformative_bounds(study: Study, metric: str) -> list[str]:
     """List the bounds on a metric that say nothing, or nothing in some cells, with the reasons."""
     lines = []
     for bound in BOUNDS:
-        cells = [setting for setting in settings_of(study) if bound.concerns(setting)]
+        cells = [setting for setting in study_settings(study) if bound.covers(setting)]
         if bound.metric != metric or not cells:
             continue
         for version in bound.versions:
-            found = [(*bound.doubts(s), *bound.emptiness(s, version)) for s in cells]
+            found = [
+                (*bound.unmet_assumptions(s), *bound.vacuous_reasons(s, version)) for s in cells
+            ]
             if any(found):
-                lines.append(f"{_title(bound, version)}: {'; '.join(once(cells, found))}.")
+                lines.append(f"{_title(bound, version)}: {'; '.join(merge_reasons(cells, found))}.")
     # Of two versions that say nothing for the same reasons, one line tells.
     return list({line.split(": ", 1)[1]: line for line in reversed(lines)}.values())[::-1]
 

@@ -40,7 +40,7 @@ class Growth(NamedTuple):
     with its root mean square relative error (`log_error`, `power_error`); the exponent over the
     decade before the last (`exponent_before`, null with fewer than two decades) and the 95 %
     interval of its change since (`change_low`, `change_high`). `fits` is the verdict: `log`,
-    `power`, `too short` or `undecided`; see `verdict`."""
+    `power`, `too short` or `undecided`; see `classify_growth`."""
 
     def plot(self) -> Figure:
         """Draw the points with both fits, regret above compensation, a column for each drift."""
@@ -169,14 +169,14 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
     found = {name: float(value) for name, value in zip(_FOUND, values, strict=True)}
     change = _change(T, y, error)
     row |= found | (dict.fromkeys(_CHANGE) if change is None else change._asdict())
-    return row | {"fits": verdict(errors[0], errors[1], change)}
+    return row | {"fits": classify_growth(errors[0], errors[1], change)}
 
 
-CLEARLY = 2 / 3
+CLEARLY_BETTER = 2 / 3
 """A fit is called the better one if its error is less than this share of the other's."""
 
 
-class Change(NamedTuple):
+class ExponentChange(NamedTuple):
     """How the exponent has changed from the decade before the last to the last one."""
 
     exponent_before: float
@@ -187,32 +187,34 @@ class Change(NamedTuple):
     """What the difference would be if growth had been logarithmic over both decades."""
 
 
-_CHANGE = Change._fields
+_CHANGE = ExponentChange._fields
 
 
-def verdict(log_error: float, power_error: float, change: Change | None) -> str:
-    """Say how a metric grows, or why that can't be told.
+def classify_growth(log_error: float, power_error: float, change: ExponentChange | None) -> str:
+    """Classify the growth of a metric as `log`, `power`, `too short` or `undecided`.
 
-    A power of T has the same exponent in every decade, under logarithmic growth it falls. So the
-    better fit is believed only where the exponent agrees with it:
+    The exponent of a power of T is the same in every decade; under logarithmic growth it falls.
+    The better fit is therefore accepted only if the exponent agrees with it.
 
-    `too short`: fewer than two decades; or the exponent still falls and a + b log T is not the
-    clearly better fit (`CLEARLY`), or it rises where that is. Growth has not settled yet, and a
-    longer study will tell.
-    `undecided`: neither fit is clearly better; or T^p is, but the interval of the change holds
-    both no change and that of logarithmic growth. More runs will tell.
+    `too short`
+        There are fewer than two decades; or the exponent still falls and a + b log T is not
+        clearly better (`CLEARLY_BETTER`); or the exponent rises and a + b log T is clearly better.
+        Growth has not stabilised; a longer study is needed.
+    `undecided`
+        Neither fit is clearly better; or T^p is, but the interval of the change contains both
+        zero and the change under logarithmic growth. More runs are needed.
     """
     if change is None:
         return "too short"
-    if log_error < CLEARLY * power_error:
+    if log_error < CLEARLY_BETTER * power_error:
         return "too short" if change.change_low > 0 else "log"
     if change.change_high < 0:
         return "too short"
-    is_power = power_error < CLEARLY * log_error and change.change_low > change.change_if_log
+    is_power = power_error < CLEARLY_BETTER * log_error and change.change_low > change.change_if_log
     return "power" if is_power else "undecided"
 
 
-def _change(T: Floats, y: Floats, error: Floats) -> Change | None:
+def _change(T: Floats, y: Floats, error: Floats) -> ExponentChange | None:
     """Compare the exponents of the last two decades; they share a point, so errors are shared."""
     j = len(T) - 1
     i = _a_decade_before(T, j)
@@ -224,7 +226,7 @@ def _change(T: Floats, y: Floats, error: Floats) -> Change | None:
     weights = np.array([1 / first, 1 / first + 1 / second, 1 / second])
     half = 1.96 * float(np.linalg.norm(weights * error[[h, i, j]] / y[[h, i, j]]))
     if_log = math.log1p((1 - y[h] / y[i]) * second / first) / second
-    return Change(before, last - before - half, last - before + half, if_log - before)
+    return ExponentChange(before, last - before - half, last - before + half, if_log - before)
 
 
 def _a_decade_before(T: Floats, j: int) -> int | None:

@@ -29,11 +29,11 @@ from entice.theory.inputs import (
 )
 from entice.theory.setting import (
     Setting,
-    papers_world,
+    no_drift,
+    no_model_extensions,
     policy_is_consistent,
-    projection_spares_rewards,
+    projection_keeps_rewards,
     single_best_arm,
-    without_drift,
 )
 from entice.theory.special import digamma
 from entice.worlds.arms import Arms, Bernoulli, Beta, Gaussian
@@ -144,19 +144,19 @@ def sum_of_ratios(
     return np.asarray((gap / far).sum() * logs)[()]
 
 
-def _known(setting: Setting) -> dict[str, Any]:
+def _formula_arguments(setting: Setting) -> dict[str, Any]:
     # Of arms that are all but the same, differences may vanish in rounding; the bound is then
     # larger than any number, and vacuous.
     tiny = np.finfo(np.float64).tiny
     return {"gaps": setting.gaps, "divergences": np.maximum(divergences(setting.study.arms), tiny)}
 
 
-ASSUMES = (
+ASSUMPTIONS = (
     single_best_arm,
-    papers_world,
-    without_drift,
+    no_model_extensions,
+    no_drift,
     policy_is_consistent,
-    projection_spares_rewards,
+    projection_keeps_rewards,
 )
 ANY_POLICY = (PolicySpec,)
 
@@ -167,8 +167,8 @@ regret = Bound(
     policies=ANY_POLICY,
     as_stated=sum_of_ratios,
     as_proved=sum_of_ratios,
-    assumes=ASSUMES,
-    knows=_known,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments,
     kind="lower",
 )
 compensation = Bound(
@@ -178,7 +178,7 @@ compensation = Bound(
     policies=ANY_POLICY,
     as_stated=sum_of_ratios,
     as_proved=sum_of_ratios,
-    assumes=ASSUMES,
-    knows=_known,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments,
     kind="lower",
 )

@@ -51,7 +51,7 @@ class Setting(NamedTuple):
         return math.nan if l is None else l
 
 
-def settings_of(study: Study) -> list[Setting]:
+def study_settings(study: Study) -> list[Setting]:
     """The cells of a study, policies × drifts."""
     return [Setting(study, policy, drift) for _, _, policy, drift in study.cells()]
 
@@ -67,7 +67,7 @@ def single_best_arm(setting: Setting) -> Iterator[str]:
         yield f"{ties} arms share the highest mean, {means.max():g}: gaps must be positive"
 
 
-def papers_world(setting: Setting) -> Iterator[str]:
+def no_model_extensions(setting: Setting) -> Iterator[str]:
     """Everyone takes the offer and rates at once, and nobody else bends feedback or pays."""
     study = setting.study
     if study.players != Players():
@@ -90,7 +90,7 @@ def rewards_in_unit_interval(setting: Setting) -> Iterator[str]:
             yield f"not claimed for rewards {what}: the model has rewards in [0, 1]; rescale them"
 
 
-def drift_keeps_assumption_1(setting: Setting) -> Iterator[str]:
+def drift_satisfies_assumption_1(setting: Setting) -> Iterator[str]:
     """Assumption 1: f(0) = 0, non-decreasing, Lipschitz with a known constant."""
     label = setting.drift.label
     if math.isnan(setting.lipschitz):
@@ -100,10 +100,10 @@ def drift_keeps_assumption_1(setting: Setting) -> Iterator[str]:
         )
     elif setting.drift.outside:
         yield f"{label} {setting.drift.outside} (Assumption 1)"
-    yield from contradicted(setting)
+    yield from custom_drift_claims_hold(setting)
 
 
-def contradicted(setting: Setting) -> Iterator[str]:
+def custom_drift_claims_hold(setting: Setting) -> Iterator[str]:
     """What a drift claims of itself does not hold, where we looked."""
     drift = setting.drift
     if not isinstance(drift, CustomDrift):
@@ -125,13 +125,13 @@ def _counterexample(drift: CustomDrift, arms: int) -> str | None:
     return None
 
 
-def arms_rated_first(setting: Setting) -> Iterator[str]:
+def each_arm_rated_first(setting: Setting) -> Iterator[str]:
     """The averages of the model divide by the number of ratings."""
     if setting.study.cold_start != "each_arm_once":
         yield 'unrated arms display a prior: the proofs need cold_start="each_arm_once"'
 
 
-def noise_of_the_paper(setting: Setting) -> Iterator[str]:
+def noise_parameter_is_1(setting: Setting) -> Iterator[str]:
     """Algorithms 2 and 4 have widths and samples for a noise of 1."""
     policy = setting.policy
     if isinstance(policy, UCB | ThompsonSampling) and policy.noise != 1:
@@ -144,7 +144,7 @@ def feedback_projected(setting: Setting) -> Iterator[str]:
         yield "the proof projects feedback: feedback_range=(0, 1)"
 
 
-def projection_spares_rewards(setting: Setting) -> Iterator[str]:
+def projection_keeps_rewards(setting: Setting) -> Iterator[str]:
     """A projection must not touch the rewards themselves: the proofs speak of their means."""
     projected = setting.study.feedback_range
     low, high = setting.study.arms.support()
@@ -155,12 +155,12 @@ def projection_spares_rewards(setting: Setting) -> Iterator[str]:
         )
 
 
-def without_drift(setting: Setting) -> Iterator[str]:
+def no_drift(setting: Setting) -> Iterator[str]:
     """Lower bounds are known for feedback that nobody bends."""
     if setting.lipschitz != 0:
         yield "known without drift only"
     else:
-        yield from contradicted(setting)
+        yield from custom_drift_claims_hold(setting)
 
 
 def policy_is_consistent(setting: Setting) -> Iterator[str]:
@@ -214,7 +214,7 @@ def _thompson(noise: float) -> str:
 # What no run can exceed.
 
 
-def largest(metric: str, setting: Setting) -> tuple[float, str]:
+def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
     """The largest value that a metric can have in any run, as far as we know, and why."""
     study, T, K = setting.study, setting.study.horizon, setting.arms
     if metric == "regret":
@@ -228,7 +228,7 @@ def largest(metric: str, setting: Setting) -> tuple[float, str]:
     if (
         isinstance(setting.policy, UCB)
         and study.cold_start == "each_arm_once"
-        and not any(papers_world(setting))
+        and not any(no_model_extensions(setting))
     ):
         # Each payment is at most noise·sqrt(2 log t / n); summed up over n, then over arms by
         # Cauchy and Schwarz.
@@ -253,7 +253,7 @@ def _widest_payment(setting: Setting) -> float:
     if (
         setting.lipschitz == 0
         and study.adversary == NoAdversary()
-        and not any(contradicted(setting))
+        and not any(custom_drift_claims_hold(setting))
     ):
         low, high = study.arms.support()
     # Otherwise drift may push averages beyond the rewards' range.

@@ -12,11 +12,11 @@ from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, Numbers, gaps_from, rounds_from, slope
 from entice.theory.setting import (
     Setting,
-    arms_rated_first,
-    drift_keeps_assumption_1,
-    noise_of_the_paper,
-    papers_world,
-    projection_spares_rewards,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
+    no_model_extensions,
+    noise_parameter_is_1,
+    projection_keeps_rewards,
     rewards_in_unit_interval,
     single_best_arm,
 )
@@ -49,19 +49,19 @@ def compensation_bound(
     return np.asarray(leading * logs + 2 * math.pi * (len(gap) + 1) * np.sqrt(2 * logs / 3))[()]
 
 
-def known(setting: Setting) -> dict[str, Any]:
+def formula_arguments(setting: Setting) -> dict[str, Any]:
     """Gaps and l."""
     return {"gaps": setting.gaps, "l": setting.lipschitz}
 
 
-ASSUMES = (
+ASSUMPTIONS = (
     single_best_arm,
-    papers_world,
+    no_model_extensions,
     rewards_in_unit_interval,
-    drift_keeps_assumption_1,
-    arms_rated_first,
-    projection_spares_rewards,
-    noise_of_the_paper,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
+    projection_keeps_rewards,
+    noise_parameter_is_1,
 )
 
 regret = Bound(
@@ -71,8 +71,8 @@ regret = Bound(
     policies=(UCB,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
-    assumes=ASSUMES,
-    knows=known,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=formula_arguments,
 )
 compensation = Bound(
     name="Theorem 1",
@@ -81,6 +81,6 @@ compensation = Bound(
     policies=(UCB,),
     as_stated=compensation_bound,
     as_proved=compensation_bound,
-    assumes=ASSUMES,
-    knows=known,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=formula_arguments,
 )

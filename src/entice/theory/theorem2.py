@@ -15,10 +15,10 @@ from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, Numbers, above_zero, gaps_from, rounds_from, slope
 from entice.theory.setting import (
     Setting,
-    arms_rated_first,
-    drift_keeps_assumption_1,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
     feedback_projected,
-    papers_world,
+    no_model_extensions,
     rewards_in_unit_interval,
     single_best_arm,
 )
@@ -124,26 +124,26 @@ def large_c(setting: Setting) -> Iterator[str]:
 
 def enough_explorations(setting: Setting) -> Iterator[str]:
     """Lemma 1 asks for enough expected explorations."""
-    if np.isnan(explorations(max(2, setting.study.horizon), **_known(setting))):
+    if np.isnan(explorations(max(2, setting.study.horizon), **_formula_arguments(setting))):
         yield f"Lemma 1 asks for more expected explorations (δ = {DELTA:g})"
 
 
-def _known(setting: Setting) -> dict[str, Any]:
+def _formula_arguments(setting: Setting) -> dict[str, Any]:
     policy = setting.policy
     assert isinstance(policy, EpsilonGreedy)
     return {"c": policy.c, "arms": setting.arms}
 
 
-def _known_with_gaps(setting: Setting) -> dict[str, Any]:
-    return {"c": _known(setting)["c"], "gaps": setting.gaps, "l": setting.lipschitz}
+def _formula_arguments_with_gaps(setting: Setting) -> dict[str, Any]:
+    return {"c": _formula_arguments(setting)["c"], "gaps": setting.gaps, "l": setting.lipschitz}
 
 
-ASSUMES = (
+ASSUMPTIONS = (
     single_best_arm,
-    papers_world,
+    no_model_extensions,
     rewards_in_unit_interval,
-    drift_keeps_assumption_1,
-    arms_rated_first,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
     feedback_projected,
     large_c,
 )
@@ -155,8 +155,8 @@ regret = Bound(
     policies=(EpsilonGreedy,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
-    assumes=ASSUMES,
-    knows=_known_with_gaps,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments_with_gaps,
 )
 compensation = Bound(
     name="Theorem 2",
@@ -165,8 +165,8 @@ compensation = Bound(
     policies=(EpsilonGreedy,),
     as_stated=compensation_as_stated,
     as_proved=compensation_as_proved,
-    assumes=ASSUMES,
-    knows=_known_with_gaps,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments_with_gaps,
 )
 paid_pulls = Bound(
     name=f"Lemma 1, {100 * (1 - DELTA):g} % of runs",
@@ -175,6 +175,6 @@ paid_pulls = Bound(
     policies=(EpsilonGreedy,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
-    assumes=(papers_world, enough_explorations),
-    knows=_known,
+    assumptions=(no_model_extensions, enough_explorations),
+    formula_arguments=_formula_arguments,
 )

@@ -22,11 +22,11 @@ from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, Numbers, above_zero, gaps_from, rounds_from, slope
 from entice.theory.setting import (
     Setting,
-    arms_rated_first,
-    drift_keeps_assumption_1,
-    noise_of_the_paper,
-    papers_world,
-    projection_spares_rewards,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
+    no_model_extensions,
+    noise_parameter_is_1,
+    projection_keeps_rewards,
     rewards_in_unit_interval,
     single_best_arm,
 )
@@ -152,25 +152,25 @@ def samples_by_variance(setting: Setting) -> Iterator[str]:
         yield f"Algorithm 4 samples with variance 1/(n+1), unlike {setting.policy.label}"
 
 
-def _known(setting: Setting) -> dict[str, Any]:
-    return _known_without_drift(setting) | {"l": setting.lipschitz}
+def _formula_arguments(setting: Setting) -> dict[str, Any]:
+    return _formula_arguments_without_l(setting) | {"l": setting.lipschitz}
 
 
-def _known_without_drift(setting: Setting) -> dict[str, Any]:
+def _formula_arguments_without_l(setting: Setting) -> dict[str, Any]:
     means = np.sort(setting.study.arms.true_means())
     apart = np.diff(means)
     return {"gaps": setting.gaps, "displayed_gap": float(apart[apart > 0].min())}
 
 
-ASSUMES = (
+ASSUMPTIONS = (
     single_best_arm,
-    papers_world,
+    no_model_extensions,
     rewards_in_unit_interval,
-    drift_keeps_assumption_1,
-    arms_rated_first,
-    projection_spares_rewards,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
+    projection_keeps_rewards,
     samples_by_variance,
-    noise_of_the_paper,
+    noise_parameter_is_1,
     displayed_gap_unknown,
 )
 
@@ -181,9 +181,9 @@ regret = Bound(
     policies=(ThompsonSampling,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
-    assumes=ASSUMES,
-    knows=_known,
-    only_at_least=True,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments,
+    value_is_at_least=True,
 )
 compensation = Bound(
     name="Theorem 3",
@@ -192,9 +192,9 @@ compensation = Bound(
     policies=(ThompsonSampling,),
     as_stated=compensation_bound,
     as_proved=compensation_bound,
-    assumes=ASSUMES,
-    knows=_known,
-    only_at_least=True,
+    assumptions=ASSUMPTIONS,
+    formula_arguments=_formula_arguments,
+    value_is_at_least=True,
 )
 paid_pulls = Bound(
     name="Lemma 3",
@@ -203,13 +203,13 @@ paid_pulls = Bound(
     policies=(ThompsonSampling,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
-    assumes=(
-        papers_world,
-        arms_rated_first,
+    assumptions=(
+        no_model_extensions,
+        each_arm_rated_first,
         samples_by_variance,
-        noise_of_the_paper,
+        noise_parameter_is_1,
         displayed_gap_unknown,
     ),
-    knows=_known_without_drift,
-    only_at_least=True,
+    formula_arguments=_formula_arguments_without_l,
+    value_is_at_least=True,
 )

@@ -19,9 +19,9 @@ from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, above_zero, between, rounds_from, slope
 from entice.theory.setting import (
     Setting,
-    arms_rated_first,
-    drift_keeps_assumption_1,
-    papers_world,
+    drift_satisfies_assumption_1,
+    each_arm_rated_first,
+    no_model_extensions,
 )
 
 
@@ -38,7 +38,7 @@ def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0, noise: float = 1.0) -
     return np.asarray(2 * slope(l) * above_zero("noise", noise) * np.sqrt(2 * n * logs))[()]
 
 
-def _known(setting: Setting) -> dict[str, Any]:
+def _formula_arguments(setting: Setting) -> dict[str, Any]:
     assert isinstance(setting.policy, UCB)
     return {"pulls": setting.study.horizon, "noise": setting.policy.noise}
 
@@ -50,8 +50,8 @@ payment = Bound(
     policies=(UCB,),
     as_stated=payment_bound,
     as_proved=payment_bound,
-    assumes=(papers_world, arms_rated_first),
-    knows=_known,
+    assumptions=(no_model_extensions, each_arm_rated_first),
+    formula_arguments=_formula_arguments,
 )
 arm_drift = Bound(
     name="Proof of Theorem 1",
@@ -60,12 +60,12 @@ arm_drift = Bound(
     policies=(UCB,),
     as_stated=arm_drift_bound,
     as_proved=arm_drift_bound,
-    assumes=(papers_world, drift_keeps_assumption_1, arms_rated_first),
-    knows=lambda setting: _known(setting) | {"l": setting.lipschitz},
+    assumptions=(no_model_extensions, drift_satisfies_assumption_1, each_arm_rated_first),
+    formula_arguments=lambda setting: _formula_arguments(setting) | {"l": setting.lipschitz},
 )
 
 
-def along(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) -> pl.DataFrame:
+def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) -> pl.DataFrame:
     """Set both inequalities against a traced run of UCB, round by round.
 
     Parameters

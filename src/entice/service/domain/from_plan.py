@@ -8,8 +8,8 @@ import msgspec
 
 from entice.errors import InputError
 from entice.planner.forecast import Forecast
+from entice.planner.formatting import policy_names, round_up
 from entice.planner.spec import Plan
-from entice.planner.words import names, rounded_up
 from entice.service.domain.spec import CampaignSpec
 
 
@@ -21,10 +21,10 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
     confidence.
     """
     plan, found = forecast.plan, {}
-    for p, name in enumerate(names(plan)):
+    for p, name in enumerate(policy_names(plan)):
         budget = plan.budget
         if budget is None:
-            budget = rounded_up(forecast.promise(p, "needed"), plan.money.digits)
+            budget = round_up(forecast.at_confidence(p, "needed"), plan.money.digits)
         table = _campaign(plan, p, name, budget)
         try:
             CampaignSpec.from_plain(table)
@@ -44,7 +44,7 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         "arms": [f"item-{i:0{places}}" for i in range(1, plan.arms + 1)],
         "policy": msgspec.to_builtins(plan.policies[policy]),
         "policy_sees": plan.policy_sees,
-        "unrated_shows": plan.shows_unrated,
+        "unrated_shows": plan.unrated_stars,
         "budget": money.to_minor(budget),
         "currency": money.code,
         "currency_digits": money.digits,

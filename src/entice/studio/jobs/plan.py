@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from entice.planner.assumptions import assumptions
-from entice.planner.forecast import QUANTILES, Forecast, at_share
-from entice.planner.runs import PlanRunner
-from entice.planner.sentence import of_policy, sentences
+from entice.planner.assumptions import describe_assumptions
+from entice.planner.forecast import QUANTILES, Forecast, quantile
+from entice.planner.formatting import policy_names
+from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
-from entice.planner.words import names
+from entice.planner.summary_text import policy_sentence, summary_sentences
 from entice.service.domain.from_plan import campaigns
 from entice.studio.jobs.job import JobContext
 from entice.study.running.threads import thread_count
@@ -25,50 +25,50 @@ def make_plan(plan: Plan, context: JobContext) -> dict[str, Any]:
     """Run a plan, report progress, and return the forecast."""
     with context.compiling():
         runner = PlanRunner(plan)
-    return forecast_payload(Forecast(plan, runner.go(thread_count(None), context.progress)))
+    return forecast_payload(Forecast(plan, runner.run_all(thread_count(None), context.progress)))
 
 
 def forecast_payload(forecast: Forecast) -> dict[str, Any]:
     """Return a forecast as JSON data. Days of events that never happen are null."""
-    plan, first = forecast.plan, forecast.order[0]
-    certainty = forecast.certainty()
+    plan, first = forecast.plan, forecast.ranking[0]
+    first_place_shares = forecast.first_place_shares()
     return {
         "kind": "forecast",
         "plan": plan.to_plain(),
         "toml": plan.to_toml(),
         "seed": plan.seed,
-        "sentence": sentences(forecast)[0],
-        "sentences": sentences(forecast),
-        "assumptions": assumptions(plan),
-        "budget_for_confidence": forecast.wanted_budget,
-        "order": forecast.order,
+        "sentence": summary_sentences(forecast)[0],
+        "sentences": summary_sentences(forecast),
+        "assumptions": describe_assumptions(plan),
+        "budget_for_confidence": forecast.required_budget,
+        "order": forecast.ranking,
         "policies": [
             {
                 "label": name,
                 "policy_index": p,
                 "recommended": p == first,
-                "comes_first": certainty[p],
-                "sentence": of_policy(forecast, p),
+                "comes_first": first_place_shares[p],
+                "sentence": policy_sentence(forecast, p),
                 **{column: _summary(forecast, p, column) for column in _SUMMARISED},
-                "enough": forecast.promise(p, "needed"),
+                "enough": forecast.at_confidence(p, "needed"),
                 "chance_enough": _chance_enough(forecast, p),
-                "budget_day": _finite_or_none(forecast.typical(p, "budget_day")),
-                "stuck": float(forecast.of(p, "stuck").mean()),
-                "samples": _samples(forecast.of(p, "needed")),
+                "budget_day": _finite_or_none(forecast.median(p, "budget_day")),
+                "stuck": float(forecast.run_values(p, "stuck").mean()),
+                "samples": _samples(forecast.run_values(p, "needed")),
                 "days": forecast.days.filter(policy_index=p)
                 .drop("policy", "policy_index")
                 .to_dict(as_series=False),
             }
-            for p, name in enumerate(names(plan))
+            for p, name in enumerate(policy_names(plan))
         ],
         "campaigns": campaigns(forecast),
     }
 
 
 def _summary(forecast: Forecast, policy: int, column: str) -> dict[str, float | None]:
-    values = forecast.of(policy, column)
+    values = forecast.run_values(policy, column)
     shares = {**QUANTILES, "at_confidence": forecast.plan.confidence}
-    found = {name: _finite_or_none(at_share(values, share)) for name, share in shares.items()}
+    found = {name: _finite_or_none(quantile(values, share)) for name, share in shares.items()}
     return {"mean": _finite_or_none(float(values.mean())), **found}
 
 
@@ -76,7 +76,7 @@ def _chance_enough(forecast: Forecast, policy: int) -> float | None:
     """Return the share of runs in which the budget lasts."""
     if forecast.plan.budget is None:
         return None
-    return float(np.isinf(forecast.of(policy, "budget_day")).mean())
+    return float(np.isinf(forecast.run_values(policy, "budget_day")).mean())
 
 
 def _samples(values: Any) -> list[float]:

@@ -130,7 +130,7 @@ def evaluate_bounds(study: Study) -> list[dict[str, Any]]:
         for p, d, policy, drift in study.cells()
         for setting in [Setting(study, policy, drift)]
         for bound in BOUNDS
-        if bound.concerns(setting) and bound.metric in SHOWN
+        if bound.covers(setting) and bound.metric in SHOWN
         for version in bound.versions
     ]
 
@@ -145,19 +145,19 @@ def _bound(
         "bound": bound.name,
         "version": "" if len(bound.versions) == 1 else version.replace("_", " "),
         "kind": bound.kind,
-        "at_least": bound.only_at_least,
+        "at_least": bound.value_is_at_least,
     }
     try:
         values = bound.value(setting, rounds, version)
-        empty = bound.emptiness(setting, version)
+        empty = bound.vacuous_reasons(setting, version)
     except InputError as error:  # for example, if two arms are equally good
         return row | {"t": [], "values": [], "applies": False, "vacuous": None, "why": [str(error)]}
-    doubts = bound.doubts(setting)
-    unknown = bound.only_at_least or bool(np.isnan(values[-1]))
+    unmet_assumptions = bound.unmet_assumptions(setting)
+    unknown = bound.value_is_at_least or bool(np.isnan(values[-1]))
     return row | {
         "t": rounds.tolist(),
         "values": values.tolist(),
-        "applies": not doubts,
+        "applies": not unmet_assumptions,
         "vacuous": True if empty else None if unknown else False,
-        "why": [*doubts, *empty],
+        "why": [*unmet_assumptions, *empty],
     }

@@ -23,7 +23,7 @@ import numpy as np
 
 from entice.errors import EnticeError
 from entice.planner.belief import Spread
-from entice.planner.runs import PlanRunner
+from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, ThompsonSampling
 from entice.studio.jobs.job import (

@@ -66,7 +66,7 @@ def bounds(of: Study | Result) -> pl.DataFrame:
         for p, d, policy, drift in study.cells()
         for setting in [Setting(study, policy, drift)]
         for bound in BOUNDS
-        if bound.concerns(setting)
+        if bound.covers(setting)
         for version in bound.versions
     ]
     return pl.DataFrame(rows, schema=_SCHEMA)
@@ -90,7 +90,10 @@ def _row(
     measured: dict[str, float] | None,
 ) -> dict[str, Any]:
     value = float(bound.value(setting, setting.study.horizon, version))
-    doubts, empty = bound.doubts(setting), bound.emptiness(setting, version)
+    unmet_assumptions, empty = (
+        bound.unmet_assumptions(setting),
+        bound.vacuous_reasons(setting, version),
+    )
     row = {
         "policy": setting.policy.label,
         "drift": setting.drift.label,
@@ -99,10 +102,14 @@ def _row(
         "metric": bound.metric,
         "kind": bound.kind,
         "value": None if math.isnan(value) else value,
-        "at_least": bound.only_at_least,
-        "applies": not doubts,
-        "vacuous": True if empty else None if bound.only_at_least or math.isnan(value) else False,
-        "doubts": list(doubts),
+        "at_least": bound.value_is_at_least,
+        "applies": not unmet_assumptions,
+        "vacuous": True
+        if empty
+        else None
+        if bound.value_is_at_least or math.isnan(value)
+        else False,
+        "doubts": list(unmet_assumptions),
         "emptiness": list(empty),
         "policy_index": cell[0],
         "drift_index": cell[1],

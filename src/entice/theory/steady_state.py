@@ -31,11 +31,13 @@ class Prediction(NamedTuple):
     """Of the arms that are not the best one."""
 
 
-def settled_gap(*, l: float, gaps: Numbers | None = None, means: Numbers | None = None) -> Floats:
+def steady_state_gap(
+    *, l: float, gaps: Numbers | None = None, means: Numbers | None = None
+) -> Floats:
     """Where the displayed gaps of arms that are paid for come to rest: Δ_i/(1+l).
 
-    >>> from entice.theory import settled
-    >>> settled.settled_gap(gaps=[0.2, 0.4], l=1.0)
+    >>> from entice.theory import steady_state
+    >>> steady_state.steady_state_gap(gaps=[0.2, 0.4], l=1.0)
     array([0.1, 0.2])
     """
     return gaps_from(gaps, means) / (1 + slope(l))
@@ -44,8 +46,8 @@ def settled_gap(*, l: float, gaps: Numbers | None = None, means: Numbers | None 
 def displayed_gaps(pulls: int, *, gap: float, l: float, start: float) -> Floats:
     """Follow an arm's expected displayed gap from one rating on, for so many paid pulls.
 
-    >>> from entice.theory import settled
-    >>> path = settled.displayed_gaps(1000, gap=0.3, l=2.0, start=0.9)
+    >>> from entice.theory import steady_state
+    >>> path = steady_state.displayed_gaps(1000, gap=0.3, l=2.0, start=0.9)
     >>> round(float(path[0]), 3), round(float(path[-1]), 3)
     (0.9, 0.1)
     """
@@ -64,13 +66,13 @@ def ucb(
 ) -> Prediction:
     """Predict UCB's regret and compensation from settled gaps.
 
-    >>> from entice.theory import settled
-    >>> expected = settled.ucb(20_000, means=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+    >>> from entice.theory import steady_state
+    >>> expected = steady_state.ucb(20_000, means=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
     >>> round(float(expected.regret))  # simulated: 384 ± 5
     394
     """
     rounds, gap = rounds_from(T), gaps_from(gaps, means)
-    shown = settled_gap(gaps=gap, l=l)
+    shown = steady_state_gap(gaps=gap, l=l)
     reach = shown / np.sqrt(2 * np.log(rounds))[..., None]
     # The best arm gets what the others leave; what they take grows with it, so bisection finds it.
     low, high = np.zeros_like(rounds), rounds.copy()

@@ -12,12 +12,12 @@ from entice.jit.specialize import get_compiled
 from entice.model.payment import pay_required
 from entice.model.settings import MAX_MONEY
 from entice.money import amount_of
-from entice.planner import campaign_loop as simulate
+from entice.planner import campaign_loop
 from entice.planner.belief import STARS, DrawnWorld
-from entice.planner.campaign_loop import State, Terms, Visits, new_state, new_visits
-from entice.planner.outcome import Outcome, outcome_of
+from entice.planner.campaign_loop import LoopSettings, LoopState, Visits, new_state, new_visits
+from entice.planner.outcome import Outcome, measure_outcome
 from entice.planner.spec import Plan
-from entice.planner.visitors import SECOND, Habits
+from entice.planner.visitors import SECOND, VisitorModel
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.study.running.cell import Stopped
@@ -43,7 +43,7 @@ class WorldSampler:
     def __init__(self, plan: Plan) -> None:
         assert plan.seed is not None
         self._seed, self._drift = plan.seed, plan.drift
-        self._items = plan.drawing()
+        self._items = plan.item_sampler()
 
     def draw(self, run: int) -> DrawnWorld:
         """Draw the world of one run; it depends on the seed and on the run alone."""
@@ -65,12 +65,14 @@ class PlanRunner:
         self.plan = plan
         self.worlds = WorldSampler(plan)
         self.stop = np.zeros(1, dtype=np.int64)
-        self.players = [_Player(plan, policy, self.worlds, self.stop) for policy in plan.policies]
+        self.players = [
+            _PolicyRunner(plan, policy, self.worlds, self.stop) for policy in plan.policies
+        ]
 
-    def go(self, threads: int, report: Report) -> list[PlanRun]:
+    def run_all(self, threads: int, report: Report) -> list[PlanRun]:
         """Run all worlds."""
         count = self.plan.replications
-        room = self.plan.visitors * 2 * simulate.VISIT_BYTES
+        room = self.plan.visitors * 2 * campaign_loop.VISIT_BYTES
         threads = min(threads, max(1, _MOST_TRACES // room))
         report(0, count)
         found: dict[int, PlanRun] = {}
@@ -91,25 +93,27 @@ class PlanRunner:
 
     def visits(self, policy: int, run: int) -> tuple[Visits, Visits]:
         """Play one run of one policy, with the budget and without; return every visitor."""
-        return self.players[policy].play(self.worlds.draw(run), run, explain=True)
+        return self.players[policy].simulate_visits(self.worlds.draw(run), run, explain=True)
 
     def run(self, run: int) -> PlanRun:
         """Play one world."""
         world = self.worlds.draw(run)
-        played = (player.play(world, run, explain=False) for player in self.players)
-        return PlanRun(world, [outcome_of(*visits, world.means, self.plan) for visits in played])
+        played = (player.simulate_visits(world, run, explain=False) for player in self.players)
+        return PlanRun(
+            world, [measure_outcome(*visits, world.means, self.plan) for visits in played]
+        )
 
 
-class _GapTooWide(Exception):
+class _UnexpectedLimit(Exception):
     """An item was too dear although there was money for more than the whole scale."""
 
 
-def terms_of(plan: Plan, seed: int, rules: PolicyKernel) -> Terms:
+def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
     """Write down a plan's settings as its campaign has them."""
     money, probe = plan.money, plan.probe
     caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
     stars = plan.policy_sees == "stars"
-    return Terms(
+    return LoopSettings(
         seed=seed,
         budget=MAX_MONEY if plan.budget is None else money.to_minor(plan.budget),
         price_of_a_star=money.to_minor(plan.price_of_a_star),
@@ -126,83 +130,87 @@ def terms_of(plan: Plan, seed: int, rules: PolicyKernel) -> Terms:
     )
 
 
-class _Player:
+class _PolicyRunner:
     """A policy of a plan, compiled."""
 
     def __init__(self, plan: Plan, policy: Policy, worlds: WorldSampler, stop: Any) -> None:
         assert plan.arms is not None
         self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
-        self._shown = plan.shows_unrated
+        self._shown = plan.unrated_stars
         self._rules = policy.kernel(plan.arms)
-        self._acceptance, self._delays = plan.acceptance.kernel(), plan.delays()
+        self._acceptance, self._delays = plan.acceptance.kernel(), plan.delay_sampler()
         parts = (
             *self._rules.functions,
             self._acceptance.accept,
             self._delays.draw,
-            simulate.counting_for(self._rules),
+            campaign_loop.in_flight_counting(self._rules),
         )
         for part in parts:
             ensure_found(part)
-        terms, how = terms_of(plan, 0, self._rules), (0, False, False)
-        state, nobody = self._state(terms), new_visits(0)
-        arguments = self._arguments(terms, worlds.draw(0), 0, how, state, nobody)
+        settings, how = loop_settings(plan, 0, self._rules), (0, False, False)
+        state, nobody = self._state(settings), new_visits(0)
+        arguments = self._arguments(settings, worlds.draw(0), 0, how, state, nobody)
         try:
-            self._compiled = get_compiled(simulate.play, parts, arguments)
+            self._compiled = get_compiled(campaign_loop.simulate_visits, parts, arguments)
         except InputError:
             self._explain()
             raise
 
-    def play(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
+    def simulate_visits(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
         """Play one run, with the budget and without.
 
         As long as there is money for anything that might be offered, both are the same. That is
         twice the whole scale: averages that are corrected for drift may leave it a little.
         """
-        terms = terms_of(self._plan, self._worlds.seed(run), self._rules)
-        wide = amount_of(2 * (STARS[-1] - STARS[0]), terms.price_of_a_star, terms.margin)
+        settings = loop_settings(self._plan, self._worlds.seed(run), self._rules)
+        ample_amount = amount_of(
+            2 * (STARS[-1] - STARS[0]), settings.price_of_a_star, settings.margin
+        )
         try:
-            return self._play(terms, world, run, wide, explain)
-        except _GapTooWide:
-            return self._play(terms, world, run, MAX_MONEY + 1, explain)
+            return self._play(settings, world, run, ample_amount, explain)
+        except _UnexpectedLimit:
+            return self._play(settings, world, run, MAX_MONEY + 1, explain)
 
     def _play(
-        self, terms: Terms, world: DrawnWorld, run: int, wide: int, explain: bool
+        self, settings: LoopSettings, world: DrawnWorld, run: int, ample_amount: int, explain: bool
     ) -> tuple[Visits, Visits]:
-        visits, state = new_visits(self._plan.visitors), self._state(terms)
+        visits, state = new_visits(self._plan.visitors), self._state(settings)
         begin = 0
-        if terms.budget < MAX_MONEY and terms.cap >= wide:
-            begin = self._call(terms, world, run, 0, (wide, True, explain), state, visits)
+        if settings.budget < MAX_MONEY and settings.cap >= ample_amount:
+            begin = self._call(
+                settings, world, run, 0, (ample_amount, True, explain), state, visits
+            )
         if begin == self._plan.visitors:
             return visits, visits
         unlimited, other = visits, state
-        if terms.budget < MAX_MONEY:
+        if settings.budget < MAX_MONEY:
             unlimited, other = visits.copy(), state.copy()
-            self._call(terms, world, run, begin, (wide, False, explain), state, visits)
-        free = terms._replace(budget=MAX_MONEY, pace_over=0)
-        self._call(free, world, run, begin, (wide, False, explain), other, unlimited)
+            self._call(settings, world, run, begin, (ample_amount, False, explain), state, visits)
+        free = settings._replace(budget=MAX_MONEY, pace_over=0)
+        self._call(free, world, run, begin, (ample_amount, False, explain), other, unlimited)
         return visits, unlimited
 
-    def _state(self, terms: Terms) -> State:
+    def _state(self, settings: LoopSettings) -> LoopState:
         assert self._plan.arms is not None
-        return new_state(self._rules, terms, self._plan.arms, self._plan.visitors, self._shown)
+        return new_state(self._rules, settings, self._plan.arms, self._plan.visitors, self._shown)
 
     def _call(
-        self, terms: Terms, world: DrawnWorld, run: int, first: int, how: tuple[int, bool, bool],
-        state: State, visits: Visits,
+        self, settings: LoopSettings, world: DrawnWorld, run: int, first: int,
+        how: tuple[int, bool, bool], state: LoopState, visits: Visits,
     ) -> int:  # fmt: skip
         """Let visitors come, from some one on; return before whom it ended."""
-        arguments = self._arguments(terms, world, first, how, state, visits)
+        arguments = self._arguments(settings, world, first, how, state, visits)
         try:
             ended, visitor, arm = self._compiled(*arguments)
         except Exception as error:  # whatever a user's function may raise
             raise StudyError(
                 f"Policy {self._policy.label} raised {type(error).__name__}: {error}"
             ) from error
-        if ended == simulate.STOPPED:
+        if ended == campaign_loop.STOPPED:
             raise Stopped
-        if ended == simulate.WIDE:
-            raise _GapTooWide
-        if ended == simulate.BAD_ARM:
+        if ended == campaign_loop.UNEXPECTED_LIMIT:
+            raise _UnexpectedLimit
+        if ended == campaign_loop.BAD_ARM:
             raise StudyError(
                 f"Policy {self._policy.label} selected arm {arm} for visitor {visitor + 1} of run "
                 f"{run}, but arms are numbered 0 to {len(world.shares) - 1}."
@@ -210,19 +218,19 @@ class _Player:
         return int(visitor)
 
     def _arguments(
-        self, terms: Terms, world: DrawnWorld, first: int, how: tuple[int, bool, bool],
-        state: State, visits: Visits,
+        self, settings: LoopSettings, world: DrawnWorld, first: int, how: tuple[int, bool, bool],
+        state: LoopState, visits: Visits,
     ) -> Any:  # fmt: skip
-        habits = Habits(
-            terms.seed,
+        visitor_model = VisitorModel(
+            settings.seed,
             np.cumsum(world.shares, axis=1),
             world.slope,
             self._plan.share_who_rate,
-            terms.price_of_a_star,
+            settings.price_of_a_star,
         )
         params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day
-        return *params, terms, habits, per_day, first, *how, state, visits, self._stop
+        return *params, settings, visitor_model, per_day, first, *how, state, visits, self._stop
 
     def _explain(self) -> None:
         """Find the simpler reason why a policy can't be compiled, if there is one."""

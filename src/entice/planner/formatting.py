@@ -18,23 +18,23 @@ from entice.policies import (
 )
 
 
-def money(plan: Plan, amount: float) -> str:
+def format_money(plan: Plan, amount: float) -> str:
     """Write an amount of the plan's currency."""
     return plan.money.format_major(amount)
 
 
-def promised(plan: Plan, amount: float) -> str:
+def format_rounded_up(plan: Plan, amount: float) -> str:
     """Write an amount that is promised: rounded up to two digits."""
-    return money(plan, rounded_up(amount, plan.money.digits))
+    return format_money(plan, round_up(amount, plan.money.digits))
 
 
-def rounded_up(amount: float, digits: int = 2) -> float:
+def round_up(amount: float, digits: int = 2) -> float:
     """Round to two digits, upwards: a promise that was true stays true.
 
     Nothing is rounded to less than the smallest amount, of which `digits` is the number of
     decimals.
 
-    >>> from entice.planner.words import rounded_up
+    >>> from entice.planner.formatting import rounded_up
     >>> rounded_up(4137.2), rounded_up(12.0), rounded_up(0.0)
     (4200.0, 12.0, 0.0)
     >>> rounded_up(1.2345), rounded_up(1.2345, digits=0)
@@ -48,10 +48,10 @@ def rounded_up(amount: float, digits: int = 2) -> float:
     return round(whole * unit, digits)
 
 
-def runs_within(share: float) -> str:
+def format_confidence(share: float) -> str:
     """Say a confidence as runs.
 
-    >>> from entice.planner.words import runs_within
+    >>> from entice.planner.formatting import runs_within
     >>> runs_within(0.9), runs_within(0.95), runs_within(0.5), runs_within(0.875)
     ('9 runs in 10', '19 runs in 20', 'half of all runs', '7 runs in 8')
     """
@@ -67,10 +67,10 @@ def runs_within(share: float) -> str:
     return f"{fraction.numerator} runs in {fraction.denominator}"
 
 
-def runs_about(share: float) -> str:
+def format_run_share(share: float) -> str:
     """Say a share that was counted, roughly.
 
-    >>> from entice.planner.words import runs_about
+    >>> from entice.planner.formatting import runs_about
     >>> [runs_about(share) for share in (0, 0.004, 0.06, 0.42, 0.5, 0.97, 1)]
     ['no run', '1 run in 250', '1 run in 17', '4 runs in 10', 'half of all runs', \
 'all but 1 run in 33', 'every run']
@@ -85,7 +85,7 @@ def runs_about(share: float) -> str:
     return "half of all runs" if tenths == 5 else f"{tenths} runs in 10"
 
 
-def names(plan: Plan) -> list[str]:
+def policy_names(plan: Plan) -> list[str]:
     """Name the policies of a plan in plain words; their labels, if two would be called alike."""
     plain = [_name(policy) for policy in plan.policies]
     return [

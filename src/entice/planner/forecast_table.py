@@ -11,11 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from entice.planner.forecast import Forecast
-from entice.planner.sentence import sentences
-from entice.planner.words import money, names, runs_within
+from entice.planner.formatting import format_confidence, format_money, policy_names
+from entice.planner.summary_text import summary_sentences
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A number of each policy, as a table shows it."""
 
     title: str
@@ -23,35 +23,35 @@ class Column(NamedTuple):
     """For each policy: a typical run, and what the wanted share of runs does not exceed."""
 
 
-def columns(forecast: Forecast) -> list[Column]:
+def columns(forecast: Forecast) -> list[TableColumn]:
     """Write down what each policy costs and finds, in the order of the plan's policies."""
     plan = forecast.plan
     every = range(len(plan.policies))
 
     def pair(policy: int, column: str) -> tuple[float, float]:
-        return forecast.typical(policy, column), forecast.promise(policy, column)
+        return forecast.median(policy, column), forecast.at_confidence(policy, column)
 
     def amounts(column: str) -> list[tuple[str, str]]:
         found = [pair(p, column) for p in every]
-        return [(money(plan, low), money(plan, high)) for low, high in found]
+        return [(format_money(plan, low), format_money(plan, high)) for low, high in found]
 
     stars = [pair(p, "stars_lost") for p in every]
     shares = [pair(p, "share_lost") for p in every]
     leads = [pair(p, "lead_day") for p in every]
-    stuck = [forecast.of(p, "stuck").mean() for p in every]
+    stuck = [forecast.run_values(p, "stuck").mean() for p in every]
     told = [
-        Column("payments", amounts("spend")),
-        Column("stars lost", [(f"{low:,.0f}", f"{high:,.0f}") for low, high in stars]),
-        Column(
+        TableColumn("payments", amounts("spend")),
+        TableColumn("stars lost", [(f"{low:,.0f}", f"{high:,.0f}") for low, high in stars]),
+        TableColumn(
             "of all stars", [(f"{100 * low:.1f} %", f"{100 * high:.1f} %") for low, high in shares]
         ),
-        Column("cost in all", amounts("cost")),
-        Column("best leads from", [(_day(a, "never"), _day(b, "never")) for a, b in leads]),
-        Column("ends wrong", [(f"{100 * share:.0f} %", "") for share in stuck]),
+        TableColumn("cost in all", amounts("cost")),
+        TableColumn("best leads from", [(_day(a, "never"), _day(b, "never")) for a, b in leads]),
+        TableColumn("ends wrong", [(f"{100 * share:.0f} %", "") for share in stuck]),
     ]
     if plan.budget is not None:
-        days = [(_day(forecast.typical(p, "budget_day"), "the end"), "") for p in every]
-        told.append(Column(f"{money(plan, plan.budget)} lasts until", days))
+        days = [(_day(forecast.median(p, "budget_day"), "the end"), "") for p in every]
+        told.append(TableColumn(f"{format_money(plan, plan.budget)} lasts until", days))
     return told
 
 
@@ -59,10 +59,10 @@ def _day(day: float, otherwise: str) -> str:
     return f"day {day:.0f}" if math.isfinite(day) else otherwise
 
 
-def show(forecast: Forecast, console: Console) -> None:
+def print_forecast(forecast: Forecast, console: Console) -> None:
     """Print the table, then the answer."""
     console.print(forecast_table(forecast))
-    first, *others = sentences(forecast)
+    first, *others = summary_sentences(forecast)
     console.print(f"[bold]{escape(first)}[/]")
     for sentence in others:
         console.print(escape(sentence))
@@ -71,10 +71,11 @@ def show(forecast: Forecast, console: Console) -> None:
 def forecast_table(forecast: Forecast) -> Table:
     """Show each policy: a typical run, and below it what holds with the wanted confidence."""
     plan = forecast.plan
+    share, star = format_confidence(plan.confidence), format_money(plan, plan.price_of_a_star)
     table = Table(
         title=f"{plan.visitors:,} visitors in {plan.days:,} days, {plan.replications:,} runs. "
-        f"In each cell a typical run, below it what {runs_within(plan.confidence)} stay under. "
-        f"The cost in all has the lost stars in it, at {money(plan, plan.price_of_a_star)} each.",
+        f"In each cell: the median run, and below it the value that {share} stay under. "
+        f"Total cost: payments plus lost stars at {star} each.",
         title_justify="left",
         title_style="",
         box=SIMPLE_HEAD,
@@ -84,8 +85,8 @@ def forecast_table(forecast: Forecast) -> Table:
     shown = columns(forecast)
     for column in shown:
         table.add_column(escape(column.title), justify="right")
-    for p in forecast.order:
+    for p in forecast.ranking:
         lines = ("\n".join(filter(None, column.cells[p])) for column in shown)
-        style = "bold" if p == forecast.order[0] else ""
-        table.add_row(escape(names(plan)[p]), *map(escape, lines), style=style)
+        style = "bold" if p == forecast.ranking[0] else ""
+        table.add_row(escape(policy_names(plan)[p]), *map(escape, lines), style=style)
     return table

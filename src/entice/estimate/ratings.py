@@ -19,16 +19,18 @@ ROUNDING = 1e-9
 """Payments that differ by less, relative to the amount of a probe, are equal."""
 
 
-def read(rounds: Rounds, *more: str) -> pl.DataFrame:
+def read_ratings(rounds: Rounds, *more: str) -> pl.DataFrame:
     """Return all ratings in order: arm, payment, feedback and more columns, checked.
 
     Ratings that never came (null, or nan) are left out.
     """
-    frame = _numbers(_load(rounds, ("arm", "payment", "feedback", *more)), "payment", "feedback")
+    frame = _as_floats(_load(rounds, ("arm", "payment", "feedback", *more)), "payment", "feedback")
     frame = frame.with_columns(pl.col("feedback").fill_nan(None))
-    _refuse(frame, "arm", pl.col("arm").is_null(), "must name an arm in every row")
-    _refuse(frame, "payment", ~_finite("payment"), "must be a finite number in every row")
-    _refuse(frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null if lost")
+    _reject_rows(frame, "arm", pl.col("arm").is_null(), "must name an arm in every row")
+    _reject_rows(frame, "payment", ~_finite("payment"), "must be a finite number in every row")
+    _reject_rows(
+        frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null if lost"
+    )
     if "t" in frame.columns:
         if not (frame["t"].dtype.is_numeric() or frame["t"].dtype.is_temporal()):
             rule = "must be numbers or times, to put ratings in order; text would sort as text"
@@ -37,16 +39,18 @@ def read(rounds: Rounds, *more: str) -> pl.DataFrame:
     return frame
 
 
-def read_probed(rounds: Rounds, amount: float | None) -> pl.DataFrame:
+def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
     """Return all ratings in order: arm, payment, feedback, coin (or null), amount and base.
 
     `base` is the payment before the coin. Where players may decline, a coin counts only if the
     offer was of what the player would have chosen anyway: whether another one is taken depends on
     the payment, and so on the coin.
     """
-    frame = _numbers(read(rounds, "probe"), "probe")
+    frame = _as_floats(read_ratings(rounds, "probe"), "probe")
     frame = frame.with_columns(pl.col("probe").fill_nan(None).alias("coin"))
-    _refuse(frame, "probe", ~pl.col("coin").is_in([0.0, 1.0]), "must be 1, 0 or null in every row")
+    _reject_rows(
+        frame, "probe", ~pl.col("coin").is_in([0.0, 1.0]), "must be 1, 0 or null in every row"
+    )
     if "offered_arm" in frame.columns:
         if "greedy_arm" not in frame.columns:
             raise InputError(
@@ -60,7 +64,7 @@ def read_probed(rounds: Rounds, amount: float | None) -> pl.DataFrame:
         frame = frame.with_columns(pl.when(own).then("coin"))
     frame = _with_amounts(frame, amount)
     frame = frame.with_columns(base=pl.col("payment") - pl.col("coin") * pl.col("amount"))
-    _refuse(
+    _reject_rows(
         frame,
         "payment",
         pl.col("base") < -ROUNDING * pl.col("amount"),
@@ -81,7 +85,7 @@ def read_probed(rounds: Rounds, amount: float | None) -> pl.DataFrame:
 
 def _with_amounts(frame: pl.DataFrame, given: float | None) -> pl.DataFrame:
     """Add the column `amount`: what hangs on each coin."""
-    amount = None if given is None else an_amount(given)
+    amount = None if given is None else check_amount(given)
     if "probe_amount" not in frame.columns:
         if amount is None:
             raise InputError(
@@ -90,17 +94,19 @@ def _with_amounts(frame: pl.DataFrame, given: float | None) -> pl.DataFrame:
                 todo="Or add a column probe_amount to the rounds.",
             )
         return frame.with_columns(amount=pl.lit(amount))
-    frame = _numbers(frame, "probe_amount").rename({"probe_amount": "amount"})
+    frame = _as_floats(frame, "probe_amount").rename({"probe_amount": "amount"})
     thrown = pl.col("coin").is_not_null()
     positive = _finite("amount") & (pl.col("amount") > 0)
-    _refuse(frame, "amount", thrown & ~positive, "must be greater than 0 where a coin was thrown")
+    _reject_rows(
+        frame, "amount", thrown & ~positive, "must be greater than 0 where a coin was thrown"
+    )
     if amount is not None:
         rule = f"must be {amount:g} in every row, as the argument amount says"
-        _refuse(frame, "amount", thrown & (pl.col("amount") != amount), rule)
+        _reject_rows(frame, "amount", thrown & (pl.col("amount") != amount), rule)
     return frame
 
 
-def an_amount(given: Any) -> float:
+def check_amount(given: Any) -> float:
     """Return `given` as what heads add to a payment."""
     amount = as_number("amount", given)
     if amount <= 0:
@@ -141,14 +147,14 @@ def _scan(rounds: Rounds) -> pl.LazyFrame:
     return scanned
 
 
-def _numbers(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+def _as_floats(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Make columns floats, or say in which row one is no number."""
     for name in names:
         if frame.schema[name] == pl.Float64:
             continue
         as_floats = frame[name].cast(pl.Float64, strict=False)
         lost = as_floats.is_null() & frame[name].is_not_null()
-        _refuse(frame, name, pl.lit(lost), "must be a number in every row")
+        _reject_rows(frame, name, pl.lit(lost), "must be a number in every row")
         frame = frame.with_columns(as_floats)
     return frame
 
@@ -157,7 +163,7 @@ def _finite(name: str) -> pl.Expr:
     return pl.col(name).is_finite().fill_null(False)
 
 
-def _refuse(
+def _reject_rows(
     frame: pl.DataFrame, name: str, bad: pl.Expr, rule: str, todo: str | None = None
 ) -> None:
     """Raise an error that names the first bad row, if there is one."""
