@@ -87,7 +87,7 @@ def entice_time(policy: Policy, drift: Drift) -> float:
         horizon=HORIZON, seed=7, checkpoints=1, engine="generic",
     )  # fmt: skip
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64))
-    room = cell.room_for(200)
+    room = cell.allocate(200)
     return nanoseconds(lambda: cell.run(0, room), 200, repeats=20)
 
 

@@ -31,8 +31,8 @@ from rich.console import Console
 from rich.table import Table
 
 import entice
-from entice.study.running.cluster import Cluster
-from entice.study.running.folder import run_in_folder
+from entice.study.running.cluster import DaskExecutor
+from entice.study.running.output_folder import run_in_folder
 from entice.study.running.run import StudyRun
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
@@ -96,8 +96,8 @@ def cost(cluster: DaskCluster, study: entice.Study, size: int) -> Cost:
         for _ in range(2):  # the first time is for compiling
             with tempfile.TemporaryDirectory() as folder:
                 before, own = sum(scheduler.cpu_times()[:2]), time.process_time()
-                run = StudyRun(study, Cluster(client), Path(folder), block_size=size)
-                run.go(lambda done, total: None)
+                run = StudyRun(study, DaskExecutor(client), Path(folder), block_size=size)
+                run.run(lambda done, total: None)
         used = sum(scheduler.cpu_times()[:2]) - before
         blocks = len(run.blocks)
         return Cost(used / blocks, (time.process_time() - own) / blocks)

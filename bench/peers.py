@@ -194,7 +194,7 @@ class Ours:
             horizon=HORIZON, seed=SEED, checkpoints=1, cold_start=twin.cold_start, engine="generic",
         )  # fmt: skip
         cell = Cell(study, twin.policy, drift, stop=np.zeros(1, dtype=np.int64))
-        room = cell.room_for(turn)
+        room = cell.allocate(turn)
         regrets, times = [], []
         while len(times) < 5 or sum(times) < self._seconds:
             start = time.process_time()

@@ -53,7 +53,7 @@ def nanoseconds(policy: Policy, engine: Any, arms: int, horizon: int) -> float:
     cell = Cell(spec, policy, spec.drifts[0], stop=np.zeros(1, dtype=np.int64))
     replications, seconds = 1, 0.0
     while True:
-        room = cell.room_for(replications)
+        room = cell.allocate(replications)
         start = time.process_time()
         cell.run(0, room)
         seconds = time.process_time() - start

@@ -164,7 +164,7 @@ class Entice:
 
     def turn(self, replications: int) -> Turn:
         """Run the next so many replications."""
-        room = self.cell.room_for(replications)
+        room = self.cell.allocate(replications)
         room.metrics[:] = room.pulls[:] = 0  # the first touch of fresh memory is nobody's cost
         start = time.process_time()
         self.cell.run(self._first, room)

@@ -55,7 +55,7 @@ for policy in (entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(
             drifts=[entice.LinearDrift(0.5)], horizon=20_000, replications=1_000, seed=7,
             checkpoints=checkpoints)
         cell = Cell(study, policy, study.drifts[0], stop=np.zeros(1, dtype=np.int64))
-        room = cell.room_for(1_000)
+        room = cell.allocate(1_000)
         loops.append(least(lambda: cell.run(0, room)))
         calls.append(least(lambda: entice.run(study, threads=1, progress=False)))
     loop, call = loops[1] / loops[0] - 1, calls[1] / calls[0] - 1

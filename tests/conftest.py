@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Entice, Ran
+from command_line import CommandResult, RunEntice
 from numba.core.dispatcher import Dispatcher
 from tracing import untraced
 
@@ -21,19 +21,19 @@ Dispatcher.compile = untraced(Dispatcher.compile)
 @pytest.fixture
 def run_entice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Entice:
+) -> RunEntice:
     """Call the command line in an empty folder, as its script does."""
     from entice.cli import app as cli
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def call(*arguments: str) -> Ran:
+    def call(*arguments: str) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["entice", *arguments])
         with pytest.raises(SystemExit) as left:
             cli.main()
         shown = capsys.readouterr()
         assert isinstance(left.value.code, int)
-        return Ran(left.value.code, shown.out, shown.err)
+        return CommandResult(left.value.code, shown.out, shown.err)
 
     return call

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from command_line import Entice, assert_told, plain
+from command_line import RunEntice, assert_error, plain
 
 import entice
 from entice.atlas import POLICIES, WORLDS, atlas
@@ -75,7 +75,7 @@ def test_the_picture_says_every_cell() -> None:
         assert texts[0].startswith(f"{found.table[metric][0]:,.0f}")
 
 
-def test_the_command(run_entice: Entice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("entice.atlas.worlds.WORLDS", [BY_NAME["linear, l = 10"]])
     monkeypatch.setattr("entice.atlas.worlds.POLICIES", TWO)
     ran = run_entice(
@@ -88,4 +88,4 @@ def test_the_command(run_entice: Entice, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "Seed 7, 5 runs of 500 rounds for each cell." in told
     assert {p.name for p in Path("a").iterdir()} == {"atlas.csv", "atlas.png"}
     assert pl.read_csv("a/atlas.csv").height == 2
-    assert_told(run_entice("atlas", "--replications", "0"), "replications must be")
+    assert_error(run_entice("atlas", "--replications", "0"), "replications must be")

@@ -12,13 +12,13 @@ from typing import NoReturn
 
 import polars as pl
 import pytest
-from command_line import Entice, Ran, assert_told, plain
+from command_line import CommandResult, RunEntice, assert_error, plain
 from typer.testing import CliRunner
 
 import entice
 from entice import Result, Study
-from entice.cli.app import main as cli
-from entice.study.running import folder
+from entice.cli import app as cli
+from entice.study.running import output_folder
 
 SETTINGS = """\
 # A small study.
@@ -77,7 +77,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*arguments: object, **options: object) -> NoReturn:
         pytest.fail("the study was run")
 
-    monkeypatch.setattr(folder.Run, "go", work)
+    monkeypatch.setattr(output_folder.StudyRun, "run", work)
 
 
 def contents(place: Path) -> dict[str, tuple[bytes, int]]:
@@ -133,14 +133,14 @@ finally:
     assert done.stdout.splitlines()[-1] == "slow imports: []"
 
 
-def test_no_command_shows_the_help(run_entice: Entice) -> None:
+def test_no_command_shows_the_help(run_entice: RunEntice) -> None:
     shown = plain(run_entice().out)
     assert "Usage:" in shown
     assert "reproduce" in shown
 
 
-def test_version_is_printed(run_entice: Entice) -> None:
-    assert run_entice("--version") == Ran(0, f"{entice.__version__}\n", "")
+def test_version_is_printed(run_entice: RunEntice) -> None:
+    assert run_entice("--version") == CommandResult(0, f"{entice.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_version_is_printed(run_entice: Entice) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_a_command_line_that_is_wrong_is_refused_without_traceback(
-    run_entice: Entice, at: Path, arguments: list[str], expected: str
+    run_entice: RunEntice, at: Path, arguments: list[str], expected: str
 ) -> None:
     ran = run_entice(*arguments)
     assert ran.code == 2
@@ -179,7 +179,7 @@ def test_run_writes_the_result_and_the_study_and_nothing_else(at: Path) -> None:
     assert Result.load(out).study == Study.from_file(at / "small.toml")
 
 
-def test_run_prints_a_table_of_cells_and_the_seed(run_entice: Entice) -> None:
+def test_run_prints_a_table_of_cells_and_the_seed(run_entice: RunEntice) -> None:
     ran = run_entice("run", "small.toml", "--out", "out")
     assert ran.code == 0
     assert ran.err == ""
@@ -190,7 +190,7 @@ def test_run_prints_a_table_of_cells_and_the_seed(run_entice: Entice) -> None:
     assert "out" in ran.out.splitlines()[-1]
 
 
-def test_the_result_is_as_readable_as_the_study_beside_it(run_entice: Entice, at: Path) -> None:
+def test_the_result_is_as_readable_as_the_study_beside_it(run_entice: RunEntice, at: Path) -> None:
     run_entice("run", "small.toml", "--out", "out")
     files = [p for p in (at / "out").iterdir() if p.is_file()]
     modes = {p.name: oct(p.stat().st_mode & 0o777) for p in files}
@@ -216,12 +216,12 @@ def test_the_script_tells_a_mistake_on_standard_error(at: Path) -> None:
         [script, "run", "nowhere.toml", "--out", "out"],
         capture_output=True, encoding="utf-8", env=os.environ | {"PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
-    assert_told(Ran(done.returncode, done.stdout, done.stderr), "nowhere.toml")
+    assert_error(CommandResult(done.returncode, done.stdout, done.stderr), "nowhere.toml")
     assert not (at / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["half [l=1]", "[/b]", "[bold]", "ä ✓"])
-def test_names_are_shown_as_they_are_written(run_entice: Entice, at: Path, name: str) -> None:
+def test_names_are_shown_as_they_are_written(run_entice: RunEntice, at: Path, name: str) -> None:
     drift = f'[[drifts]]\nkind = "custom"\nfunction = "cli_functions:bent"\nname = "{name}"\n'
     (at / "small.toml").write_text(STUDY + drift)
     ran = run_entice("run", "small.toml", "--out", "out")
@@ -233,7 +233,7 @@ def test_names_are_shown_as_they_are_written(run_entice: Entice, at: Path, name:
 
 
 def test_a_finished_study_is_read_and_not_run_again(
-    run_entice: Entice, at: Path, request: pytest.FixtureRequest
+    run_entice: RunEntice, at: Path, request: pytest.FixtureRequest
 ) -> None:
     first = run_entice("run", "small.toml", "--out", "out")
     before = contents(at / "out")
@@ -245,44 +245,48 @@ def test_a_finished_study_is_read_and_not_run_again(
 
 
 def test_another_study_does_not_get_into_the_folder_of_a_finished_one(
-    run_entice: Entice, at: Path, request: pytest.FixtureRequest
+    run_entice: RunEntice, at: Path, request: pytest.FixtureRequest
 ) -> None:
     run_entice("run", "small.toml", "--out", "out")
     before = contents(at / "out")
     (at / "other.toml").write_text(STUDY.replace("seed = 1", "seed = 2"))
     request.getfixturevalue("no_work")
     ran = run_entice("run", "other.toml", "--out", "out")
-    assert_told(ran, "output folder out", "seed is 1 there and 2 here", "Choose another with --out")
+    assert_error(
+        ran, "output folder out", "seed is 1 there and 2 here", "Choose another with --out"
+    )
     assert contents(at / "out") == before
 
 
 def test_another_study_does_not_get_into_the_folder_of_an_unfinished_one(
-    run_entice: Entice, at: Path, no_work: None
+    run_entice: RunEntice, at: Path, no_work: None
 ) -> None:
     (at / "out" / "blocks-0123456789abcdef").mkdir(parents=True)
-    assert_told(run_entice("run", "small.toml", "--out", "out"), "output folder", "--out")
+    assert_error(run_entice("run", "small.toml", "--out", "out"), "output folder", "--out")
     assert [p.name for p in (at / "out").iterdir()] == ["blocks-0123456789abcdef"]
 
 
 @pytest.mark.parametrize("name", ["final.parquet", "curves.parquet"])
 def test_a_file_of_someone_else_is_not_overwritten(
-    run_entice: Entice, at: Path, no_work: None, name: str
+    run_entice: RunEntice, at: Path, no_work: None, name: str
 ) -> None:
     (at / "out").mkdir()
     (at / "out" / name).write_bytes(b"not ours")
     before = contents(at / "out")
-    assert_told(run_entice("run", "small.toml", "--out", "out"), "output folder", "--out")
+    assert_error(run_entice("run", "small.toml", "--out", "out"), "output folder", "--out")
     assert contents(at / "out") == before
 
 
-def test_the_study_file_itself_is_not_overwritten(run_entice: Entice, at: Path) -> None:
+def test_the_study_file_itself_is_not_overwritten(run_entice: RunEntice, at: Path) -> None:
     mine = at / "study.toml"
     mine.write_text(STUDY)
     run_entice("run", "study.toml", "--out", ".")
     assert mine.read_text() == STUDY
 
 
-def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(run_entice: Entice, at: Path) -> None:
+def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(
+    run_entice: RunEntice, at: Path
+) -> None:
     (at / "no_seed.toml").write_text(NO_SEED)
     first = run_entice("run", "no_seed.toml", "--out", "out")
     assert first.code == 0
@@ -294,7 +298,7 @@ def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(run_entice: Entice
 
 
 def test_a_run_without_seed_goes_on_with_the_seed_it_had(
-    run_entice: Entice, at: Path, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (at / "no_seed.toml").write_text(NO_SEED)
     with monkeypatch.context() as during:
@@ -302,7 +306,7 @@ def test_a_run_without_seed_goes_on_with_the_seed_it_had(
         def interrupt(*arguments: object, **options: object) -> NoReturn:
             raise KeyboardInterrupt
 
-        during.setattr(folder.Run, "go", interrupt)
+        during.setattr(output_folder.StudyRun, "run", interrupt)
         run_entice("run", "no_seed.toml", "--out", "out")
     assert [p.name for p in (at / "out").iterdir()] == ["as_run.toml"]
     seed = tomllib.loads((at / "out" / "as_run.toml").read_text())["seed"]
@@ -311,7 +315,7 @@ def test_a_run_without_seed_goes_on_with_the_seed_it_had(
     assert Result.load(at / "out").study.seed == seed
 
 
-def test_two_studies_without_seed_draw_two_seeds(run_entice: Entice, at: Path) -> None:
+def test_two_studies_without_seed_draw_two_seeds(run_entice: RunEntice, at: Path) -> None:
     (at / "no_seed.toml").write_text(NO_SEED)
     for out in ("one", "two"):
         run_entice("run", "no_seed.toml", "--out", out)
@@ -319,12 +323,12 @@ def test_two_studies_without_seed_draw_two_seeds(run_entice: Entice, at: Path) -
 
 
 def test_an_interruption_says_how_to_go_on(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*arguments: object, **options: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(folder.Run, "go", interrupt)
+    monkeypatch.setattr(output_folder.StudyRun, "run", interrupt)
     ran = run_entice("run", "small.toml", "--out", "out")
     assert ran.code == 130
     assert ran.out == ""
@@ -346,49 +350,49 @@ MISTAKES = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_in_the_study_is_told_before_the_folder_is_made(
-    run_entice: Entice, at: Path, case: str
+    run_entice: RunEntice, at: Path, case: str
 ) -> None:
     text, expected = MISTAKES[case]
     (at / "wrong.toml").write_text(text)
-    assert_told(run_entice("run", "wrong.toml", "--out", "out"), *expected)
+    assert_error(run_entice("run", "wrong.toml", "--out", "out"), *expected)
     assert not (at / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["nowhere.toml", ".", "binary.toml"])
 def test_a_study_that_is_no_text_file_is_told_before_the_folder_is_made(
-    run_entice: Entice, at: Path, name: str
+    run_entice: RunEntice, at: Path, name: str
 ) -> None:
     (at / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert_told(run_entice("run", name, "--out", "out"), "study file", f"'{name}'")
+    assert_error(run_entice("run", name, "--out", "out"), "study file", f"'{name}'")
     assert not (at / "out").exists()
 
 
 @pytest.mark.parametrize("module", ["def f(:", "raise RuntimeError('not today')", "1 / 0"])
 def test_a_module_that_is_broken_is_told_without_traceback(
-    run_entice: Entice, at: Path, module: str
+    run_entice: RunEntice, at: Path, module: str
 ) -> None:
     (at / "cli_broken.py").write_text(module)
     (at / "wrong.toml").write_text(policy_of("f").replace("cli_functions", "cli_broken"))
-    assert_told(run_entice("run", "wrong.toml", "--out", "out"), "'cli_broken:f'")
+    assert_error(run_entice("run", "wrong.toml", "--out", "out"), "'cli_broken:f'")
     assert not (at / "out").exists()
 
 
 @pytest.mark.parametrize("out", ["small.toml/out", "small.toml"])
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(
-    run_entice: Entice, at: Path, no_work: None, out: str
+    run_entice: RunEntice, at: Path, no_work: None, out: str
 ) -> None:
     ran = run_entice("run", "small.toml", "--out", out)
-    assert_told(ran, "output folder", f"'{out}'", "Choose another with --out")
+    assert_error(ran, "output folder", f"'{out}'", "Choose another with --out")
     assert (at / "small.toml").read_text() == STUDY
 
 
 @pytest.mark.parametrize("command", [["run", "small.toml"], ["reproduce"]], ids=lambda c: c[0])
 @pytest.mark.parametrize("threads", ["0", "-1"])
 def test_too_few_threads_are_told_before_anything_is_written(
-    run_entice: Entice, at: Path, command: list[str], threads: str
+    run_entice: RunEntice, at: Path, command: list[str], threads: str
 ) -> None:
     ran = run_entice(*command, "--out", "out", "--threads", threads)
-    assert_told(ran, "threads", "at least 1", f"got {threads}")
+    assert_error(ran, "threads", "at least 1", f"got {threads}")
     assert not (at / "out").exists()
 
 
@@ -401,19 +405,21 @@ def test_too_few_threads_are_told_before_anything_is_written(
     ],
 )
 def test_reproduce_tells_mistakes_before_anything_is_written(
-    run_entice: Entice, at: Path, option: str, value: str, rule: str
+    run_entice: RunEntice, at: Path, option: str, value: str, rule: str
 ) -> None:
     ran = run_entice("reproduce", "--out", "out", option, value)
-    assert_told(ran, option.strip("-"), rule, f"got {value}")
+    assert_error(ran, option.strip("-"), rule, f"got {value}")
     assert not (at / "out").exists()
 
 
 def test_a_policy_that_cannot_be_compiled_is_named_before_anything_is_written(
-    run_entice: Entice, at: Path
+    run_entice: RunEntice, at: Path
 ) -> None:
     (at / "wrong.toml").write_text(policy_of("of_nothing"))
     ran = run_entice("run", "wrong.toml", "--out", "out")
-    assert_told(ran, "of_nothing: select", "Unknown attribute 'nothing'", 'File "cli_functions.py"')
+    assert_error(
+        ran, "of_nothing: select", "Unknown attribute 'nothing'", 'File "cli_functions.py"'
+    )
     assert not (at / "out").exists()
 
 
@@ -421,17 +427,17 @@ def test_a_policy_that_cannot_be_compiled_is_named_before_anything_is_written(
 
 
 def test_an_arm_out_of_range_is_told_with_policy_round_and_arm(
-    run_entice: Entice, at: Path
+    run_entice: RunEntice, at: Path
 ) -> None:
     (at / "wrong.toml").write_text(policy_of("seventh"))
     ran = run_entice("run", "wrong.toml", "--out", "out")
-    assert_told(ran, "seventh", "arm 7", "round 3", "replication 0", "0 to 1")
+    assert_error(ran, "seventh", "arm 7", "round 3", "replication 0", "0 to 1")
     assert not (at / "out" / "final.parquet").exists()
 
 
-def test_a_policy_that_raises_is_told_without_traceback(run_entice: Entice, at: Path) -> None:
+def test_a_policy_that_raises_is_told_without_traceback(run_entice: RunEntice, at: Path) -> None:
     (at / "wrong.toml").write_text(policy_of("raising"))
-    assert_told(run_entice("run", "wrong.toml", "--out", "out"), "raising", "no more")
+    assert_error(run_entice("run", "wrong.toml", "--out", "out"), "raising", "no more")
 
 
 # --- main -------------------------------------------------------------------------------------
@@ -447,23 +453,23 @@ def test_a_policy_that_raises_is_told_without_traceback(run_entice: Entice, at: 
     ids=lambda error: type(error).__name__,
 )
 def test_main_makes_any_error_of_ours_exit_code_2_and_its_words_the_message(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch, error: Exception
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def failing(**options: object) -> NoReturn:
         raise error
 
     monkeypatch.setattr(cli, "app", failing)
-    assert_told(run_entice("run"), "something [bold]is[/bold] wrong [/]")
+    assert_error(run_entice("run"), "something [bold]is[/bold] wrong [/]")
 
 
 def test_main_makes_an_interruption_exit_code_130(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(**options: object) -> NoReturn:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
-    assert run_entice("run") == Ran(130, "", "")
+    assert run_entice("run") == CommandResult(130, "", "")
 
 
 def test_main_does_not_hide_errors_that_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from command_line import Entice, assert_told, plain
+from command_line import RunEntice, assert_error, plain
 from currencies import CASES, IDS, Case
 from plan_fixtures import outcome, ten
 from service_fixtures import TEAS, Service, assert_problem, service
@@ -226,7 +226,7 @@ def test_another_cldr_changes_nothing_that_is_recorded(
 
 @every
 def test_the_command_line_writes_amounts_and_whole_ids(
-    run_entice: Entice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
+    run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     spec = {
@@ -254,16 +254,18 @@ def test_the_command_line_writes_amounts_and_whole_ids(
     assert campaign in run_entice("keys", "list").out
 
 
-def test_the_command_line_says_what_is_wrong_with_money(run_entice: Entice, tmp_path: Path) -> None:
+def test_the_command_line_says_what_is_wrong_with_money(
+    run_entice: RunEntice, tmp_path: Path
+) -> None:
     spec = 'name = "x"\narms = ["a", "b"]\nprice_of_a_star = 200\n'
     (tmp_path / "spec.toml").write_text(f'{spec}budget = 1000.5\ncurrency = "JPY"\n')
-    assert_told(run_entice("campaign", "create", "spec.toml"), "Write 1000 or 1001.")
+    assert_error(run_entice("campaign", "create", "spec.toml"), "Write 1000 or 1001.")
     (tmp_path / "spec.toml").write_text(f'{spec}budget = 1000\ncurrency = "EURO"\n')
-    assert_told(run_entice("campaign", "create", "spec.toml"), "Did you mean EUR?")
+    assert_error(run_entice("campaign", "create", "spec.toml"), "Did you mean EUR?")
 
 
 @every
-def test_the_plan_on_the_command_line(run_entice: Entice, tmp_path: Path, case: Case) -> None:
+def test_the_plan_on_the_command_line(run_entice: RunEntice, tmp_path: Path, case: Case) -> None:
     digits = f"currency_digits = {case.digits}\n" if case.own else ""
     (tmp_path / "plan.toml").write_text(
         f"arms = 3\nvisitors_a_day = 40\ndays = 5\nprice_of_a_star = {case.price}\n{digits}"

@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 
 import entice
 from entice.study.running import cluster as clusters
-from entice.study.running.folder import run_in_folder
+from entice.study.running.output_folder import run_in_folder
 from entice.user_functions import include
 
 STUDY = entice.Study(
@@ -162,7 +162,7 @@ def test_a_client_killed_in_the_middle_goes_on(
     kept = len(list(out.glob("blocks-*/*.npz")))
     assert kept >= 3
     run = subprocess.run(command_for(tmp_path, cluster), capture_output=True, text=True, check=True)
-    assert f"going on with {kept} finished blocks" in run.stderr
+    assert f"resuming with {kept} finished blocks" in run.stderr
     assert_same_bytes(out, expected)
 
 
@@ -333,7 +333,7 @@ def test_a_worker_of_another_version_is_refused_before_anything_is_written(
 def test_a_worker_of_another_version_that_comes_late_is_refused(
     own_cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters.Cluster, "_check_installed", lambda *_: None)
+    monkeypatch.setattr(clusters.DaskExecutor, "_check_installed", lambda *_: None)
     # As if nobody had been there to be asked.
     monkeypatch.setattr(clusters, "examine", clusters._first_line)
     monkeypatch.setattr(
@@ -433,7 +433,7 @@ def test_the_folder_of_another_study_is_refused(cluster: DaskCluster, tmp_path: 
     run_in_folder(STUDY, tmp_path, progress=False)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
     other = msgspec.structs.replace(STUDY, horizon=501)
-    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+    with pytest.raises(entice.InputError, match="must be empty, or hold this study"):
         run_in_folder(other, tmp_path, cluster=cluster.address, progress=False)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 

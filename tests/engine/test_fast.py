@@ -23,10 +23,11 @@ from entice.engine.fast import epsilon_greedy
 from entice.engine.fast import random_walk as bridge
 from entice.engine.fast.thompson_sampling import normal_tails
 from entice.jit.cache_aligned import cache_aligned
+from entice.parallel import Stopped
 from entice.rng import new_stream, normal, seed_stream
-from entice.study.running.cell import Cell, Stopped
+from entice.study.running.cell import Cell
 from entice.study.running.run import StudyRun
-from entice.study.running.threads import Threads
+from entice.study.running.threads import ThreadExecutor
 
 POLICIES = [
     entice.UCB(),
@@ -181,7 +182,7 @@ def test_no_number_depends_on_how_replications_are_cut(policy: Any, arms: int) -
     means = np.linspace(0, 1, arms).tolist()
     spec = study(policy, arms=entice.Gaussian(means), checkpoints=[3, 100], replications=41)
     results = [
-        StudyRun(spec, Threads(threads), block_size=size).go(lambda done, total: None)
+        StudyRun(spec, ThreadExecutor(threads), block_size=size).run(lambda done, total: None)
         for size, threads in ((41, 1), (1, 2), (7, 2))
     ]
     for other in results[1:]:
@@ -278,7 +279,7 @@ def test_a_run_stops_when_told_in_the_middle(policy: Any, engine: str) -> None:
         threading.Timer(0.2, lambda stop=stop: stop.fill(1)).start()
         before = time.monotonic()
         with pytest.raises(Stopped):
-            cell.run(0, cell.room_for(10**6))
+            cell.run(0, cell.allocate(10**6))
         assert time.monotonic() - before < 30
 
 

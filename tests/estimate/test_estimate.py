@@ -39,7 +39,7 @@ def traces(runs: int, policy: Any, drift: Any, **settings: Any) -> Iterator[pl.D
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64), traced=True)
     for replication in range(runs):
         rounds = np.empty((study.horizon, TRACE_COLUMNS))
-        cell.run(replication, cell.room_for(1), rounds)
+        cell.run(replication, cell.allocate(1), rounds)
         yield pl.DataFrame(
             {
                 "arm": rounds[:, 0].astype(np.int64),

@@ -129,5 +129,5 @@ def test_bad_input_is_told_before_any_work(tmp_path: Path) -> None:
         reproduce(replications=0, out=tmp_path / "none")
     assert not (tmp_path / "none").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(entice.InputError, match="output folder must be one that can be written"):
+    with pytest.raises(entice.InputError, match="output folder must be writable"):
         reproduce(out=tmp_path / "file")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from command_line import Entice, assert_told, plain
+from command_line import RunEntice, assert_error, plain
 from plan_fixtures import a_plan, by_turns, keep_account, outcome, ten
 
 import entice
@@ -273,7 +273,7 @@ policies = [{ kind = "ucb" }, { kind = "greedy" }]
 
 
 def test_the_command_prints_table_and_answer(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Path("plan.toml").write_text(SMALL)
@@ -289,7 +289,7 @@ def test_the_command_prints_table_and_answer(
     assert list(Path().iterdir()) == [Path("plan.toml")]  # nothing is kept unasked
 
 
-def test_the_command_keeps_what_is_asked_for(run_entice: Entice) -> None:
+def test_the_command_keeps_what_is_asked_for(run_entice: RunEntice) -> None:
     Path("plan.toml").write_text(SMALL)
     ran = run_entice("plan", "plan.toml", "--out", "out", "--seed", "11", "--threads", "1")
     assert ran.code == 0
@@ -298,20 +298,20 @@ def test_the_command_keeps_what_is_asked_for(run_entice: Entice) -> None:
     assert json.loads(Path("out/plan.json").read_text())["plan"]["seed"] == 11
 
 
-def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_entice: Entice) -> None:
-    assert_told(run_entice("plan", "nowhere.toml"), "the plan file can't be read")
+def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_entice: RunEntice) -> None:
+    assert_error(run_entice("plan", "nowhere.toml"), "the plan file can't be read")
     Path("plan.toml").write_text(SMALL.replace("days = 5", "day = 5"))
-    assert_told(run_entice("plan", "plan.toml", "--out", "out"), "Did you mean 'days'?")
+    assert_error(run_entice("plan", "plan.toml", "--out", "out"), "Did you mean 'days'?")
     Path("plan.toml").write_text(SMALL)
-    assert_told(run_entice("plan", "plan.toml", "--seed", "-1"), "Plan: seed must be from 0")
-    assert_told(run_entice("plan", "plan.toml", "--threads", "0"), "threads must be at least 1")
+    assert_error(run_entice("plan", "plan.toml", "--seed", "-1"), "Plan: seed must be from 0")
+    assert_error(run_entice("plan", "plan.toml", "--threads", "0"), "threads must be at least 1")
     Path("file").touch()
-    assert_told(run_entice("plan", "plan.toml", "--out", "file"), "must be one that can be written")
+    assert_error(run_entice("plan", "plan.toml", "--out", "file"), "must be writable")
     assert not Path("out").exists()
 
 
 def test_an_interrupted_command_leaves_no_mess(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

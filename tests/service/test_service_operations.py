@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import polars as pl
 import pytest
-from command_line import Entice, assert_told, plain
+from command_line import RunEntice, assert_error, plain
 from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
 from studio_fixtures import children
@@ -190,22 +190,22 @@ def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
     assert deaths_in(running.log) == []
 
 
-def test_a_port_is_not_shared(tmp_path: Path, run_entice: Entice) -> None:
+def test_a_port_is_not_shared(tmp_path: Path, run_entice: RunEntice) -> None:
     with server(tmp_path) as running:
         port = running.url.rpartition(":")[2]
-        assert_told(run_entice("serve", "--port", port), "port can't be listened to", "--port")
+        assert_error(run_entice("serve", "--port", port), "port can't be listened to", "--port")
 
 
-def test_what_serve_refuses(run_entice: Entice, tmp_path: Path) -> None:
-    assert_told(run_entice("serve", "--workers", "2"), "must be 1 with SQLite", "PostgreSQL")
-    assert_told(run_entice("serve", "--workers", "0"), "workers must be")
-    assert_told(run_entice("serve", "--host", "here"), "host must be an IP address")
-    assert_told(run_entice("serve", "--port", "70000"), "port can't be listened to")
-    assert_told(run_entice("serve", "--db", "mysql://x"), "the database must be an address like")
+def test_what_serve_refuses(run_entice: RunEntice, tmp_path: Path) -> None:
+    assert_error(run_entice("serve", "--workers", "2"), "must be 1 with SQLite", "PostgreSQL")
+    assert_error(run_entice("serve", "--workers", "0"), "workers must be")
+    assert_error(run_entice("serve", "--host", "here"), "host must be an IP address")
+    assert_error(run_entice("serve", "--port", "70000"), "port can't be listened to")
+    assert_error(run_entice("serve", "--db", "mysql://x"), "the database must be an address like")
     bad = tmp_path / "secret"
     bad.write_text("short")
-    assert_told(run_entice("serve", "--secret-file", str(bad)), "64 hexadecimal digits")
-    assert_told(run_entice("serve", "--secret-file", "none"), "the secret file can't be read")
+    assert_error(run_entice("serve", "--secret-file", str(bad)), "64 hexadecimal digits")
+    assert_error(run_entice("serve", "--secret-file", "none"), "the secret file can't be read")
 
 
 # Logs
@@ -416,8 +416,8 @@ def test_the_counts_of_the_dead_are_forgotten(
 # Commands
 
 
-def test_keys_on_the_command_line(run_entice: Entice, tmp_path: Path) -> None:
-    assert_told(run_entice("keys", "list"), "the database must exist")
+def test_keys_on_the_command_line(run_entice: RunEntice, tmp_path: Path) -> None:
+    assert_error(run_entice("keys", "list"), "the database must exist")
     (tmp_path / "spec.toml").write_text(SPEC)
     campaign = run_entice("campaign", "create", "spec.toml").out.strip()
     made = run_entice("keys", "create", "--role", "read", "--name", "ann", "--campaign", campaign)
@@ -428,13 +428,13 @@ def test_keys_on_the_command_line(run_entice: Entice, tmp_path: Path) -> None:
     assert campaign in listed
     assert made.out.strip() not in listed
     assert "Revoked" in run_entice("keys", "revoke", number).out
-    assert_told(run_entice("keys", "revoke", "00000000"), "key must be the id of a key")
+    assert_error(run_entice("keys", "revoke", "00000000"), "key must be the id of a key")
     bad = run_entice("keys", "create", "--role", "raed", "--name", "ann")
-    assert_told(bad, "role is unknown", "Did you mean 'read'?")
+    assert_error(bad, "role is unknown", "Did you mean 'read'?")
 
 
 def test_a_campaign_goes_from_file_to_export(
-    run_entice: Entice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENTICE_DB", "sqlite:///other.db")
     (tmp_path / "spec.toml").write_text(SPEC)
@@ -446,13 +446,13 @@ def test_a_campaign_goes_from_file_to_export(
     for name in ("taken.csv", "taken.parquet", "taken.jsonl"):
         assert "0 rows" in run_entice("export", campaign, "--out", name).out
     assert pl.read_parquet(tmp_path / "taken.parquet").height == 0
-    assert_told(run_entice("export", campaign, "--out", "taken.xls"), "must be named")
-    assert_told(run_entice("export", "c_0", "--out", "taken.csv"), "There is no campaign")
+    assert_error(run_entice("export", campaign, "--out", "taken.xls"), "must be named")
+    assert_error(run_entice("export", "c_0", "--out", "taken.csv"), "There is no campaign")
     (tmp_path / "spec.toml").write_text(SPEC + "bugdet = 1\n")
-    assert_told(run_entice("campaign", "create", "spec.toml"), "Did you mean 'budget'?")
+    assert_error(run_entice("campaign", "create", "spec.toml"), "Did you mean 'budget'?")
 
 
-def test_verify_names_the_first_bad_event(run_entice: Entice, tmp_path: Path) -> None:
+def test_verify_names_the_first_bad_event(run_entice: RunEntice, tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         campaign = shop.campaign()
         for i in range(5):
@@ -466,25 +466,25 @@ def test_verify_names_the_first_bad_event(run_entice: Entice, tmp_path: Path) ->
     ran = run_entice("verify", campaign)
     assert ran.code == 1
     assert "3 events replayed, BAD. Event 4" in plain(ran.out)
-    assert_told(run_entice("verify", "c_0"), "campaign is unknown; got 'c_0'")
+    assert_error(run_entice("verify", "c_0"), "campaign is unknown; got 'c_0'")
     (tmp_path / "entice.db").write_bytes(b"no database at all" * 100)
     ran = run_entice("verify")
     assert (ran.code, "BAD." in ran.out) == (1, True)
 
 
-def test_a_backup_is_made_while_the_service_runs(run_entice: Entice, tmp_path: Path) -> None:
+def test_a_backup_is_made_while_the_service_runs(run_entice: RunEntice, tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         campaign = shop.campaign()
         shop.offer(campaign, "ann")
         assert run_entice("backup", "copy.db").code == 0
         shop.offer(campaign, "bob")
     assert "2 events replayed" in run_entice("verify", "--db", "sqlite:///copy.db").out
-    assert_told(run_entice("backup", "copy.db"), "must be a new file")
+    assert_error(run_entice("backup", "copy.db"), "must be a new file")
     told = run_entice("backup", "more.db", "--db", "postgresql://x")
-    assert_told(told, "must be SQLite", "pg_dump")
+    assert_error(told, "must be SQLite", "pg_dump")
 
 
-def test_help_teaches(run_entice: Entice) -> None:
+def test_help_teaches(run_entice: RunEntice) -> None:
     told = {
         "serve": "entice keys create",
         "campaign": "Campaigns",

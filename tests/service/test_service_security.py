@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Entice, assert_told
+from command_line import RunEntice, assert_error
 from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, service
 
 from entice.errors import InputError
@@ -36,9 +36,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_no_other_address_without_a_key(run_entice: Entice, host: str) -> None:
+def test_no_other_address_without_a_key(run_entice: RunEntice, host: str) -> None:
     ran = run_entice("serve", "--host", host)
-    assert_told(ran, "host must be a loopback address", "while there is no key", "keys create")
+    assert_error(ran, "host must be a loopback address", "while there is no key", "keys create")
 
 
 def test_a_revoked_key_is_no_reason_to_open_up(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from command_line import Entice, plain
+from command_line import RunEntice, plain
 from studio_fixtures import is_running, until
 
 DEMO = (
@@ -65,7 +65,7 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
     assert not is_running(process.pid)
 
 
-def test_a_port_that_is_taken_is_told(run_entice: Entice) -> None:
+def test_a_port_that_is_taken_is_told(run_entice: RunEntice) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -76,7 +76,7 @@ def test_a_port_that_is_taken_is_told(run_entice: Entice) -> None:
     assert "can't be listened to" in plain(ran.err)
 
 
-def test_help_says_what_it_does(run_entice: Entice) -> None:
+def test_help_says_what_it_does(run_entice: RunEntice) -> None:
     ran = run_entice("demo", "--help")
     assert ran.code == 0
     for word in ("browser", "Ctrl-C", "entice serve"):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 import pytest
-from command_line import Entice
+from command_line import RunEntice
 from polars.testing import assert_frame_equal
 
 import entice
@@ -46,7 +46,7 @@ def assert_same(one: entice.Result, other: entice.Result) -> None:
 def kept_in(folder: Path) -> int:
     """How many replications, of all cells, are kept as blocks."""
     (blocks,) = folder.glob("blocks-*")
-    return sum(block.replications for block in BlockFolder(blocks).found())
+    return sum(block.replications for block in BlockFolder(blocks).blocks())
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_python_resumes_like_the_command_line(tmp_path: Path, ran: list[Any], ca
     ran.clear()
     resumed = run(STUDY, tmp_path)
     assert sum(count for _, count in ran) == 80 - kept
-    assert "going on with" in capsys.readouterr().err
+    assert "resuming with" in capsys.readouterr().err
     assert_same(resumed, run(STUDY))
     ran.clear()
     settings: dict[str, Any] = {n: getattr(STUDY, n) for n in STUDY.__struct_fields__}
@@ -150,8 +150,8 @@ def test_a_study_that_becomes_large_goes_on(
     tmp_path: Path, ran: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond some number of replications only digests are kept: here beyond 50."""
-    monkeypatch.setattr(digest, "FEWEST", 50)
-    monkeypatch.setattr(digest, "MOST_KEPT", 0)
+    monkeypatch.setattr(digest, "MIN_REPLICATIONS", 50)
+    monkeypatch.setattr(digest, "MAX_BYTES", 0)
     small, large = of(49), of(100)
     assert not digest.is_large(small)
     assert digest.is_large(large)
@@ -201,7 +201,7 @@ def test_fewer_replications_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"horizon": 600}, {"seed": 8}, {"checkpoints": 5}])
 def test_other_changes_are_still_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     run(STUDY, tmp_path)
-    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+    with pytest.raises(entice.InputError, match="must be empty, or hold this study"):
         run(of(60, **change), tmp_path)
 
 
@@ -212,7 +212,7 @@ def test_a_drawn_seed_is_kept(tmp_path: Path) -> None:
     assert more.final.filter(pl.col("replication") < 10).equals(first.final)
 
 
-def test_the_command_line_extends(run_entice: Entice, tmp_path: Path, ran: list[Any]) -> None:
+def test_the_command_line_extends(run_entice: RunEntice, tmp_path: Path, ran: list[Any]) -> None:
     for replications in (40, 60):
         (tmp_path / "study.toml").write_text(of(replications).to_toml())
         ran.clear()

@@ -20,7 +20,7 @@ from entice.study.aggregation.aggregators import ExactAggregator
 from entice.study.blocks import Block, split
 from entice.study.run_arrays import RunArrays
 from entice.study.running.cell import Cell
-from entice.study.running.folder import run_in_folder
+from entice.study.running.output_folder import run_in_folder
 
 STUDY = entice.Study(
     arms=entice.Gaussian([0.9, 0.6, 0.3]),
@@ -167,7 +167,7 @@ def test_a_study_without_a_seed_goes_on_with_the_one_it_drew(tmp_path: Path) -> 
 def test_another_study_s_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     run_in_folder(STUDY, tmp_path, progress=False)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.*")}
-    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+    with pytest.raises(entice.InputError, match="must be empty, or hold this study"):
         run_in_folder(msgspec.structs.replace(STUDY, horizon=501), tmp_path, progress=False)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*.*")} == before
 
@@ -182,19 +182,19 @@ def test_a_mended_function_starts_an_unfinished_study_anew(tmp_path: Path, capsy
         (tmp_path / name).unlink()
     (tmp_path / "blocks-0123456789abcdef").mkdir()
     again = run_in_folder(study, tmp_path, progress=False)
-    assert "starting anew" in capsys.readouterr().err
+    assert "starting over" in capsys.readouterr().err
     assert_same(again, expected)
 
 
 def test_unfinished_blocks_of_another_study_are_refused(tmp_path: Path) -> None:
     (tmp_path / "blocks-0123456789abcdef").mkdir()
-    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+    with pytest.raises(entice.InputError, match="must be empty, or hold this study"):
         run_in_folder(STUDY, tmp_path, progress=False)
 
 
 def test_a_foreign_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "final.parquet").write_bytes(b"somebody's work")
-    with pytest.raises(entice.InputError, match="must be empty, or hold this very study"):
+    with pytest.raises(entice.InputError, match="must be empty, or hold this study"):
         run_in_folder(STUDY, tmp_path, progress=False)
     assert (tmp_path / "final.parquet").read_bytes() == b"somebody's work"
 
@@ -203,7 +203,7 @@ def test_a_folder_that_can_t_be_written_is_told_before_any_work(
     tmp_path: Path, counted: list[int]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(entice.InputError, match=r"output folder must be one that can be written"):
+    with pytest.raises(entice.InputError, match=r"output folder must be writable"):
         run_in_folder(STUDY, tmp_path / "file" / "below", progress=False)
     assert counted == []
 
@@ -228,7 +228,7 @@ def test_blocks_cover_each_replication_once() -> None:
 
 def test_a_block_of_another_shape_does_not_count() -> None:
     counts, stopped = np.zeros((4, 3), dtype=np.int64), np.zeros(4, dtype=np.int64)
-    gathering = ExactAggregator(STUDY)
-    assert gathering.take(Block(0, 0, 4), RunArrays(np.zeros((4, 10, 5)), counts, stopped))
-    assert not gathering.take(Block(0, 0, 4), RunArrays(np.zeros((4, 11, 5)), counts, stopped))
-    assert not gathering.take(Block(0, 0, 5), RunArrays(np.zeros((4, 10, 5)), counts, stopped))
+    aggregator = ExactAggregator(STUDY)
+    assert aggregator.add(Block(0, 0, 4), RunArrays(np.zeros((4, 10, 5)), counts, stopped))
+    assert not aggregator.add(Block(0, 0, 4), RunArrays(np.zeros((4, 11, 5)), counts, stopped))
+    assert not aggregator.add(Block(0, 0, 5), RunArrays(np.zeros((4, 10, 5)), counts, stopped))

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from command_line import Entice
+from command_line import RunEntice
 from spec_fixtures import POLICIES as SPECIMENS
 from spec_fixtures import first
 
@@ -134,7 +134,7 @@ def test_labels_tell_apart_what_differs(specs: list[Any], labels: tuple[str, ...
     assert len(set(labels)) == len(specs)
 
 
-def test_results_tell_policies_of_one_label_apart(run_entice: Entice, tmp_path: Any) -> None:
+def test_results_tell_policies_of_one_label_apart(run_entice: RunEntice, tmp_path: Any) -> None:
     twins = [entice.LinearDrift(1.0), entice.LinearDrift(1.0 + 1e-9)]
     made = study(drifts=twins)
     labels = ["LinearDrift(1) [l=1.0]", "LinearDrift(1) [l=1.000000001]"]

@@ -22,16 +22,16 @@ from polars.testing import assert_frame_equal
 import entice
 from entice.engine.kernel import METRICS
 from entice.study.aggregation.aggregators import StreamingAggregator
-from entice.study.aggregation.block_digest import Digest, digest, is_large, is_on_disk
-from entice.study.aggregation.histogram import ACCURACY, Histogram, tally
-from entice.study.aggregation.moments import Moments, nodes_of
+from entice.study.aggregation.block_digest import BlockDigest, digest, is_large, is_on_disk
+from entice.study.aggregation.histogram import ACCURACY, Histogram, count_buckets
+from entice.study.aggregation.moments import Moments, moment_nodes
 from entice.study.aggregation.statistics import QUANTILES, statistics
 from entice.study.blocks import Block
 from entice.study.run_arrays import RunArrays
 from entice.study.running.cell import Cell
-from entice.study.running.folder import run_in_folder
+from entice.study.running.output_folder import run_in_folder
 from entice.study.running.run import StudyRun
-from entice.study.running.threads import Threads
+from entice.study.running.threads import ThreadExecutor
 
 STUDY = entice.Study(
     arms=entice.Gaussian([0.9, 0.5, 0.1]),
@@ -47,9 +47,11 @@ STUDY = entice.Study(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let any study count as large, and its blocks be reduced in parts."""
-    monkeypatch.setattr("entice.study.aggregation.block_digest.MOST_KEPT", 0)
-    monkeypatch.setattr("entice.study.aggregation.block_digest.FEWEST", 0)
-    monkeypatch.setattr("entice.study.running.block_runner._AT_ONCE", 20 * 10 * len(METRICS) * 8)
+    monkeypatch.setattr("entice.study.aggregation.block_digest.MAX_BYTES", 0)
+    monkeypatch.setattr("entice.study.aggregation.block_digest.MIN_REPLICATIONS", 0)
+    monkeypatch.setattr(
+        "entice.study.running.block_runner._CHUNK_BYTES", 20 * 10 * len(METRICS) * 8
+    )
 
 
 def silent(done: int, total: int) -> None:
@@ -82,7 +84,7 @@ def test_last_rounds_wait_on_disk_when_those_of_all_cells_are_many() -> None:
 def moments_of(values: Any, cuts: list[int], order: random.Random) -> tuple[Any, Any]:
     """Gather values that were cut into pieces and arrive in some order."""
     edges = sorted({0, len(values), *cuts})
-    pieces = [nodes_of(a, values[a:b]) for a, b in itertools.pairwise(edges)]
+    pieces = [moment_nodes(a, values[a:b]) for a, b in itertools.pairwise(edges)]
     order.shuffle(pieces)
     tree = Moments()
     for piece in pieces:
@@ -124,7 +126,7 @@ def test_one_replication_has_no_error_and_a_stopped_one_no_mean() -> None:
 def quantiles_of(values: Any, pieces: int) -> Any:
     histogram = Histogram(values[0].size)
     for part in np.array_split(values, pieces):
-        histogram.add(tally(part))
+        histogram.add(count_buckets(part))
     return histogram.quantiles(np.array(list(QUANTILES.values())))
 
 
@@ -192,20 +194,20 @@ def test_what_is_equal_is_told_as_such() -> None:
 def test_threads_and_blocks_change_no_number_of_a_large_study(
     threads: int, block_size: int, tmp_path: Path
 ) -> None:
-    expected = StudyRun(STUDY, Threads(1)).go(silent)
-    found = StudyRun(STUDY, Threads(threads), block_size=block_size).go(silent)
+    expected = StudyRun(STUDY, ThreadExecutor(1)).run(silent)
+    found = StudyRun(STUDY, ThreadExecutor(threads), block_size=block_size).run(silent)
     assert_frame_equal(found.curves, expected.curves, check_exact=True)
     assert_frame_equal(found.final, expected.final, check_exact=True)
 
 
 def test_a_large_study_says_what_a_small_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
     small = entice.run(STUDY, progress=False)
-    monkeypatch.setattr("entice.study.aggregation.block_digest.MOST_KEPT", 0)
+    monkeypatch.setattr("entice.study.aggregation.block_digest.MAX_BYTES", 0)
     on_disk = entice.run(STUDY, progress=False)
     assert isinstance(on_disk._final, Path)
     assert_frame_equal(on_disk.final, small.final, check_exact=True)
     assert_frame_equal(on_disk.curves, small.curves, check_exact=True)
-    monkeypatch.setattr("entice.study.aggregation.block_digest.FEWEST", 0)
+    monkeypatch.setattr("entice.study.aggregation.block_digest.MIN_REPLICATIONS", 0)
     large = entice.run(STUDY, progress=False)
     assert_frame_equal(large.final, small.final, check_exact=True)
     assert_frame_equal(large.summary(), small.summary(), check_exact=True)
@@ -295,18 +297,18 @@ def test_runaways_of_a_large_study_are_told(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_digest_of_another_shape_does_not_count() -> None:
-    def made(replications: int, rounds: int) -> Digest:
+    def made(replications: int, rounds: int) -> BlockDigest:
         study = msgspec.structs.replace(STUDY, checkpoints=rounds)
-        room = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)).room_for(
+        room = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)).allocate(
             replications
         )
         room.metrics[...] = 1.0
         return digest([(0, room)])
 
-    gathering = StreamingAggregator(STUDY)
-    assert gathering.take(Block(0, 0, 4), made(4, 10))
-    assert not gathering.take(Block(0, 4, 4), made(4, 5))
-    assert not gathering.take(Block(0, 4, 4), made(3, 10))
+    aggregator = StreamingAggregator(STUDY)
+    assert aggregator.add(Block(0, 0, 4), made(4, 10))
+    assert not aggregator.add(Block(0, 4, 4), made(4, 5))
+    assert not aggregator.add(Block(0, 4, 4), made(3, 10))
 
 
 def test_a_block_may_be_run_in_parts() -> None:

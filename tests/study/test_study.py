@@ -19,7 +19,7 @@ import entice
 from entice.engine.kernel import METRICS
 from entice.study.results.table import number
 from entice.study.running.run import StudyRun
-from entice.study.running.threads import Threads
+from entice.study.running.threads import ThreadExecutor
 
 MEANS = np.array([0.9, 0.6, 0.3])
 POLICIES = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
@@ -140,7 +140,7 @@ def test_the_error_of_one_run_alone_is_unknown() -> None:
 def test_threads_and_blocks_change_no_number(
     result: entice.Result, threads: int, block_size: int
 ) -> None:
-    again = StudyRun(result.study, Threads(threads), block_size=block_size).go(
+    again = StudyRun(result.study, ThreadExecutor(threads), block_size=block_size).run(
         lambda done, total: None
     )
     assert_frame_equal(again.final, result.final, check_exact=True)
@@ -253,7 +253,7 @@ def test_a_policy_that_rewrites_averages_stops_the_study() -> None:
         means[2] = 9.0
         return 0
 
-    with pytest.raises(entice.StudyError, match="flatterer changed the counts or averages"):
+    with pytest.raises(entice.StudyError, match="flatterer modified `pulls` or `means`"):
         simulate(policies=[entice.CustomPolicy(flatterer)])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from command_line import Entice, assert_told
+from command_line import RunEntice, assert_error
 from polars.testing import assert_frame_equal
 
 import entice
@@ -97,7 +97,7 @@ def test_a_name_is_shared_and_told_apart() -> None:
 
 
 def test_the_command_line_runs_each_and_resumes(
-    file: Path, run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    file: Path, run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run_entice("run", "sweep.toml", "--out", "out")
     assert ran.code == 0, ran.err
@@ -140,17 +140,17 @@ def test_the_command_line_runs_each_and_resumes(
     ],
 )
 def test_a_mistake_is_told_before_anything_is_run(
-    file: Path, run_entice: Entice, old: str, new: str, told: str
+    file: Path, run_entice: RunEntice, old: str, new: str, told: str
 ) -> None:
     assert old in SWEEP
     file.write_text(SWEEP.replace(old, new))
-    assert_told(run_entice("run", "sweep.toml", "--out", "out"), told)
+    assert_error(run_entice("run", "sweep.toml", "--out", "out"), told)
     assert not (file.parent / "out").exists()
 
 
-def test_what_wants_one_study_refuses_a_sweep(file: Path, run_entice: Entice) -> None:
+def test_what_wants_one_study_refuses_a_sweep(file: Path, run_entice: RunEntice) -> None:
     told = "the study: horizon must be one number where a single study is asked for"
-    assert_told(run_entice("bounds", "sweep.toml"), told)
+    assert_error(run_entice("bounds", "sweep.toml"), told)
     with pytest.raises(entice.InputError, match=r"entice\.sweep_from_file"):
         Study.from_file(file)
     with pytest.raises(entice.InputError, match="horizon must be a number"):

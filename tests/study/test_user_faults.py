@@ -12,7 +12,7 @@ import pytest
 
 import entice
 from entice.rng import uniform
-from entice.study.running import locate_error as replay
+from entice.study.running import python_replay as replay
 from entice.testing import CheckFailed, check_drift, check_policy
 
 # Functions of a user's, each with one fault, in the line with the mark.
@@ -140,7 +140,7 @@ def test_a_drift_s_index_out_of_range_is_found(engine: Any) -> None:
 def test_one_that_comes_too_late_to_be_played_again_is_told_without_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replay, "MOST_ROUNDS", 30)
+    monkeypatch.setattr(replay, "MAX_ROUNDS", 30)
     with pytest.raises(entice.StudyError, match="late or drift NoDrift raised IndexError: index"):
         entice.simulate(
             arms=entice.Bernoulli([0.5, 0.4]), policies=[entice.CustomPolicy(late, memory=3)],

@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Helpers for tests of the command line."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-Entice = Callable[..., Ran]
+RunEntice = Callable[..., CommandResult]
 
 
 def without_coverage() -> dict[str, str]:
-    """An environment for processes that compile: coverage would make that slower by half."""
+    """Return the environment without coverage, which would slow compilation down by half."""
     return {name: v for name, v in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 def plain(text: str) -> str:
-    """Take colours, boxes and line breaks out of what a terminal shows."""
+    """Remove colours, boxes and line breaks from terminal output."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     return " ".join(re.sub("[│─╭╮╰╯]", " ", text).split())
 
 
-def assert_told(ran: Ran, *expected: str) -> None:
-    """A failure is one sentence on standard error, and nothing else."""
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "Traceback" not in ran.err
-    told = plain(ran.err)
-    assert told.startswith("Error: ")
-    assert [part for part in expected if part not in told] == [], told
+def assert_error(result: CommandResult, *expected: str) -> None:
+    """Assert that a command failed with one sentence on standard error and no other output."""
+    assert result.code == 2
+    assert result.out == ""
+    assert "Traceback" not in result.err
+    message = plain(result.err)
+    assert message.startswith("Error: ")
+    assert [part for part in expected if part not in message] == [], message

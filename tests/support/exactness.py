@@ -116,7 +116,7 @@ RAN_AWAY = 1e300
 def sample(study: entice.Study, replications: int) -> Sample:
     """Metrics at all checkpoints, and pulls, of each replication."""
     cell = Cell(study, study.policies[0], study.drifts[0], stop=np.zeros(1, np.int64))
-    room = cell.room_for(replications)
+    room = cell.allocate(replications)
     size = -(-replications // 16)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda i: cell.run(i, room.rows(i, size)), range(0, replications, size)))

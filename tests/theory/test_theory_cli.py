@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Entice, assert_told, plain
+from command_line import RunEntice, assert_error, plain
 
 import entice
 from entice import theory
@@ -23,7 +23,7 @@ drifts = [{ kind = "linear", l = 0.0 }, { kind = "linear", l = 1.1 }]
 """
 
 
-def test_bounds_of_the_papers_instance(run_entice: Entice) -> None:
+def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER)
     ran = run_entice("bounds", "paper.toml")
     assert ran.code == 0
@@ -43,7 +43,7 @@ def test_bounds_of_the_papers_instance(run_entice: Entice) -> None:
 
 
 def test_bounds_fit_into_eighty_columns(
-    run_entice: Entice, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("paper.toml").write_text(PAPER)
     monkeypatch.setenv("COLUMNS", "80")
@@ -52,7 +52,7 @@ def test_bounds_fit_into_eighty_columns(
     assert " ≤ Theorem 1, as stated      2,248" in ran.out
 
 
-def test_bounds_keep_their_result_where_run_would(run_entice: Entice) -> None:
+def test_bounds_keep_their_result_where_run_would(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER)
     assert run_entice("bounds", "paper.toml", "--out", "out").code == 0
     expected = {"as_run.toml", "final.parquet", "curves.parquet", "bounds.csv"}
@@ -74,25 +74,25 @@ def test_bounds_keep_their_result_where_run_would(run_entice: Entice) -> None:
     ],
 )
 def test_bounds_that_cannot_be_are_told_before_anything_is_run(
-    run_entice: Entice, arms: str, words: str, monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, arms: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "entice.study.running.run.StudyRun.go", lambda *_: pytest.fail("the study was run")
     )
     Path("tied.toml").write_text(f'horizon = 100\narms = {arms}\npolicies = [{{ kind = "ucb" }}]\n')
-    assert_told(run_entice("bounds", "tied.toml", "--out", "out"), words)
+    assert_error(run_entice("bounds", "tied.toml", "--out", "out"), words)
     assert not Path("out").exists()
 
 
-def test_a_study_of_one_round_has_no_bounds(run_entice: Entice) -> None:
+def test_a_study_of_one_round_has_no_bounds(run_entice: RunEntice) -> None:
     Path("short.toml").write_text(
         'horizon = 1\ncold_start = "prior"\narms = { kind = "bernoulli", means = [0.9, 0.5] }\n'
         'policies = [{ kind = "ucb" }]\n'
     )
-    assert_told(run_entice("bounds", "short.toml"), "T must be at least 2 rounds", "got 1")
+    assert_error(run_entice("bounds", "short.toml"), "T must be at least 2 rounds", "got 1")
 
 
-def test_growth_of_a_study(run_entice: Entice) -> None:
+def test_growth_of_a_study(run_entice: RunEntice) -> None:
     Path("small.toml").write_text(
         "horizon = 100000\nreplications = 20\nseed = 7\n"
         'arms = { kind = "gaussian", means = [0.9, 0.5] }\npolicies = [{ kind = "ucb" }]\n'
@@ -112,7 +112,7 @@ def test_growth_of_a_study(run_entice: Entice) -> None:
     ]  # fmt: skip
 
 
-def test_growth_is_not_written_over_that_of_another_study(run_entice: Entice) -> None:
+def test_growth_is_not_written_over_that_of_another_study(run_entice: RunEntice) -> None:
     text = (
         "horizon = 10000\nreplications = 5\n"
         'arms = { kind = "gaussian", means = [0.9, 0.5] }\npolicies = [{ kind = "ucb" }]\n'
@@ -123,13 +123,13 @@ def test_growth_is_not_written_over_that_of_another_study(run_entice: Entice) ->
     kept = Path("out/growth.csv").read_bytes()
     assert run_entice("growth", "one.toml", "--out", "out").code == 0  # with the seed of before
     assert Path("out/growth.csv").read_bytes() == kept
-    assert_told(run_entice("growth", "other.toml", "--out", "out"), "must be empty, or hold this")
+    assert_error(run_entice("growth", "other.toml", "--out", "out"), "must be empty, or hold this")
     assert Path("out/growth.csv").read_bytes() == kept
 
 
 @pytest.mark.parametrize("command", [["growth"], ["bounds"]])
 def test_an_interruption_is_told(
-    run_entice: Entice, command: list[str], monkeypatch: pytest.MonkeyPatch
+    run_entice: RunEntice, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -141,10 +141,10 @@ def test_an_interruption_is_told(
     assert plain(ran.err) == "Interrupted. Nothing was kept."
 
 
-def test_growth_without_room_to_grow_is_refused(run_entice: Entice) -> None:
+def test_growth_without_room_to_grow_is_refused(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER.replace("20000", "2000"))
     ran = run_entice("growth", "paper.toml", "--out", "out")
-    assert_told(ran, "horizons must be at least three", "a horizon of at least 10,000")
+    assert_error(ran, "horizons must be at least three", "a horizon of at least 10,000")
     assert not Path("out").exists()
 
 

@@ -10,10 +10,9 @@ import polars as pl
 
 from entice.errors import InputError
 from entice.policies import Policy
+from entice.progress import Report
 from entice.study.results.result import Result
-from entice.study.running.progress import Report, reporting
-from entice.study.running.run import StudyRun
-from entice.study.running.threads import Threads
+from entice.study.running.run import run_each
 from entice.study.spec import Study
 
 if TYPE_CHECKING:
@@ -75,7 +74,6 @@ def atlas(
     policies = known.POLICIES if policies is None else tuple(policies)
     if not chosen:
         raise InputError("worlds", "must have at least one entry", given=worlds)
-    crew = Threads(threads)
     seed = secrets.randbits(32) if seed is None else seed
     studies = [
         Study(
@@ -88,16 +86,8 @@ def atlas(
         )
         for world in chosen
     ]
-    frames, total = [], len(chosen) * len(policies) * replications
-    with reporting(progress, "Exploring") as report:
-        for i, (world, study) in enumerate(zip(chosen, studies, strict=True)):
-            before = i * len(policies) * replications
-
-            def told(done: int, _: int, before: int = before) -> None:
-                report(before + done, total)
-
-            result = StudyRun(study, crew).go(told)
-            frames.append(_rows(world.name, result))
+    results = run_each(studies, title="Exploring", threads=threads, progress=progress)
+    frames = [_rows(world.name, found) for world, found in zip(chosen, results, strict=True)]
     return Atlas(pl.concat(frames), seed)
 
 

@@ -175,7 +175,7 @@ def bounds(
     """
     import polars as pl
 
-    from entice.study.running.folder import run_in_folder
+    from entice.study.running.output_folder import run_in_folder
     from entice.study.running.run import run as run_study
     from entice.study.spec import Study
     from entice.theory import bounds as all_bounds
@@ -228,7 +228,7 @@ def growth(
     """
     import msgspec
 
-    from entice.study.running.folder import study_folder
+    from entice.study.running.output_folder import study_folder
     from entice.study.spec import Study
     from entice.theory.growth import growth as grow
     from entice.theory.growth import paper_study
@@ -268,7 +268,7 @@ def atlas(
     """
     from entice.atlas import atlas as explore
     from entice.atlas.terminal import show_atlas
-    from entice.study.running.folder import output_folder
+    from entice.study.running.output_folder import output_folder
 
     console = Console(highlight=False)
     with output_folder(out) if out is not None else contextlib.nullcontext():

@@ -53,7 +53,7 @@ def plan(
     from entice.planner.forecast import forecast
     from entice.planner.forecast_table import print_forecast
     from entice.planner.spec import Plan
-    from entice.study.running.folder import output_folder
+    from entice.study.running.output_folder import output_folder
 
     spec = Plan.from_file(file)
     if seed is not None:

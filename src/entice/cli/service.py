@@ -207,10 +207,10 @@ def verify(
     before, and what all of them add up to must be what the tables hold, byte for byte. Ends with
     code 1 and names the first bad event if not.
     """
+    from entice.progress import reporting
     from entice.service.domain.errors import Corrupt
     from entice.service.operations.verify import events_in, rows_without_events
     from entice.service.operations.verify import verify as check
-    from entice.study.running.progress import reporting
 
     console, bad = Console(highlight=False, soft_wrap=True), False
     try:

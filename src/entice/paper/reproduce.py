@@ -14,12 +14,11 @@ from entice.errors import InputError
 from entice.paper import figures
 from entice.paper.report import write_report
 from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
+from entice.progress import Report
 from entice.study.aggregation.statistics import statistics
 from entice.study.results.result import Result
-from entice.study.running.folder import output_folder
-from entice.study.running.progress import Report, reporting
-from entice.study.running.run import run
-from entice.study.spec import Study
+from entice.study.running.output_folder import output_folder
+from entice.study.running.run import run_each
 
 TABLES = {
     "table1": ("regret", "compensation"),
@@ -84,7 +83,12 @@ def measure(
     seed = secrets.randbits(32) if seed is None else seed
     planned = studies(replications, seed, horizon)
     baseline = greedy_study(replications, seed, horizon)
-    *ran, greedy = _run_all([study for _, study in planned] + [baseline], threads, progress)
+    *ran, greedy = run_each(
+        [*(study for _, study in planned), baseline],
+        title="Reproducing the paper",
+        threads=threads,
+        progress=progress,
+    )
     results = [(setups, result) for (setups, _), result in zip(planned, ran, strict=True)]
     tables = {name: _table(results, metrics) for name, metrics in TABLES.items()}
     return Reproduction(
@@ -97,23 +101,6 @@ def measure(
         replications=replications,
         horizon=horizon,
     )
-
-
-def _run_all(
-    studies: list[Study], threads: int | None, progress: bool | Report | None
-) -> list[Result]:
-    """Run studies one after the other under a single progress bar."""
-    sizes = [len(s.policies) * len(s.drifts) * s.replications for s in studies]
-    results = []
-    with reporting(progress, "Reproducing the paper") as report:
-        for i, study in enumerate(studies):
-            before = sum(sizes[:i])
-
-            def part(done: int, total: int, before: int = before) -> None:
-                report(before + done, sum(sizes))
-
-            results.append(run(study, threads=threads, progress=part))
-    return results
 
 
 def _table(results: list[tuple[list[Setup], Result]], metrics: tuple[str, ...]) -> pl.DataFrame:

@@ -14,17 +14,17 @@ import numpy.typing as npt
 import polars as pl
 
 import entice
+from entice.atomic_file import atomic_file
 from entice.model.probe import Probe
 from entice.model.settings import RATING_WINDOW, PolicyScale
+from entice.parallel import thread_count
 from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
 from entice.planner.runner import PlanRun, PlanRunner
 from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.study.atomic_file import atomic_file
-from entice.study.running.folder import output_folder
-from entice.study.running.progress import Report, reporting
-from entice.study.running.threads import thread_count
+from entice.progress import Report, reporting
+from entice.study.running.output_folder import output_folder
 from entice.worlds.delays import Delay
 from entice.worlds.players import Acceptance, AlwaysAccept
 

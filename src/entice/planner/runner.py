@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from entice.jit.specialize import get_compiled
 from entice.model.payment import pay_required
 from entice.model.settings import MAX_MONEY
 from entice.money import amount_of
+from entice.parallel import Stopped, run_in_threads
 from entice.planner import campaign_loop
 from entice.planner.belief import STARS, DrawnWorld
 from entice.planner.campaign_loop import LoopSettings, LoopState, Visits, new_state, new_visits
@@ -20,8 +21,7 @@ from entice.planner.spec import Plan
 from entice.planner.visitors import SECOND, VisitorModel
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
-from entice.study.running.cell import Stopped
-from entice.study.running.progress import Report
+from entice.progress import Report
 from entice.user_functions import ensure_found
 
 _BELIEF, _SEED = 7, 9
@@ -76,19 +76,10 @@ class PlanRunner:
         threads = min(threads, max(1, _MOST_TRACES // room))
         report(0, count)
         found: dict[int, PlanRun] = {}
-        pool = ThreadPoolExecutor(threads)
-        try:
-            runs = {pool.submit(self.run, run): run for run in range(count)}
-            waiting: set[Future[PlanRun]] = set(runs)
-            while waiting:
-                # Not for ever: some libraries keep a signal from interrupting a wait.
-                finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    found[runs[future]] = future.result()
-                report(count - len(waiting), count)
-        finally:
-            self.stop[0] = 1  # on errors and Ctrl-C: threads look at it now and then
-            pool.shutdown(wait=True, cancel_futures=True)
+        with closing(run_in_threads(self.run, range(count), threads, self.stop)) as finished:
+            for run, result in finished:
+                found[run] = result
+                report(len(found), count)
         return [found[run] for run in range(count)]
 
     def visits(self, policy: int, run: int) -> tuple[Visits, Visits]:

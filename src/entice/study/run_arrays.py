@@ -1,4 +1,4 @@
-"""The arrays that the replications of a cell fill."""
+"""The arrays that the kernel fills for the replications of a cell."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Counts = npt.NDArray[np.int64]
 
 
 class RunArrays(NamedTuple):
-    """What the replications of a cell fill, a row each."""
+    """Arrays with a row for each replication of a cell."""
 
     metrics: Floats
     pulls: Counts
     stopped: Counts
-    """The round in which payments had run away, 0 where they did not."""
+    """The round in which payments had grown without bound; 0 where they did not."""
 
     def rows(self, first: int, count: int) -> RunArrays:
-        """The room of some replications."""
+        """Return a view of some consecutive replications."""
         return RunArrays._make(array[first : first + count] for array in self)

@@ -94,7 +94,7 @@ def trace(
         )
     cell = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64), traced=True)
     rounds = np.empty((study.horizon, numbers))
-    room = cell.room_for(1)
+    room = cell.allocate(1)
     cell.run(replication, room, rounds)
     played = int(room.stopped[0]) - 1 if room.stopped[0] else study.horizon
     return _frame(study, rounds[:played])

@@ -14,9 +14,8 @@ from entice.checks import as_whole_number, is_list
 from entice.errors import InputError
 from entice.paper.setups import MEANS
 from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
-from entice.study.running.progress import Report, reporting
-from entice.study.running.run import StudyRun
-from entice.study.running.threads import Threads
+from entice.progress import Report
+from entice.study.running.run import run_each
 from entice.study.spec import Study
 from entice.theory.inputs import Floats
 from entice.worlds.arms import Gaussian
@@ -100,26 +99,25 @@ def growth(
     if study.replications < 2:
         rule = "must be at least 2: one run tells nothing of its spread"
         raise InputError("replications", rule, given=study.replications)
-    study, crew = study.with_seed(), Threads(threads)
+    study = study.with_seed()
     assert study.seed is not None
-    runs = [
-        StudyRun(
-            msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63),
-            crew,
-        )
+    studies = [
+        msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63)
         for k, T in enumerate(chosen)
     ]
-    frames = []
-    with reporting(progress, "Growing", unit="rounds") as report:
-        rounds, before = sum(chosen), 0
-        for T, run in zip(chosen, runs, strict=True):
-            # The longest run takes most of the time: progress counts rounds.
-            def told(done: int, total: int, T: int = T, before: int = before) -> None:
-                report(before + round(T * done / total), rounds)
-
-            summary = run.go(told).summary()
-            frames.append(summary.with_columns(T=pl.lit(T)))
-            before += T
+    results = run_each(
+        studies,
+        title="Growing",
+        threads=threads,
+        progress=progress,
+        # The longest run takes most of the time, so progress counts rounds.
+        unit="rounds",
+        sizes=chosen,
+    )
+    frames = [
+        result.summary().with_columns(T=pl.lit(T))
+        for T, result in zip(chosen, results, strict=True)
+    ]
     names = ("policy", "drift", "metric", "T", "mean", "stderr", "policy_index", "drift_index")
     points = pl.concat(frames).filter(pl.col("metric").is_in(METRICS)).select(names)
     rows = [

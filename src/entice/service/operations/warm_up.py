@@ -21,11 +21,11 @@ import msgspec
 
 from entice.jit.specialize import NotCompiled, cache_folder, loading_only
 from entice.model.in_flight import WITHDRAWN
+from entice.parallel import thread_count
 from entice.service import logs
 from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.pending_policies import PENDING
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
-from entice.study.running.threads import thread_count
 
 SOON, LATER = 1, 5
 """Seconds after which to ask again for a policy that is being loaded, or compiled."""

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from entice.study.running.cell import Stopped
+from entice.parallel import Stopped
 
 PART, END, LOG = b"+", b".", b"!"
 """First byte of each line the worker writes: part of a result, its last line, a log entry."""

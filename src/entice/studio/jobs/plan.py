@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from entice.parallel import thread_count
 from entice.planner.assumptions import describe_assumptions
 from entice.planner.forecast import QUANTILES, Forecast, quantile
 from entice.planner.formatting import policy_names
@@ -15,7 +16,6 @@ from entice.planner.spec import Plan
 from entice.planner.summary_text import policy_sentence, summary_sentences
 from entice.service.domain.from_plan import campaigns
 from entice.studio.jobs.job import JobContext
-from entice.study.running.threads import thread_count
 
 MAX_SAMPLES = 400
 _SUMMARISED = ("spend", "stars_lost", "share_lost", "cost", "lead_day", "needed")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import itertools
+from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
+from entice.parallel import run_in_threads, thread_count
 from entice.studio.jobs.job import JobContext
 from entice.study.aggregation.statistics import statistics
 from entice.study.run_arrays import RunArrays
 from entice.study.running.cell import Cell
-from entice.study.running.threads import thread_count
 from entice.study.spec import Study
 from entice.theory import BOUNDS
 from entice.theory.bound import Bound, Version
@@ -36,32 +38,32 @@ def simulate(study: Study, context: JobContext) -> None:
     """Run a study and send snapshots. The last one equals the result of `entice.run`."""
     with context.compiling():
         cells = [Cell(study, policy, drift, context.stop) for _, _, policy, drift in study.cells()]
-    arrays = [cell.room_for(study.replications) for cell in cells]
+    arrays = [cell.allocate(study.replications) for cell in cells]
     threads = thread_count(None)
-    pool = ThreadPoolExecutor(threads)
+    sizes = snapshot_sizes(study.replications, sum(cell.work for cell in cells))
+    blocks = [
+        (number, cell, of_cell.rows(row, min(step, until - row)), row)
+        for number, (first, until) in enumerate(itertools.pairwise([0, *sizes]))
+        for cell, of_cell in zip(cells, arrays, strict=True)
+        for step in [_block_size(cell.work, until - first, threads)]
+        for row in range(first, until, step)
+    ]
+    missing = Counter(number for number, *_ in blocks)
 
-    def submit_blocks(first: int, until: int) -> list[Future[None]]:
-        return [
-            pool.submit(cell.run, row, of_cell.rows(row, min(step, until - row)))
-            for cell, of_cell in zip(cells, arrays, strict=True)
-            for step in [_block_size(cell.work, until - first, threads)]
-            for row in range(first, until, step)
-        ]
+    def run(block: tuple[int, Cell, RunArrays, int]) -> None:
+        _, cell, rows, first = block
+        cell.run(first, rows)
 
-    try:
-        sizes = snapshot_sizes(study.replications, sum(cell.work for cell in cells))
-        blocks = submit_blocks(0, sizes[0])
-        for size, following in zip(sizes, [*sizes[1:], None], strict=True):
-            for block in blocks:
-                block.result()
-            # The next blocks run while this snapshot is summarised.
-            blocks = submit_blocks(size, following) if following is not None else []
-            context.send("picture", **snapshot(study, arrays, size))
-            if size == sizes[0]:
-                context.send("bounds", rows=evaluate_bounds(study))
-    finally:
-        context.stop[0] = 1
-        pool.shutdown(wait=True, cancel_futures=True)
+    sent = 0
+    with closing(run_in_threads(run, blocks, threads, context.stop)) as finished:
+        for (number, *_), _ in finished:
+            missing[number] -= 1
+            while sent < len(sizes) and not missing[sent]:
+                # The next blocks run while this snapshot is summarised.
+                context.send("picture", **snapshot(study, arrays, sizes[sent]))
+                if sent == 0:
+                    context.send("bounds", rows=evaluate_bounds(study))
+                sent += 1
 
 
 def snapshot_sizes(replications: int, work: int) -> list[int]:

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from entice.errors import EnticeError
+from entice.parallel import Stopped
 from entice.planner.belief import Spread
 from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
@@ -38,7 +39,7 @@ from entice.studio.jobs.job import (
     Simulate,
     Trace,
 )
-from entice.study.running.cell import Cell, Stopped
+from entice.study.running.cell import Cell
 from entice.study.spec import Study
 from entice.worlds.arms import Gaussian
 from entice.worlds.drifts import LinearDrift

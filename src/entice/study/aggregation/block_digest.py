@@ -1,4 +1,4 @@
-"""What a block of a study amounts to where all of its numbers would not fit."""
+"""The digest of a block: a summary for studies whose numbers do not fit in memory."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.kernel import METRICS
-from entice.study.aggregation.histogram import Histogram, Tally, tally
-from entice.study.aggregation.moments import Moments, Nodes, nodes_of
+from entice.study.aggregation.histogram import BucketCounts, Histogram, count_buckets
+from entice.study.aggregation.moments import MomentNodes, Moments, moment_nodes
 from entice.study.run_arrays import RunArrays
 from entice.study.spec import Study
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-MOST_KEPT = 128 * 2**20
-"""Bytes that are kept in memory of the metrics of one cell, or of the last rounds of all."""
-FEWEST = 4096
-"""Of fewer replications a digest is not much smaller than all numbers."""
+MAX_BYTES = 128 * 2**20
+"""Memory limit for the metrics of one cell, and for the last rounds of all cells."""
+MIN_REPLICATIONS = 4096
+"""With fewer replications a digest is not much smaller than all numbers."""
 
 
 def is_large(study: Study) -> bool:
-    """Tell whether only digests of a study's blocks are kept; it depends on nothing but the study.
+    """Return whether only digests of a study's blocks are kept. Depends on the study alone.
 
-    They are if the metrics of a cell, all replications at all checkpoints, would not fit: with 200
+    They are if the metrics of a cell, all replications at all checkpoints, exceed 128 MiB: with 200
     checkpoints from 16,778 replications on.
 
     >>> import entice
@@ -37,25 +37,25 @@ def is_large(study: Study) -> bool:
     True
     """
     numbers = study.replications * len(study.checkpoint_rounds()) * len(METRICS)
-    return numbers * 8 > MOST_KEPT and study.replications >= FEWEST
+    return numbers * 8 > MAX_BYTES and study.replications >= MIN_REPLICATIONS
 
 
 def is_on_disk(study: Study) -> bool:
-    """Tell whether the last rounds, a row for each run of each cell, wait on disk."""
+    """Return whether the last rounds, a row for each run of each cell, are kept on disk."""
     cells, arms = len(study.policies) * len(study.drifts), len(study.arms.true_means())
-    return is_large(study) or study.replications * cells * (arms + 7) * 8 > MOST_KEPT
+    return is_large(study) or study.replications * cells * (arms + 7) * 8 > MAX_BYTES
 
 
 class FinalRounds(NamedTuple):
-    """What the table of last rounds needs of a block."""
+    """The part of a block that the frame of last rounds is built from."""
 
     metrics: Floats
     pulls: Counts
     stopped: Counts
 
 
-class Digest(NamedTuple):
-    """The last round of each replication, and what means and quantiles need of all checkpoints."""
+class BlockDigest(NamedTuple):
+    """The last round of each replication; moments and histogram of all checkpoints."""
 
     metrics: Floats
     """In the last round."""
@@ -70,31 +70,31 @@ class Digest(NamedTuple):
     counts: npt.NDArray[np.int32]
 
     @property
-    def nodes(self) -> Nodes:
-        """For means and their errors."""
-        return Nodes(self.first, self.size, self.mean, self.squares)
+    def nodes(self) -> MomentNodes:
+        """For means and their standard errors."""
+        return MomentNodes(self.first, self.size, self.mean, self.squares)
 
     @property
-    def tally(self) -> Tally:
+    def bucket_counts(self) -> BucketCounts:
         """For quantiles."""
-        return Tally(self.lengths, self.buckets, self.counts)
+        return BucketCounts(self.lengths, self.buckets, self.counts)
 
 
-BlockResult = RunArrays | Digest
-"""The numbers of a finished block: all of them, or a digest."""
+BlockResult = RunArrays | BlockDigest
+"""The result of a block: all of its numbers, or a digest of them."""
 
 
-def digest(parts: Iterable[tuple[int, RunArrays]]) -> Digest:
-    """Reduce consecutive replications of a cell: some, then more, each with the first one's number.
+def digest(parts: Iterable[tuple[int, RunArrays]]) -> BlockDigest:
+    """Reduce consecutive replications of a cell: parts, each with the index of its first one.
 
-    The rooms may be one and the same, filled again and again.
+    The parts may share one set of arrays, refilled between them.
     """
     moments, histogram, last = Moments(), None, []
-    for first, room in parts:
-        moments.add(nodes_of(first, room.metrics))
-        histogram = histogram or Histogram(room.metrics[0].size)
-        histogram.add(tally(room.metrics))
-        last.append((room.metrics[:, -1, :].copy(), room.pulls.copy(), room.stopped.copy()))
+    for first, arrays in parts:
+        moments.add(moment_nodes(first, arrays.metrics))
+        histogram = histogram or Histogram(arrays.metrics[0].size)
+        histogram.add(count_buckets(arrays.metrics))
+        last.append((arrays.metrics[:, -1, :].copy(), arrays.pulls.copy(), arrays.stopped.copy()))
     assert histogram is not None
     metrics, pulls, stopped = map(np.concatenate, zip(*last, strict=True))
-    return Digest(metrics, pulls, stopped, *moments.nodes(), *histogram.tally())
+    return BlockDigest(metrics, pulls, stopped, *moments.nodes(), *histogram.bucket_counts())

@@ -1,10 +1,9 @@
-"""Quantiles of more values than fit, from counts of values that are nearly alike.
+"""Quantiles of more values than fit in memory, from a histogram.
 
-A value's bucket is given by its sign, its exponent and the first seven bits of its mantissa, so
-what is told of a run is off by no more than 1/256, 0.4 %, of its value; what is smaller than 1e-12
-counts as 0. Quantiles lie between two runs, told that way. Counts do not depend on the order in
-which values come, and buckets not on any logarithm, which machines compute differently in the last
-digit.
+The bucket of a value is its sign, its exponent and the first seven bits of its mantissa, so the
+relative error is at most 1/256 (0.4 %); values below 1e-12 count as 0. Quantiles interpolate
+between two values of that accuracy. Counts do not depend on the order in which values arrive.
+Buckets need no logarithm, whose last digit differs between machines.
 """
 
 from __future__ import annotations
@@ -19,44 +18,44 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 ACCURACY = 1 / 256
-"""What is told of a run is off by no more than this share of its value."""
+"""Maximum relative error of a value."""
 _SMALLEST = (127 - 40) << 7
-"""The upper half of 2^-40 in single precision; what is smaller falls into bucket 0."""
+"""The upper 16 bits of 2^-40 in single precision; smaller values fall into bucket 0."""
 _INFINITE = (255 << 7) - _SMALLEST + 1
 _NAN = _INFINITE + 1
-_MIDDLE = 1 << 15
-"""Added to a bucket's number, so that none is negative."""
-_AT_LEAST = 1 << 20
-"""Counts that may wait before they are merged."""
+_OFFSET = 1 << 15
+"""Added to the index of a bucket, so that none is negative."""
+_MIN_PENDING = 1 << 20
+"""Counts that are collected before they are merged."""
 _SERIES_AT_ONCE = 40
-"""So many are sorted at a time: their values stay in the cache meanwhile."""
+"""Series that are sorted at a time: their values stay in the cache."""
 
 
-class Tally(NamedTuple):
-    """How often each bucket was met in each series; those that were not are left out."""
+class BucketCounts(NamedTuple):
+    """The number of values in each non-empty bucket of each series."""
 
     lengths: npt.NDArray[np.int32]
-    """Of each series: how many of the following rows are its own."""
+    """For each series, its number of entries in `buckets` and `counts`."""
     buckets: npt.NDArray[np.int16]
     counts: npt.NDArray[np.int32]
 
 
-def tally(values: Floats) -> Tally:
-    """Count the buckets of each series, a column of values each."""
+def count_buckets(values: Floats) -> BucketCounts:
+    """Count the values in each bucket; each column of `values` is a series."""
     columns = values.reshape(len(values), -1)
     some = range(0, columns.shape[1], _SERIES_AT_ONCE)
-    found = [_tally(columns[:, begin : begin + _SERIES_AT_ONCE]) for begin in some]
-    return Tally(*map(np.concatenate, zip(*found, strict=True)))
+    found = [_count_buckets(columns[:, begin : begin + _SERIES_AT_ONCE]) for begin in some]
+    return BucketCounts(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _tally(columns: Floats) -> Tally:
+def _count_buckets(columns: Floats) -> BucketCounts:
     ranked = np.ascontiguousarray(_buckets(columns).T)
     ranked.sort(axis=1)
-    # Where a bucket begins in its series, and how far it is from there to the next beginning.
+    # A bucket begins where the sorted values change; its count is the distance to the next one.
     begins = np.ones(ranked.shape, dtype=bool)
     begins[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
     at = np.flatnonzero(begins)
-    return Tally(
+    return BucketCounts(
         begins.sum(axis=1, dtype=np.int32),
         ranked.ravel()[at],
         np.diff(at, append=ranked.size).astype(np.int32),
@@ -64,49 +63,49 @@ def _tally(columns: Floats) -> Tally:
 
 
 class Histogram:
-    """Counts of all values met in each series; buckets that were not met take no room."""
+    """A sparse histogram of each of several series."""
 
     def __init__(self, series: int) -> None:
         self._series = series
         self._codes = np.empty(0, dtype=np.int64)
-        """Series and bucket in one number, in order."""
+        """Series and bucket packed into one number, sorted."""
         self._counts = np.empty(0, dtype=np.int64)
-        self._waiting: list[tuple[Counts, Counts]] = []
+        self._pending: list[tuple[Counts, Counts]] = []
 
-    def add(self, met: Tally) -> None:
-        """Take counts over."""
-        series = np.repeat(np.arange(self._series, dtype=np.int64), met.lengths)
-        buckets = met.buckets.astype(np.int64) + _MIDDLE
-        self._waiting.append((series << 16 | buckets, met.counts.astype(np.int64)))
-        # Rarely, so that each count is moved a few times only.
-        if sum(len(codes) for codes, _ in self._waiting) > max(_AT_LEAST, len(self._codes)):
+    def add(self, new: BucketCounts) -> None:
+        """Add counts."""
+        series = np.repeat(np.arange(self._series, dtype=np.int64), new.lengths)
+        buckets = new.buckets.astype(np.int64) + _OFFSET
+        self._pending.append((series << 16 | buckets, new.counts.astype(np.int64)))
+        # Rarely, so that each count is moved only a few times.
+        if sum(len(codes) for codes, _ in self._pending) > max(_MIN_PENDING, len(self._codes)):
             self._merge()
 
-    def tally(self) -> Tally:
-        """What it has counted."""
+    def bucket_counts(self) -> BucketCounts:
+        """Return all counts."""
         self._merge()
-        return Tally(
+        return BucketCounts(
             np.bincount(self._codes >> 16, minlength=self._series).astype(np.int32),
-            ((self._codes & 0xFFFF) - _MIDDLE).astype(np.int16),
+            ((self._codes & 0xFFFF) - _OFFSET).astype(np.int16),
             self._counts.astype(np.int32),
         )
 
     def quantiles(self, shares: Floats) -> Floats:
-        """Interpolate between ranks, as for exact quantiles: a row for each share.
+        """Return quantiles, interpolated linearly between ranks: a row for each share.
 
         nan counts as the largest value.
         """
         self._merge()
-        worth = _worth((self._codes & 0xFFFF) - _MIDDLE)
+        values = _bucket_values((self._codes & 0xFFFF) - _OFFSET)
         ends = np.searchsorted(self._codes, np.arange(1, self._series + 1) << 16)
         found = np.empty((len(shares), self._series))
         for i, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
-            reached = np.cumsum(self._counts[begin:end])
-            ranks = shares * (reached[-1] - 1)
+            cumulative = np.cumsum(self._counts[begin:end])
+            ranks = shares * (cumulative[-1] - 1)
             below = np.floor(ranks).astype(np.int64)
-            above = np.minimum(below + 1, reached[-1] - 1)
+            above = np.minimum(below + 1, cumulative[-1] - 1)
             low, high = (
-                worth[begin + np.searchsorted(reached, rank, side="right")]
+                values[begin + np.searchsorted(cumulative, rank, side="right")]
                 for rank in (below, above)
             )
             with np.errstate(invalid="ignore"):  # between a number and infinity
@@ -115,20 +114,20 @@ class Histogram:
         return found
 
     def _merge(self) -> None:
-        """Bring what waits into its place."""
-        if not self._waiting:
+        """Merge the pending counts."""
+        if not self._pending:
             return
-        codes = np.concatenate([self._codes, *(codes for codes, _ in self._waiting)])
-        counts = np.concatenate([self._counts, *(counts for _, counts in self._waiting)])
-        self._waiting.clear()
-        order = np.argsort(codes, kind="stable")  # quick, since it is made of parts in order
+        codes = np.concatenate([self._codes, *(codes for codes, _ in self._pending)])
+        counts = np.concatenate([self._counts, *(counts for _, counts in self._pending)])
+        self._pending.clear()
+        order = np.argsort(codes, kind="stable")  # fast, because the parts are sorted
         codes = codes[order]
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
         self._codes, self._counts = codes[begins], np.add.reduceat(counts[order], begins)
 
 
 def _buckets(values: Floats) -> npt.NDArray[np.int16]:
-    """Number the buckets in the order of the values."""
+    """Return the bucket index of each value; indices are ordered as the values are."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     upper = (single.view(np.int32) >> 16).astype(np.int16)
@@ -139,8 +138,8 @@ def _buckets(values: Floats) -> npt.NDArray[np.int16]:
     return numbers
 
 
-def _worth(buckets: npt.NDArray[np.int64]) -> Floats:
-    """The middle of each bucket."""
+def _bucket_values(buckets: npt.NDArray[np.int64]) -> Floats:
+    """Return the middle of each bucket."""
     size = np.minimum(np.abs(buckets), _INFINITE - 1) + _SMALLEST - 1
     low, high = ((size + step << 16).astype(np.int32).view(np.float32) for step in (0, 1))
     middle = np.where(buckets == 0, 0.0, low + (high.astype(np.float64) - low) / 2)

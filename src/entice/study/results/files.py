@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from entice.atomic_file import atomic_file
 from entice.errors import InputError
 from entice.study.aggregation.block_digest import is_on_disk
-from entice.study.atomic_file import atomic_file
 from entice.study.spec import Study
 from entice.user_functions import placeholders_for_missing
 

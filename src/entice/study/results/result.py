@@ -15,7 +15,6 @@ from entice.study.aggregation.statistics import STATISTICS, statistics
 from entice.study.results import files as result_files
 from entice.study.results.frames import with_settings
 from entice.study.spec import Study
-from entice.study.spool import Spool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,13 +53,11 @@ class Result:
         final: pl.DataFrame | Path,
         curves: pl.DataFrame,
         engines: Sequence[str],
-        kept_in: Spool | None = None,
     ) -> None:
         self._study = study
         self._curves = with_settings(curves, study)
         self._engines = tuple(engines)
         self._final = final
-        self._kept_in = kept_in  # the file lasts as long as the result
 
     @property
     def study(self) -> Study:
@@ -193,9 +190,9 @@ class Result:
         >>> both.summary().filter(metric="regret").select("horizon", "policy").rows()
         [(100, 'UCB'), (200, 'UCB')]
         """
-        from entice.study.results.combined import combined
+        from entice.study.results.combined_result import concat
 
-        return combined(results)
+        return concat(results)
 
     def save(self, folder: str | Path) -> Path:
         """Write `final.parquet` and `curves.parquet`, spec and seed inside, into a folder.

@@ -1,4 +1,4 @@
-"""Where blocks are run: the cells of a study, each compiled when first needed."""
+"""Runs blocks of replications; each cell is compiled when first needed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from entice.parallel import StopFlag
 from entice.study.aggregation.block_digest import BlockResult, digest, is_large
 from entice.study.blocks import Block
 from entice.study.run_arrays import RunArrays
 from entice.study.running.cell import Cell
 from entice.study.spec import Study
 
-_AT_ONCE = 32 * 2**20
-"""Bytes of metrics that are reduced at a time."""
+_CHUNK_BYTES = 32 * 2**20
+"""Bytes of metrics that are reduced to a digest at a time."""
 
 
 class BlockRunner:
-    """Runs any block of a study that has a seed; several threads may ask at once."""
+    """Runs blocks of a study that has a seed. Safe to call from several threads."""
 
     def __init__(self, study: Study) -> None:
-        self.stop = np.zeros(1, dtype=np.int64)
-        """Set to 1, it makes all that is under way end soon, with `Stopped`."""
+        self.stop: StopFlag = np.zeros(1, dtype=np.int64)
+        """Setting it ends all blocks in progress soon, with `Stopped`."""
         self._study = study
         self._cells = list(study.cells())
         self._compiled: dict[int, Cell] = {}
@@ -30,7 +31,7 @@ class BlockRunner:
         self._compiling = threading.Lock()
 
     def compile(self) -> None:
-        """Compile all cells, so that what can't be is told before anything runs."""
+        """Compile all cells, so that errors are raised before anything runs."""
         for cell in range(len(self._cells)):
             self._cell(cell)
 
@@ -38,18 +39,18 @@ class BlockRunner:
         """Run a block."""
         cell = self._cell(block.cell)
         if self._is_large:
-            return digest(self._some_at_a_time(cell, block))
-        room = cell.room_for(block.replications)
-        cell.run(block.first, room)
-        return room
+            return digest(self._run_in_chunks(cell, block))
+        arrays = cell.allocate(block.replications)
+        cell.run(block.first, arrays)
+        return arrays
 
-    def _some_at_a_time(self, cell: Cell, block: Block) -> Iterator[tuple[int, RunArrays]]:
-        """Run a block in parts whose numbers do not take much memory."""
+    def _run_in_chunks(self, cell: Cell, block: Block) -> Iterator[tuple[int, RunArrays]]:
+        """Run a block in parts of limited memory."""
         end = block.first + block.replications
-        step = max(1, _AT_ONCE // cell.room_for(1).metrics.nbytes)
-        room = cell.room_for(min(step, block.replications))
+        step = max(1, _CHUNK_BYTES // cell.allocate(1).metrics.nbytes)
+        arrays = cell.allocate(min(step, block.replications))
         for first in range(block.first, end, step):
-            rows = room.rows(0, min(step, end - first))
+            rows = arrays.rows(0, min(step, end - first))
             cell.run(first, rows)
             yield first, rows
 

@@ -1,8 +1,7 @@
-"""One cell of a study, policy × drift, ready to run any of its replications."""
+"""One cell of a study: a policy and a drift, compiled to run any of its replications."""
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import Any
 
@@ -18,12 +17,12 @@ from entice.jit.specialize import get_compiled
 from entice.model.display import display_averages
 from entice.model.in_flight import new_in_flight
 from entice.model.ledger import new_ledger
+from entice.parallel import StopFlag, Stopped
 from entice.policies import Policy
 from entice.study.run_arrays import RunArrays
-from entice.study.running.locate_error import find_fault_in_run
+from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
 from entice.user_functions import ensure_found
-from entice.worlds.arms import Arms
 from entice.worlds.drifts import Drift
 
 Floats = npt.NDArray[np.float64]
@@ -32,56 +31,52 @@ Counts = npt.NDArray[np.int64]
 _NO_TRACE = np.empty((0, kernel.TRACE_COLUMNS))
 
 
-class _Raised(Exception):
+class _UserFunctionError(Exception):
     """A user's function raised an error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
-class Stopped(Exception):
-    """The run was told to stop before it was done."""
-
-
 def work_of(study: Study, policy: Policy) -> int:
-    """How many rounds × arms of the kernel a replication of a policy amounts to, roughly."""
+    """Estimate the work of one replication, in rounds × arms of the generic kernel."""
     rounds, fast = study.horizon * len(study.arms.true_means()), study.fast_path(policy)
     return rounds if fast is None else -(-rounds // fast.speedup)
 
 
 class Cell:
-    """A policy and a drift bound to the compiled kernel of their combination.
+    """A policy and a drift, with the kernel compiled for them.
 
     Parameters
     ----------
     study
-        Everything but the policy and the drift. It must have a seed.
+        All other settings. Must have a seed.
     stop
-        One element; any thread that sets it to 1 makes all runs end soon, with `Stopped`.
+        Any thread that sets it ends all runs soon, with `Stopped`.
     traced
-        Write every round down, for a run of a single replication.
+        Whether to record every round, for a run of a single replication.
     """
 
     def __init__(
-        self, study: Study, policy: Policy, drift: Drift, stop: Counts, traced: bool = False
+        self, study: Study, policy: Policy, drift: Drift, stop: StopFlag, traced: bool = False
     ) -> None:
         means = study.arms.true_means()
         self.arms = len(means)
         self._study, self._policy, self._drift, self._stop = study, policy, drift, stop
         self._rounds = study.checkpoint_rounds()
-        self._rules, self._drift_kernel = policy.kernel(self.arms), drift.kernel()
+        self._policy_kernel, self._drift_kernel = policy.kernel(self.arms), drift.kernel()
         self._sampler = study.arms.sampler()
         self._acceptance = study.players.acceptance.kernel()
         self._delays = study.players.delay_sampler()
         self._adversary = study.adversary.kernel(means)
         self._instance = kernel.bandit_instance(means, study.arms.scale())
         late = not study.players.rates_immediately
-        self._counting = late and self._rules.counts_in_flight
-        # A trace has every round in it.
+        self._counting = late and self._policy_kernel.counts_in_flight
+        # A trace needs every round; fast paths skip rounds.
         self._fast = None if traced else study.fast_path(policy)
         entry: Any = kernel.replicate
         self._functions: Any = (
-            *self._rules.functions,
+            *self._policy_kernel.functions,
             self._drift_kernel.function,
             self._drift_kernel.apply_drift,
             self._sampler.sample,
@@ -99,7 +94,7 @@ class Cell:
             entry, parts = self._fast.replicate, (self._drift_kernel.function,)
         for part in parts:
             ensure_found(part)
-        metrics, pulls, _ = self.room_for(0)
+        metrics, pulls, _ = self.allocate(0)
         arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
         try:
             self._compiled = get_compiled(entry, parts, arguments)
@@ -108,9 +103,9 @@ class Cell:
             raise
 
     def _explain(self) -> None:
-        """Find the simpler reason why something can't be compiled, if there is one.
+        """Raise a simpler error if the checks of single functions find why compilation failed.
 
-        The checks try one function at a time; the compiler's own words speak of the kernel.
+        The compiler's own message refers to the kernel, not to the user's function.
         """
         from entice.testing import CheckFailed, check_drift, check_policy
 
@@ -120,62 +115,51 @@ class Cell:
                 check()
             except CheckFailed as reason:
                 if not isinstance(reason.__cause__, (ArithmeticError, ValueError)):  # it compiles
-                    raise InputError("the study", f"can't be run: {reason}") from None
-
-    def in_world(self, arms: Arms, drift: Drift) -> Cell:
-        """The same policy in another world of the same kinds of arms and drift.
-
-        Setting a cell up takes milliseconds even when its code is known; another world changes
-        numbers only, none of what was compiled.
-        """
-        other = copy.copy(self)
-        other._sampler, other._drift_kernel, other._drift = arms.sampler(), drift.kernel(), drift
-        other._instance = kernel.bandit_instance(arms.true_means(), arms.scale())
-        return other
+                    raise InputError("the study", f"cannot be run: {reason}") from None
 
     @property
     def work(self) -> int:
-        """How many rounds × arms of the kernel one replication amounts to, roughly."""
+        """The estimated work of one replication, in rounds × arms of the generic kernel."""
         return work_of(self._study, self._policy)
 
-    def room_for(self, replications: int) -> RunArrays:
-        """Make the arrays that so many replications fill."""
+    def allocate(self, replications: int) -> RunArrays:
+        """Allocate the arrays that `run` fills, with a row for each replication."""
         return RunArrays(
             np.empty((replications, len(self._rounds), len(kernel.METRICS))),
             np.empty((replications, self.arms), dtype=np.int64),
             np.empty(replications, dtype=np.int64),
         )
 
-    def run(self, first: int, room: RunArrays, trace: Floats = _NO_TRACE) -> None:
-        """Run the replications first, first + 1, …, one for each row of the room.
+    def run(self, first: int, arrays: RunArrays, trace: Floats = _NO_TRACE) -> None:
+        """Run the replications first, first + 1, …, one for each row of the arrays.
 
-        One whose payments grow without bound is stopped: its round is noted in `stopped` (0 for
-        the others), and its metrics are nan from there on.
+        A replication whose payments grow without bound is stopped: `stopped` holds the round (0 for
+        the others), and its metrics are nan from that round on.
         """
-        room.stopped[:] = 0
-        to_do = [(0, len(room.stopped))]
-        while to_do:
-            begin, end = to_do.pop()
-            rows = room.rows(begin, end - begin)
+        arrays.stopped[:] = 0
+        pending = [(0, len(arrays.stopped))]
+        while pending:
+            begin, end = pending.pop()
+            rows = arrays.rows(begin, end - begin)
             try:
                 found = self._call(self._arguments(first + begin, trace, rows.metrics, rows.pulls))
-            except _Raised as raised:
-                raise self._told(raised.error, first + begin, rows) from raised.error
+            except _UserFunctionError as raised:
+                raise self._user_error(raised.error, first + begin, rows) from raised.error
             if found is not None:
                 row, t = found[0] - first, found[1]
-                room.metrics[row, self._rounds >= t] = np.nan
-                room.pulls[row] = 0
-                room.stopped[row] = t
-                to_do.append((row + 1, end))
+                arrays.metrics[row, self._rounds >= t] = np.nan
+                arrays.pulls[row] = 0
+                arrays.stopped[row] = t
+                pending.append((row + 1, end))
                 if self._fast is not None and self._fast.interleaved:
-                    to_do.append((begin, row))  # some of them may not have been finished
+                    pending.append((begin, row))  # some of these may be unfinished
 
     def _call(self, arguments: Any) -> tuple[int, int] | None:
-        """Run the compiled loop; return the replication and round where payments ran away."""
+        """Run the kernel. Return the replication and round where payments grew without bound."""
         try:
             code, replication, t, arm = self._compiled(*arguments)
-        except Exception as error:  # whatever a user's function may raise
-            raise _Raised(error) from error
+        except Exception as error:  # a user's function can raise anything
+            raise _UserFunctionError(error) from error
         if code == kernel.STOPPED:
             raise Stopped
         if code == kernel.BAD_ARM:
@@ -186,31 +170,31 @@ class Cell:
             )
         if code == kernel.TAMPERED:
             raise StudyError(
-                f"Policy {self._policy.label} changed the counts or averages that it is shown: "
-                "pulls and means are to be read, not written."
+                f"Policy {self._policy.label} modified `pulls` or `means`, which are read-only. "
+                "Use `memory` for its own numbers."
             )
         return (replication, t) if code == kernel.NOT_FINITE else None
 
-    def _told(self, error: Exception, first: int, rows: RunArrays) -> StudyError:
-        """Say what a user's function raised, and where if that can be found."""
+    def _user_error(self, error: Exception, first: int, rows: RunArrays) -> StudyError:
+        """Describe the error that a user's function raised, with its line if that can be found."""
         fault = self._find_fault(first, rows) if isinstance(error, IndexError) else None
         hint = ""
         if isinstance(error, IndexError):
             hint = ". Are memory, memory_per_arm and params long enough?"
-        who = f"Policy {self._policy.label} or drift {self._drift.label}"
+        source = f"Policy {self._policy.label} or drift {self._drift.label}"
         if fault is not None and type(fault.error) is type(error):
-            return StudyError(f"{who} failed in {fault}{hint}")
-        # Compiled code goes on after 1/0, and may fail later for that reason.
+            return StudyError(f"{source} failed in {fault}{hint}")
+        # Compiled code continues after 1/0, and may fail later because of it.
         before = f" Before that: {fault}." if fault is not None else ""
-        return StudyError(f"{who} raised {type(error).__name__}: {error}{hint}{before}")
+        return StudyError(f"{source} raised {type(error).__name__}: {error}{hint}{before}")
 
     def _find_fault(self, first: int, rows: RunArrays) -> Fault | None:
-        """Find the replication that fails, and run it once more in plain Python."""
+        """Find the replication that fails, and replay it in plain Python."""
         for i in range(len(rows.stopped)):
             one = rows.rows(i, 1)
             try:
                 self._call(self._arguments(first + i, _NO_TRACE, one.metrics, one.pulls))
-            except _Raised:
+            except _UserFunctionError:
                 arguments = self._kernel_arguments(first + i, _NO_TRACE, one.metrics, one.pulls)
                 return find_fault_in_run(self._functions, arguments, self._study.horizon)
         return None
@@ -218,25 +202,25 @@ class Cell:
     def _arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         study, fast = self._study, self._fast
         assert study.seed is not None
-        which = study.seed, first, self._rounds
+        run = study.seed, first, self._rounds
         if fast is not None:
             world = fast.params, self._drift_kernel.params, self._sampler.params, self._instance
-            beginning = study.cold_start == "each_arm_once", study.prior
+            cold_start = study.cold_start == "each_arm_once", study.prior
             workspace = cache_aligned(fast.new_workspace(self.arms, study.horizon))
-            return *world, *beginning, *which, workspace, self._stop, metrics, pulls
+            return *world, *cold_start, *run, workspace, self._stop, metrics, pulls
         return self._kernel_arguments(first, trace, metrics, pulls)
 
     def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
-        which = self._study.seed, first, self._rounds
+        run = self._study.seed, first, self._rounds
         params = (
-            self._rules.params,
+            self._policy_kernel.params,
             self._drift_kernel.params,
             self._sampler.params,
             (self._acceptance.params, self._delays.params),
             self._adversary.params,
         )
         return (
-            *params, self._instance, self._run_settings(), *which, self._workspace(), self._stop,
+            *params, self._instance, self._run_settings(), *run, self._workspace(), self._stop,
             trace, metrics, pulls,
         )  # fmt: skip
 
@@ -253,7 +237,7 @@ class Cell:
         )
 
     def _workspace(self) -> kernel.KernelWorkspace:
-        study, rules, players = self._study, self._rules, self._study.players
+        study, policy, players = self._study, self._policy_kernel, self._study.players
         late, ledger = (
             not players.rates_immediately,
             cache_aligned(new_ledger(self.arms, study.prior)),
@@ -261,11 +245,11 @@ class Cell:
         arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
         return kernel.KernelWorkspace(
             ledger=ledger,
-            memory=cache_aligned(np.zeros(rules.memory)),
+            memory=cache_aligned(np.zeros(policy.memory)),
             flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
             counted=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
             shown=ledger.means
-            if rules.display is display_averages
+            if policy.display is display_averages
             else cache_aligned(np.zeros(self.arms)),
             tried=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
             drift_memory=cache_aligned(np.zeros(self._drift_kernel.memory_per_arm * self.arms)),

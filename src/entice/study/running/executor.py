@@ -1,4 +1,4 @@
-"""Who runs the blocks of a study: threads here, or the workers of a cluster."""
+"""Executors: run the blocks of a study in threads, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from entice.study.aggregation.block_digest import BlockResult
 from entice.study.blocks import Block
 from entice.study.spec import Study
 
-Finished = Generator[tuple[Block, BlockResult], None, None]
-Work = Callable[[Iterator[Block]], Finished]
-"""Runs blocks, and gives each back as soon as it is finished, in any order.
-
-Blocks are asked for when there is somebody to run them. Closing the iterator ends the work."""
-
-
 if TYPE_CHECKING:
     from distributed import Client
+
+BlockResults = Generator[tuple[Block, BlockResult], None, None]
+RunBlocks = Callable[[Iterator[Block]], BlockResults]
+"""Runs blocks and yields each as soon as it is finished, in any order.
+
+Blocks are drawn from the iterator when a thread or a worker is free. Closing the generator stops
+the blocks in progress."""
 
 
 class Executor(Protocol):
     """Runs studies, one at a time."""
 
-    def prepare(self, study: Study) -> Work:
-        """Make ready for a study that has a seed, or say why it can't be run."""
+    def prepare(self, study: Study) -> RunBlocks:
+        """Prepare to run a study that has a seed. Raise an error if it cannot be run."""
         ...
 
 
 @contextmanager
 def executor_for(threads: int | None, cluster: Client | str | None) -> Iterator[Executor]:
-    """Find who runs a study: threads of this process, or a cluster if one is given."""
-    from entice.study.running.threads import Threads
+    """Provide the executor of a study: the cluster if there is one, else threads."""
+    from entice.study.running.threads import ThreadExecutor
 
     if cluster is None:
-        yield Threads(threads)
+        yield ThreadExecutor(threads)
         return
     if threads is not None:
-        rule = "means nothing with a cluster, whose workers have threads of their own"
+        rule = "must be omitted with a cluster, whose workers have their own number of threads"
         raise InputError("threads", rule, given=threads)
     try:
-        from entice.study.running.cluster import cluster_of
+        from entice.study.running.cluster import connect
     except ImportError as error:
-        rule = f"needs Dask, which is not installed here ({error})"
+        rule = f"requires Dask, which is not installed ({error})"
         raise InputError("cluster", rule, todo="Try: pip install 'entice[cluster]'") from error
-    with cluster_of(cluster) as crew:
-        yield crew
+    with connect(cluster) as executor:
+        yield executor

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +17,11 @@ from entice.engine.kernel import METRICS
 from entice.errors import StudyError
 from entice.model.probe import Probe
 from entice.policies import Policy
+from entice.progress import Report, reporting, split_report
 from entice.study.aggregation.aggregators import ExactAggregator, StreamingAggregator
 from entice.study.aggregation.block_digest import (
+    BlockDigest,
     BlockResult,
-    Digest,
     FinalRounds,
     digest,
     is_large,
@@ -31,9 +35,8 @@ from entice.study.run_arrays import RunArrays
 from entice.study.running.block_folder import BlockFolder
 from entice.study.running.cell import work_of
 from entice.study.running.executor import Executor, executor_for
-from entice.study.running.progress import Report, reporting
+from entice.study.running.threads import ThreadExecutor
 from entice.study.spec import ColdStart, Engine, Study
-from entice.study.spool import Spool
 from entice.study.sweep import several, sweep
 from entice.worlds.adversaries import Adversary, NoAdversary
 from entice.worlds.arms import Arms
@@ -149,7 +152,7 @@ def run(
             for one, folder in zip(studies, folders, strict=True)
         )
     if out is not None:
-        from entice.study.running.folder import run_in_folder
+        from entice.study.running.output_folder import run_in_folder
 
         return run_in_folder(study, out, threads=threads, cluster=cluster, progress=progress)
     if study.seed is None:
@@ -157,29 +160,53 @@ def run(
         print(
             f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
         )
-    with executor_for(threads, cluster) as crew, reporting(progress, "Simulating") as report:
-        return StudyRun(study, crew).go(report)
+    with executor_for(threads, cluster) as executor, reporting(progress, "Simulating") as report:
+        return StudyRun(study, executor).run(report)
+
+
+def run_each(
+    studies: Sequence[Study],
+    *,
+    title: str,
+    threads: int | None = None,
+    progress: bool | Report | None = None,
+    unit: str = "runs",
+    sizes: Sequence[int] | None = None,
+) -> list[Result]:
+    """Run several studies that have seeds, one after the other, under one progress bar.
+
+    `sizes` is each study's share of the progress: its number of runs by default.
+    """
+    executor = ThreadExecutor(threads)
+    if sizes is None:
+        sizes = [len(s.policies) * len(s.drifts) * s.replications for s in studies]
+    with reporting(progress, title, unit) as report:
+        reports = split_report(report, sizes)
+        return [
+            StudyRun(study, executor).run(part)
+            for study, part in zip(studies, reports, strict=True)
+        ]
 
 
 class StudyRun:
-    """A study with a seed and a crew, ready to go.
+    """A study with a seed, prepared to run.
 
     Parameters
     ----------
     study
-        What to run.
-    crew
-        Who runs its blocks.
+        The study to run.
+    executor
+        Runs its blocks.
     blocks
-        A folder for finished blocks of this study, and of no other; those in it are taken over.
+        A folder for the finished blocks of this study alone. Blocks found there are not run again.
     block_size
-        Replications in a block. No number depends on it.
+        Replications in a block. The numbers do not depend on it.
     """
 
     def __init__(
         self,
         study: Study,
-        crew: Executor,
+        executor: Executor,
         blocks: Path | None = None,
         block_size: int | None = None,
     ) -> None:
@@ -189,107 +216,116 @@ class StudyRun:
         self._is_large, self._is_on_disk = is_large(study), is_on_disk(study)
         checkpoints = 1 if self._is_large else len(study.checkpoint_rounds())
         numbers = checkpoints * len(METRICS) + len(study.arms.true_means()) + 1
-        self._work = crew.prepare(study)
-        self._spool = Spool() if self._is_on_disk and blocks is None else None
-        if self._spool is not None:
-            blocks = self._spool.folder / "blocks"
+        self._run_blocks = executor.prepare(study)
         self._folder = BlockFolder(blocks) if blocks is not None else None
-        kept = self._folder.found() if self._folder is not None else ()
-        self.blocks = split(work, study.replications, numbers, block_size, list(kept))
+        saved = self._folder.blocks() if self._folder is not None else ()
+        self.blocks = split(work, study.replications, numbers, block_size, list(saved))
         self._missing = [study.replications] * len(self.cells)
-        self._under_way: dict[int, ExactAggregator | StreamingAggregator] = {}
+        self._aggregators: dict[int, ExactAggregator | StreamingAggregator] = {}
         self._finals: dict[int, pl.DataFrame] = {}
         self._curves: dict[int, pl.DataFrame] = {}
-        self._runaways: dict[int, tuple[int, int]] = {}  # how many runs, and the first round
+        self._runaways: dict[int, tuple[int, int]] = {}  # number of runs, and the first round
         self._done = 0
 
-    def go(self, report: Report) -> Result:
-        """Run all blocks and put the result together."""
+    def run(self, report: Report) -> Result:
+        """Run all blocks that are not finished, and return the result."""
+        if self._folder is not None or not self._is_on_disk:
+            self._run(report)
+            return self._result(self._folder.folder if self._folder is not None else None)
+        temporary = tempfile.TemporaryDirectory(prefix="entice-", ignore_cleanup_errors=True)
+        try:
+            self._folder = BlockFolder(Path(temporary.name) / "blocks")
+            self._run(report)
+            result = self._result(Path(temporary.name))
+            self._folder.remove()
+        except BaseException:
+            temporary.cleanup()
+            raise
+        # The result reads its last rounds from there. Left to itself, a TemporaryDirectory would
+        # issue a ResourceWarning.
+        weakref.finalize(result, temporary.cleanup)
+        return result
+
+    def _run(self, report: Report) -> None:
         total = len(self.cells) * self.study.replications
 
-        def take(block: Block, piece: BlockResult) -> bool:
-            taken = self._take(block, piece)
+        def add(block: Block, result: BlockResult) -> bool:
+            added = self._add(block, result)
             report(self._done, total)
-            return taken
+            return added
 
         report(0, total)
-        work = self._work(self._to_run(take))
-        try:
-            for block, piece in work:
+        with contextlib.closing(self._run_blocks(self._unfinished(add))) as finished:
+            for block, result in finished:
                 if self._folder is not None:
-                    self._folder.save(block, piece)
-                take(block, piece)
-        finally:
-            work.close()
-        self._tell_of_runaways()
-        return self._result()
+                    self._folder.save(block, result)
+                add(block, result)
+        self._warn_of_runaways()
 
-    def _to_run(self, take: Callable[[Block, BlockResult], bool]) -> Iterator[Block]:
-        """Go through the blocks that are not finished yet, and take those that are."""
+    def _unfinished(self, add: Callable[[Block, BlockResult], bool]) -> Iterator[Block]:
+        """Add the blocks that were saved, and yield the others."""
         for block in self.blocks:
-            kept = self._kept(block)
-            if kept is None or not take(block, kept):
+            saved = self._load(block)
+            if saved is None or not add(block, saved):
                 yield block
 
-    def _kept(self, block: Block) -> BlockResult | None:
+    def _load(self, block: Block) -> BlockResult | None:
         if self._folder is None:
             return None
         if not self._is_large:
             return self._folder.load(block, RunArrays)
-        kept = self._folder.load(block, Digest)
-        if kept is None and (room := self._folder.load(block, RunArrays)) is not None:
-            return digest([(block.first, room)])  # kept before so many replications were asked for
-        return kept
+        saved = self._folder.load(block, BlockDigest)
+        if saved is None and (arrays := self._folder.load(block, RunArrays)) is not None:
+            return digest([(block.first, arrays)])  # saved when the study had fewer replications
+        return saved
 
-    def _take(self, block: Block, piece: BlockResult) -> bool:
-        """Take a finished block over; False if it is none of this study."""
+    def _add(self, block: Block, result: BlockResult) -> bool:
+        """Aggregate a finished block. Return False if it does not belong to this study."""
         cell = block.cell
-        if cell not in self._under_way:
-            self._under_way[cell] = (StreamingAggregator if self._is_large else ExactAggregator)(
+        if cell not in self._aggregators:
+            self._aggregators[cell] = (StreamingAggregator if self._is_large else ExactAggregator)(
                 self.study
             )
-        if not self._under_way[cell].take(block, piece):
+        if not self._aggregators[cell].add(block, result):
             return False
-        self._note_runaways(block, piece)
+        self._count_runaways(block, result)
         self._done += block.replications
         self._missing[cell] -= block.replications
         if self._missing[cell] == 0:
-            gathered = self._under_way.pop(cell)
-            self._curves[cell] = curves_frame(self.study, cell, gathered.statistics())
-            if isinstance(gathered, ExactAggregator) and not self._is_on_disk:
-                metrics, pulls, stopped = gathered.room
+            aggregator = self._aggregators.pop(cell)
+            self._curves[cell] = curves_frame(self.study, cell, aggregator.statistics())
+            if isinstance(aggregator, ExactAggregator) and not self._is_on_disk:
+                metrics, pulls, stopped = aggregator.arrays
                 last = metrics[:, -1, :]
                 self._finals[cell] = final_frame(self.study, cell, 0, last, pulls, stopped)
         return True
 
-    def _result(self) -> Result:
+    def _result(self, folder: Path | None) -> Result:
+        """Build the result; that of a study whose last rounds are on disk needs a folder."""
         order, engines = range(len(self.cells)), self.study.engines()
         curves = pl.concat([self._curves[c] for c in order])
         if not self._is_on_disk:
             final = pl.concat([self._finals[c] for c in order])
             return Result(self.study, final, curves, engines)
-        assert self._folder is not None
-        path = (self._spool or self._folder).folder / FINAL
-        write_final(path, self.study, self._last_rounds())
-        if self._spool is not None:
-            self._folder.remove()
-        return Result(self.study, path, curves, engines, self._spool)
+        assert folder is not None
+        write_final(folder / FINAL, self.study, self._last_rounds())
+        return Result(self.study, folder / FINAL, curves, engines)
 
     def _last_rounds(self) -> Iterator[pl.DataFrame]:
-        """Read the last rounds of all runs back, block by block."""
+        """Read the last rounds of all runs, block by block."""
         assert self._folder is not None
         for block in self.blocks:
-            kept = self._folder.load(block, FinalRounds)
-            if not isinstance(kept, FinalRounds):
-                raise StudyError(f"A finished block is gone from {self._folder.folder}.")
-            metrics = kept.metrics if kept.metrics.ndim == 2 else kept.metrics[:, -1, :]
+            saved = self._folder.load(block, FinalRounds)
+            if not isinstance(saved, FinalRounds):
+                raise StudyError(f"A finished block is missing from {self._folder.folder}.")
+            metrics = saved.metrics if saved.metrics.ndim == 2 else saved.metrics[:, -1, :]
             yield final_frame(
-                self.study, block.cell, block.first, metrics, kept.pulls, kept.stopped
+                self.study, block.cell, block.first, metrics, saved.pulls, saved.stopped
             )
 
-    def _note_runaways(self, block: Block, piece: BlockResult) -> None:
-        """Count the runs whose payments grew without bound; say so at once, for each cell once."""
-        rounds = piece.stopped[piece.stopped > 0]
+    def _count_runaways(self, block: Block, result: BlockResult) -> None:
+        """Count the runs whose payments grew without bound; warn at the first of each cell."""
+        rounds = result.stopped[result.stopped > 0]
         if not len(rounds):
             return
         if block.cell not in self._runaways:
@@ -305,14 +341,13 @@ class StudyRun:
         p, d, _, _ = self.cells[cell]
         return f"{self.study.policy_labels[p]} with {self.study.drift_labels[d]}"
 
-    def _tell_of_runaways(self) -> None:
-        """Say in which cells payments fed on the drift that they caused."""
+    def _warn_of_runaways(self) -> None:
+        """Report the cells whose payments grew without bound, fed by the drift that they caused."""
         for cell, (count, first) in sorted(self._runaways.items()):
             print(
                 f"entice: payments grew without bound in {count:,} of "
                 f"{self.study.replications:,} runs of {self._label(cell)}, first in round "
-                f"{first:,}. These "
-                "runs were stopped there: `stopped` in result.final. A feedback_range or a cap on "
-                "the drift keeps payments in bounds.",
+                f"{first:,}. These runs were stopped there: see `stopped` in result.final. A "
+                "feedback_range or a cap on the drift keeps payments bounded.",
                 file=sys.stderr,
             )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def combined(results: Iterable[Result]) -> Result:
+def concat(results: Iterable[Result]) -> Result:
     """Put results together; a single one is returned as it is."""
     parts: list[Result] = []
     for i, result in enumerate(results):
@@ -56,20 +56,20 @@ class CombinedResult(Result):
     @cached_property
     def final(self) -> pl.DataFrame:
         """One row for each study, cell and replication."""
-        return _concat([part.final for part in self.parts])
+        return _concat_frames([part.final for part in self.parts])
 
     @cached_property
     def curves(self) -> pl.DataFrame:
         """One row for each study, cell, metric and checkpoint."""
-        return _concat([part.curves for part in self.parts])
+        return _concat_frames([part.curves for part in self.parts])
 
     def summary(self) -> pl.DataFrame:
         """Summarise the last rounds: a row for each study, cell and metric."""
-        return _concat([part.summary() for part in self.parts])
+        return _concat_frames([part.summary() for part in self.parts])
 
     def pulls_per_arm(self) -> pl.DataFrame:
         """Summarise how often each arm was pulled: a row for each study, cell and arm."""
-        return _concat([part.pulls_per_arm() for part in self.parts])
+        return _concat_frames([part.pulls_per_arm() for part in self.parts])
 
     def plot(self, metric: str = "regret") -> Figure:
         """Draw one of the parts instead: an error."""
@@ -101,7 +101,7 @@ class CombinedResult(Result):
         )
 
 
-def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _concat_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     numbered = [
         frame.with_columns(study_index=pl.lit(i, dtype=pl.Int64)) for i, frame in enumerate(frames)
     ]

@@ -1,4 +1,4 @@
-"""A run once more, in plain Python, to find the line at which a user's function failed."""
+"""Replay of a run in plain Python, to find the line at which a user's function failed."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from entice.engine import kernel
 from entice.jit.interpret import Fault, find_fault, interpreted, is_user_function, takes_functions
 
-MOST_ROUNDS = 100_000
-"""That are played again: some seconds."""
+MAX_ROUNDS = 100_000
+"""Rounds that are replayed at most: some seconds."""
 
 
 def find_fault_in_run(
     parts: Sequence[Callable[..., Any]], arguments: Sequence[Any], horizon: int
 ) -> Fault | None:
-    """Play one replication by the generic kernel without compiling it, until a function fails.
+    """Run one replication of the generic kernel without compiling it, until a function fails.
 
     Parameters
     ----------
     parts
         The functions that the kernel takes.
     arguments
-        Its other arguments, but for what is to be filled: checkpoints, metrics and pulls are made
-        here. In the kernel's order, with the number of the replication among them.
+        The kernel's other arguments, in its order. Checkpoints, metrics, pulls and trace are
+        replaced.
     horizon
-        Rounds; no more than `MOST_ROUNDS` are played.
+        Rounds; no more than `MAX_ROUNDS` are replayed.
     """
     if not any(map(is_user_function, parts)):
         return None
@@ -36,7 +36,7 @@ def find_fault_in_run(
         for part in parts
     ]
     *world, seed, first, _, workspace, stop, _, _, pulls = arguments
-    rounds = np.array([min(horizon, MOST_ROUNDS)])
+    rounds = np.array([min(horizon, MAX_ROUNDS)])
     nothing = np.empty((0, kernel.TRACE_COLUMNS))
     metrics = np.empty((1, 1, len(kernel.METRICS)))
     filled = rounds, workspace, stop, nothing, metrics, np.empty((1, pulls.shape[1]), np.int64)

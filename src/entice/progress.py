@@ -1,20 +1,21 @@
-"""Telling a person how far a study is."""
+"""Progress reports, and the progress bar on the terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 
 Report = Callable[[int, int], None]
-"""Called with what is done and what there is in all: replications, as a rule."""
+"""Called with the amount of work done and the total: replications, unless stated otherwise."""
 
 
 @contextmanager
 def reporting(progress: bool | Report | None, title: str, unit: str = "runs") -> Iterator[Report]:
-    """Give a function to report to: the caller's own, a bar on the terminal, or nothing.
+    """Provide a function for progress reports: the caller's own, a bar on the terminal, or a no-op.
 
-    None stands for a bar if standard error is a terminal.
+    None means a bar if standard error is a terminal.
     """
     if callable(progress):
         yield progress
@@ -23,6 +24,23 @@ def reporting(progress: bool | Report | None, title: str, unit: str = "runs") ->
             yield report
     else:
         yield lambda done, total: None
+
+
+def split_report(report: Report, sizes: Sequence[int]) -> list[Report]:
+    """Split a report into one for each of several consecutive tasks of the given sizes.
+
+    >>> from entice.progress import split_report
+    >>> first, second = split_report(print, [100, 300])
+    >>> first(5, 10), second(1, 3)
+    50 400
+    200 400
+    (None, None)
+    """
+
+    def part(before: int, size: int) -> Report:
+        return lambda done, total: report(before + round(size * done / total), sum(sizes))
+
+    return [part(end - size, size) for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a path beside `path` to write to; it takes the place of `path` once it is on disk."""
+    """Provide a temporary path beside `path`; it replaces `path` once its content is on disk."""
     beside = path.with_name(f".writing-{uuid4().hex}")
     try:
         yield beside

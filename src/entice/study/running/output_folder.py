@@ -1,4 +1,4 @@
-"""A study in a folder: what is finished there is not run again."""
+"""Studies with an output folder: finished blocks there are not run again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from entice.atomic_file import atomic_file
 from entice.errors import EnticeError, InputError, StudyError
-from entice.study.atomic_file import atomic_file
+from entice.progress import Report, reporting
 from entice.study.results.files import CURVES, FINAL, RECORD, folders_within, read_metadata
 from entice.study.results.result import Result
 from entice.study.running.block_folder import BlockFolder
 from entice.study.running.executor import executor_for
-from entice.study.running.progress import Report, reporting
 from entice.study.running.run import StudyRun
 from entice.study.spec import Study
 from entice.user_functions import placeholders_for_missing
@@ -37,54 +37,54 @@ def run_in_folder(
     cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
-    """Run a study, keep its result in a folder, and go on there after any interruption.
+    """Run a study, save its result in a folder, and resume from there after an interruption.
 
-    While it runs, the folder holds `as_run.toml` (the spec, with its seed) and finished blocks;
-    in the end also `final.parquet` and `curves.parquet`. An interrupted run that goes on gives the
-    same numbers as one that was never interrupted. A finished one is read, not run; with more
-    replications the missing ones are run, which the blocks are kept for.
+    During the run the folder holds `as_run.toml` (the spec, with its seed) and finished blocks;
+    at the end also `final.parquet` and `curves.parquet`. A resumed run gives the same numbers as an
+    uninterrupted one. A finished study is read, not run. With more replications, only the missing
+    ones are run: the blocks are kept for that.
     """
     folder = Path(folder)
     study = _with_recorded_seed(study, folder)
     if _is_finished(study, folder):
-        _say(f"{folder} holds the finished result; nothing was run")
+        _print(f"{folder} holds the finished result; nothing was run")
         return Result.load(folder)
-    blocks, outdated = _blocks_to_go_on_with(study, folder)
+    blocks, outdated = _blocks_to_resume(study, folder)
     with (
-        executor_for(threads, cluster) as crew,
+        executor_for(threads, cluster) as executor,
         output_folder(folder),
         reporting(progress, "Simulating") as report,
     ):
-        ready = StudyRun(
-            study, crew, blocks
-        )  # what can't be run is told before anything is written
+        # Raises an error for a study that cannot be run, before anything is written.
+        study_run = StudyRun(study, executor, blocks)
         for older in outdated:
-            _say(
-                "a function has changed since the interruption, or can't be compared: starting anew"
+            _print(
+                "a function has changed since the interruption, or cannot be compared: starting "
+                "over"
             )
             BlockFolder(older).remove()
         _record(study, folder)
         try:
-            result = ready.go(report)
-        except InputError:  # what only a worker of a cluster could tell, before anything was done
+            result = study_run.run(report)
+        except InputError:  # found by a worker of a cluster, before anything was run
             if not blocks.exists():
                 (folder / RECORD).unlink()
             raise
         except OSError as error:
             raise StudyError(
-                f"The folder {folder} can't be written any more ({error.strerror}). What was "
-                "finished is kept there: mend that, and run the same again to go on."
+                f"The folder {folder} can no longer be written ({error.strerror}). Finished "
+                "blocks are kept there. Fix this, then run the same command to resume."
             ) from error
         result.save(folder)
-    (blocks / FINAL).unlink(missing_ok=True)  # what a large study writes there is copied by now
+    (blocks / FINAL).unlink(missing_ok=True)  # written there by a large study, and copied by `save`
     return Result.load(folder)
 
 
 @contextlib.contextmanager
 def output_folder(folder: Path) -> Iterator[None]:
-    """Make a folder, or say that it can't be written, before any work is done for it.
+    """Create a folder, and raise an error if it cannot be written, before any work starts.
 
-    Work that ends early leaves no empty folder behind.
+    A new folder that is still empty after an error is removed.
     """
     is_new = not folder.exists()
     try:
@@ -94,7 +94,7 @@ def output_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(
             "the output folder",
-            f"must be one that can be written ({error.strerror})",
+            f"must be writable ({error.strerror})",
             given=str(folder),
             todo="Choose another with --out.",
         ) from error
@@ -102,23 +102,23 @@ def output_folder(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         if is_new:
-            with contextlib.suppress(OSError):  # not empty: it keeps what was finished
+            with contextlib.suppress(OSError):  # not empty: it holds finished blocks
                 folder.rmdir()
         raise
 
 
 @contextlib.contextmanager
 def study_folder(study: Study, folder: Path | None) -> Iterator[Study]:
-    """Give a study its seed and, if one is wanted, a folder; another study's is refused.
+    """Provide a study with a seed, and its output folder. The folder of another study is rejected.
 
-    The study is recorded there once the work is done.
+    The study is recorded in the folder at the end.
     """
     if folder is None:
         yield study.with_seed()
         return
     study = _with_recorded_seed(study, folder)
     if _recorded(folder) not in (None, study):
-        raise _belongs_elsewhere(study, folder)
+        raise _other_study(study, folder)
     with output_folder(folder):
         yield study
         _record(study, folder)
@@ -131,7 +131,7 @@ def _recorded(folder: Path) -> Study | None:
 
 
 def _with_recorded_seed(study: Study, folder: Path) -> Study:
-    """Take the seed of an earlier run of the same study, so that it can go on."""
+    """Add the seed of an earlier run of the same study, so that the study can be resumed."""
     recorded = _recorded(folder)
     if study.seed is None and recorded is not None:
         with_its_seed = msgspec.structs.replace(study, seed=recorded.seed)
@@ -143,7 +143,7 @@ def _with_recorded_seed(study: Study, folder: Path) -> Study:
 def _is_finished(study: Study, folder: Path) -> bool:
     if within := folders_within(folder):
         names = ", ".join(path.name for path in within)
-        rule = "must not hold the results of several studies where a single one is to be kept"
+        rule = "must not hold the results of several studies when a single one is run"
         todo = "Choose another with --out, or remove them."
         raise InputError(f"the output folder {folder}", rule, given=names, todo=todo)
     whole = 0
@@ -151,13 +151,13 @@ def _is_finished(study: Study, folder: Path) -> bool:
         if (folder / name).exists():
             about = read_metadata(folder / name)
             if about is None or not _can_be_extended(about, study):
-                raise _belongs_elsewhere(study, folder)
+                raise _other_study(study, folder)
             whole += about["key"] == study.key()
     return whole == 2
 
 
 def _can_be_extended(about: dict[str, Any], study: Study) -> bool:
-    """Tell whether a file holds runs of this study, and not more than are asked for."""
+    """Return whether a file holds runs of this study, and no more than it has."""
     if about["key"] == study.key():
         return True
     count: int = json.loads(about["study"])["replications"]
@@ -165,27 +165,27 @@ def _can_be_extended(about: dict[str, Any], study: Study) -> bool:
 
 
 def _has_same_runs(one: Study | None, other: Study) -> bool:
-    """Tell whether two studies differ in their number of replications at most."""
+    """Return whether two studies differ at most in their number of replications."""
     if one is None:
         return False
     return msgspec.structs.replace(one, replications=other.replications) == other
 
 
-def _blocks_to_go_on_with(study: Study, folder: Path) -> tuple[Path, list[Path]]:
-    """Find the blocks of an interrupted run, and those of the same study by older code."""
+def _blocks_to_resume(study: Study, folder: Path) -> tuple[Path, list[Path]]:
+    """Return the folder of the study's blocks, and those of the same study run by older code."""
     blocks = folder / f"blocks-{study.runs_key()[:16]}"
     others = [other for other in folder.glob("blocks-*") if other != blocks]
     if others and not _has_same_runs(_recorded(folder), study):
-        raise _belongs_elsewhere(study, folder)
-    finished = len(list(BlockFolder(blocks).found()))
+        raise _other_study(study, folder)
+    finished = len(list(BlockFolder(blocks).blocks()))
     if finished:
-        _say(f"going on with {finished} finished blocks")
+        _print(f"resuming with {finished} finished blocks")
     elif (folder / FINAL).exists():
-        _say(f"{blocks.name} was removed: all replications are run, not the missing ones alone")
+        _print(f"{blocks.name} was removed: all replications are run, not only the missing ones")
     return blocks, others
 
 
-def _belongs_elsewhere(study: Study, folder: Path) -> InputError:
+def _other_study(study: Study, folder: Path) -> InputError:
     recorded = _recorded(folder)
     different = [
         f"{field} is {getattr(recorded, field)!r} there and {getattr(study, field)!r} here"
@@ -194,13 +194,13 @@ def _belongs_elsewhere(study: Study, folder: Path) -> InputError:
     ]
     return InputError(
         f"the output folder {folder}",
-        "must be empty, or hold this very study, made by the same code",
-        given="; ".join(different) or "the result of other code, or of something else",
+        "must be empty, or hold this study, run by the same code",
+        given="; ".join(different) or "the result of other code, or other files",
         todo="Choose another with --out, or remove this one.",
     )
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"entice: {text}", file=sys.stderr)
 
 
