@@ -18,7 +18,7 @@ from rich.console import Console
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.spending import Spendings
+from entice.service.storage.spending import SpendingCache
 from entice.service.storage.store import EVENTS, Store, open_store
 
 SECOND = 1_000_000
@@ -68,7 +68,7 @@ def write(store: Store, campaign: Campaign, offers: int) -> int:
         )
         for event in history(campaign, offers):
             body = log.encode(event)
-            head = log.chained(head, body)
+            head = log.chain_hash(head, body)
             rows.append((number, event.seq, body, head))
             if len(rows) == 20_000:
                 session.insert(EVENTS, rows)
@@ -79,9 +79,9 @@ def write(store: Store, campaign: Campaign, offers: int) -> int:
 
 def measure(store: Store, offers: int, console: Console) -> None:
     """Ask until the whole history is there, then for each way of spreading it."""
-    campaign = Campaign.begin("c_bench", SPEC, 0)
+    campaign = Campaign.create("c_bench", SPEC, 0)
     number = write(store, campaign, offers)
-    spendings, times, cpu = Spendings(), [], time.process_time()
+    spendings, times, cpu = SpendingCache(), [], time.process_time()
     state = campaign.state
 
     def ask(by: Any) -> int:

@@ -163,7 +163,7 @@ def test_every_currency_goes_from_plan_to_campaign_to_words() -> None:
     wrong = []
     for code in CODES:
         currency, campaign = of_a_plan(code)
-        spec = CampaignSpec.from_plain(campaign).with_digits()
+        spec = CampaignSpec.from_plain(campaign).with_currency_digits()
         assert (spec.currency, spec.currency_digits) == (code, known_currencies()[code][1])
         assert spec.money.to_major(spec.budget) == 1234
         assert spec.money.to_major(spec.price_of_a_star) == 5
@@ -186,7 +186,7 @@ def test_recorded_campaigns_keep_their_meaning() -> None:
     assert before.money.digits == 2
     assert "currency_digits" not in before.to_plain()  # or logs would not replay
     with pytest.raises(InputError, match="If it is your own"):
-        before.with_digits()
+        before.with_currency_digits()
 
 
 def test_babel_waits_until_it_is_needed() -> None:

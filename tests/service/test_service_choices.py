@@ -29,7 +29,7 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.queries import find
+from entice.service.storage.queries import load_campaign
 
 __all__ = ["service"]
 
@@ -197,7 +197,7 @@ def test_a_limit_is_named_only_where_it_has_changed_the_decision(
     service: Service, monkeypatch: pytest.MonkeyPatch, rules: int
 ) -> None:
     """Greedy wants its own choice, whatever others cost; version 1 named the limit all the same."""
-    monkeypatch.setattr(Campaign, "begin", partial(Campaign.begin, rules=rules))
+    monkeypatch.setattr(Campaign, "create", partial(Campaign.create, rules=rules))
     monkeypatch.setattr(CampaignRules, "upgrade", lambda *given: None)
     campaign = service.create(policy=entice.Greedy(), cap_per_offer=0)
     service.rate_organic(campaign, a=[5], b=[4])
@@ -229,7 +229,7 @@ def test_without_a_limit_the_same_decision_would_be_another_if_and_only_if_it_wa
     seen = set()
     for player in range(120):
         with service.store.read() as session:
-            campaign = find(session, name)
+            campaign = load_campaign(session, name)
         free = campaign.decide(service.clock.at, Limit(10**9, "budget"), None, None)
         offer = service.rated(name, player, 1 + 7 * player % 5)
         changed = (offer["arm"], offer["payment"]) != (campaign.state.arms[free.arm], free.payment)

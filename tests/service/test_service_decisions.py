@@ -27,7 +27,7 @@ from entice.rng import POLICY, seed_stream
 from entice.service.domain import propensity
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import Accept, MakeOffer, Rate
-from entice.service.domain.propensity import highest, propensity_of
+from entice.service.domain.propensity import probability_of_highest, propensity_function
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.dispatch import CommandResult
 
@@ -198,7 +198,7 @@ def campaign_in(policy: Any, situation: dict[str, Any], arms: str = "abcde") -> 
     spec = CampaignSpec(
         name="Tea", arms=list(arms), policy=policy, budget=10**9, price_of_a_star=200, seed=1
     )
-    campaign = Campaign.begin("c_1", spec, 0)
+    campaign = Campaign.create("c_1", spec, 0)
     state = campaign.state
     state.decisions = situation.get("t", 41) - 1
     ratings = situation.get(
@@ -209,7 +209,7 @@ def campaign_in(policy: Any, situation: dict[str, Any], arms: str = "abcde") -> 
             index = campaign.arms[arm]
             state.pulls[index] += 1
             state.totals[index] += rating
-            campaign.restate(index, True, 0.25 * (rating % 2), rating)
+            campaign.update_arm(index, True, 0.25 * (rating % 2), rating)
     for arm, number in situation.get("in_flight", {"b": 3}).items():
         for _ in range(number):
             campaign.begin_pull(1, 0, campaign.arms[arm])
@@ -224,7 +224,7 @@ def drawn(campaign: Campaign, situation: dict[str, Any], times: int) -> dict[str
     for seed in range(times):
         msgspec.structs.force_setattr(campaign.spec, "seed", seed)
         campaign.memory[:] = memory
-        campaign._propensity = propensity_of(
+        campaign._propensity = propensity_function(
             campaign.spec.policy, campaign.rules, seed, np.dtype("f8")
         )
         made = campaign.decide(0, limit, situation.get("eligible"), situation.get("displayed"))
@@ -296,10 +296,10 @@ def test_propensities_are_right_when_most_arms_can_not_be_had(policy: Any) -> No
     assert len(arms) > TRIES
     campaign = campaign_in(policy, situation)
     spec = {**campaign.state.spec, "arms": arms}
-    campaign = Campaign.begin("c_1", CampaignSpec.from_plain(spec), 0)
+    campaign = Campaign.create("c_1", CampaignSpec.from_plain(spec), 0)
     campaign.state.decisions = 40
     campaign.state.pulls[0], campaign.state.totals[0] = 1, 5
-    campaign.restate(0)
+    campaign.update_arm(0)
     told = drawn(campaign, situation, times=1500)
     expected = {arm: several[0] for arm, several in told.items()}
     assert sum(expected.values()) == pytest.approx(1, abs=1e-6)
@@ -326,7 +326,9 @@ def test_the_propensities_of_all_arms_add_up_to_1(permitted: int) -> None:
         allowed = np.arange(9) < permitted
         room, noise = np.empty(26), draw.choice([0.1, 1.0, 3.0])
         total = sum(
-            highest(means, counts, allowed, arm, noise, room) for arm in range(9) if allowed[arm]
+            probability_of_highest(means, counts, allowed, arm, noise, room)
+            for arm in range(9)
+            if allowed[arm]
         )
         assert total == pytest.approx(1, abs=2e-3)
 

@@ -50,7 +50,7 @@ def test_sqlite_of_the_first_schema_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     shutil.copyfile(ASSETS / "service_v1.db", path)
     store = SqliteStore(path)
-    store.examine()
+    store.check_integrity()
     assert_whole(store)
     store.close()
 

@@ -30,7 +30,7 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Corrupt
-from entice.service.domain.views import moment
+from entice.service.domain.views import to_datetime
 from entice.service.storage import spending
 from entice.service.storage.spending import By, Point, Series
 
@@ -141,7 +141,7 @@ def _is_open(service: Service, name: str) -> bool:
     """Tell whether an offer can be answered; those made in shadow mode can, too."""
     service.do(Expire(name.partition(".")[0]))
     offer = service.queries.offer(name).offer
-    return offer.state in ("offered", "shadow") and offer.expires_at > moment(service.clock.at)
+    return offer.state in ("offered", "shadow") and offer.expires_at > to_datetime(service.clock.at)
 
 
 @pytest.mark.parametrize("by", ["date", "offer"])
@@ -256,7 +256,7 @@ def test_memory_is_bounded() -> None:
     before = Point(0, 0, 0, 0, 0, None)
     for n in range(1, 100_000):
         after = Point(n, n, n, 0, 0, None)
-        series.go_on(n, before)
+        series.add(n, before)
         before = after
         assert len(series.points) <= 16
     kept = [point.offers for point in series.points]

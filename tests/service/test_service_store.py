@@ -151,8 +151,8 @@ class LosesDigits(Broken):
 
 
 class _OneOnly(SqliteSession):
-    def rows_among(self, *arguments: Any) -> list[tuple[Any, ...]]:
-        return super().rows_among(*arguments)[:100]
+    def rows_where_in(self, *arguments: Any) -> list[tuple[Any, ...]]:
+        return super().rows_where_in(*arguments)[:100]
 
 
 class FindsAHundred(Broken):
@@ -165,16 +165,16 @@ class FindsAHundred(Broken):
 @pytest.mark.parametrize(
     ("store", "check"),
     [
-        (KeepsWhatFailed, conformance.a_write_is_all_or_nothing),
-        (ForgetsTheEnd, conformance.a_write_is_kept),
-        (SwallowsErrors, conformance.a_failed_statement_is_not_passed_over),
+        (KeepsWhatFailed, conformance.a_write_is_atomic),
+        (ForgetsTheEnd, conformance.a_write_is_durable),
+        (SwallowsErrors, conformance.a_failed_statement_is_not_ignored),
         (ReadsWithoutSnapshot, conformance.a_read_is_a_snapshot),
-        (ReadsWithoutSnapshot, conformance.a_read_changes_nothing),
-        (ReadsWhatIsNotCommitted, conformance.readers_and_writers_do_not_wait_for_each_other),
-        (WritesWithoutLock, conformance.writers_do_not_overlook_each_other),
-        (CountsNoRows, conformance.a_change_can_depend_on_what_was_there),
-        (LosesDigits, conformance.values_come_back_as_they_were),
-        (FindsAHundred, conformance.many_rows_are_written_and_found_at_once),
+        (ReadsWithoutSnapshot, conformance.a_read_cannot_write),
+        (ReadsWhatIsNotCommitted, conformance.readers_and_writers_do_not_block_each_other),
+        (WritesWithoutLock, conformance.no_update_is_lost),
+        (CountsNoRows, conformance.a_conditional_update_reports_its_rows),
+        (LosesDigits, conformance.values_are_stored_exactly),
+        (FindsAHundred, conformance.bulk_inserts_and_lookups_are_complete),
     ],
     ids=lambda part: part.__name__,
 )
@@ -188,12 +188,12 @@ def test_a_store_that_breaks_a_promise_is_found_out(
 @pytest.mark.parametrize(
     ("missing", "check"),
     [
-        ("CHECK (reserved + committed <= budget)", conformance.more_than_the_budget_is_refused),
-        (" CHECK (reserved >= 0)", conformance.a_failed_statement_is_not_passed_over),
+        ("CHECK (reserved + committed <= budget)", conformance.an_overspent_budget_is_rejected),
+        (" CHECK (reserved >= 0)", conformance.a_failed_statement_is_not_ignored),
         ("CREATE UNIQUE INDEX live_offers", conformance.a_player_has_one_live_offer),
         (
             " REFERENCES campaigns (number)",
-            conformance.nothing_belongs_to_a_campaign_that_is_not_there,
+            conformance.foreign_keys_are_enforced,
         ),
     ],
     ids=["budget", "amount", "live offer", "campaign"],
@@ -222,7 +222,7 @@ def test_postgres_without_locks_loses_updates_and_is_found_out(postgres: Postgre
         for_update = ""
 
     with pytest.raises(NotConforming, match="the sum"):
-        conformance.writers_do_not_overlook_each_other(lambda: Unlocked(url))
+        conformance.no_update_is_lost(lambda: Unlocked(url))
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 7])
@@ -259,7 +259,7 @@ def test_an_empty_database_is_set_up_once_however_many_open_it(url: str) -> None
     assert errors == []
     for store in stores:
         store.check()
-        store.examine()
+        store.check_integrity()
         store.close()
 
 
@@ -289,7 +289,7 @@ def test_an_older_schema_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) 
     later = [*migrations(backend), "CREATE TABLE later (x BIGINT);\nINSERT INTO later VALUES (7);"]
     if backend == "sqlite":
         later[-1] = later[-1].replace("BIGINT", "INTEGER")
-    monkeypatch.setattr(f"entice.service.{backend}.migrations", lambda database: later)
+    monkeypatch.setattr(f"entice.service.storage.{backend}.migrations", lambda database: later)
     for _ in range(2):  # the second time there is nothing to do
         with closing(open_store(url)) as store, store.read() as session:
             assert session.rows("SELECT x FROM later") == [(7,)]
@@ -303,7 +303,7 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
     open_store(url).close()
     backend: Database = "sqlite" if url.startswith("sqlite") else "postgres"
     broken = [*migrations(backend), "DROP TABLE answers;\nCREATE TABLE meta (x INTEGER);"]
-    monkeypatch.setattr(f"entice.service.{backend}.migrations", lambda database: broken)
+    monkeypatch.setattr(f"entice.service.storage.{backend}.migrations", lambda database: broken)
     with pytest.raises((Corrupt, psycopg.Error)):
         open_store(url)
     monkeypatch.undo()
@@ -449,7 +449,7 @@ def test_a_file_that_somebody_holds_is_unavailable_and_then_available(tmp_path: 
 def test_damage_is_found_when_a_file_is_examined(tmp_path: Path) -> None:
     path = tmp_path / "entice.db"
     with closing(open_store(f"sqlite:///{path}")) as store:
-        store.examine()
+        store.check_integrity()
         with store.write() as session:
             for n in range(2000):
                 session.run("INSERT INTO meta VALUES (?, ?)", (f"{n}", bytes(100)))
@@ -460,7 +460,7 @@ def test_damage_is_found_when_a_file_is_examined(tmp_path: Path) -> None:
         pytest.raises(Corrupt, match="damaged"),
         closing(open_store(f"sqlite:///{path}")) as store,
     ):
-        store.examine()
+        store.check_integrity()
 
 
 def test_every_connection_to_sqlite_is_synced_and_checked(tmp_path: Path) -> None:
@@ -500,7 +500,7 @@ def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
     counts = []
     for i in range(3):
         with closing(open_store(f"sqlite:///{tmp_path / f'copy{i}.db'}")) as copy:
-            copy.examine()
+            copy.check_integrity()
             with copy.read() as session:
                 counts.append(session.rows("SELECT count(*) FROM meta")[0][0])
     assert all(count % 2 == 0 for count in counts)

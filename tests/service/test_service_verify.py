@@ -16,7 +16,7 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.service.domain import events as log
-from entice.service.domain.campaign import decode_state, encode_books
+from entice.service.domain.campaign import decode_state, encode_state
 from entice.service.domain.commands import (
     Accept,
     AddArms,
@@ -30,12 +30,12 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Corrupt
-from entice.service.domain.events import GENESIS, chained
+from entice.service.domain.events import GENESIS, chain_hash
 from entice.service.domain.offer import digest, read_offer
 from entice.service.operations.verify import LogReplay, verify
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import open_store
-from entice.service.storage.unit_of_work import events_of
+from entice.service.storage.unit_of_work import iterate_events
 
 __all__ = ["service"]
 
@@ -97,23 +97,23 @@ def rechain(connection: sqlite3.Connection) -> None:
     """Make all hashes fit again, as somebody would who knows how they come about."""
     head = GENESIS
     for seq, body in connection.execute("SELECT seq, body FROM events ORDER BY seq").fetchall():
-        head = chained(head, body)
+        head = chain_hash(head, body)
         connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (head, seq))
     change_books(connection, lambda state: setattr(state, "head", head))
 
 
 def change_books(connection: sqlite3.Connection, change: Callable[[Any], None]) -> None:
     """Change a campaign's row so that it contradicts itself nowhere."""
-    (encoded,) = connection.execute("SELECT state FROM campaigns").fetchone()
-    state = decode_state(encoded)
+    (encode,) = connection.execute("SELECT state FROM campaigns").fetchone()
+    state = decode_state(encode)
     change(state)
-    encoded = encode_books(state)
+    encode = encode_state(state)
     connection.execute(
         "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
         "state = ?, digest = ?",
         (
-            state.seq, state.head, state.budget, state.reserved, state.committed, encoded,
-            digest(encoded),
+            state.seq, state.head, state.budget, state.reserved, state.committed, encode,
+            digest(encode),
         ),
     )  # fmt: skip
 
@@ -136,12 +136,12 @@ def test_a_log_replayed_gives_the_same_bytes(service: Service) -> None:
     campaign = eventful(service, entice.DriftCorrectedThompson())
     with service.store.read() as session:
         replay = LogReplay(session, campaign, 1)
-        for seq, body, hash_ in events_of(session, 1):
+        for seq, body, hash_ in iterate_events(session, 1):
             replay.event(seq, body, hash_)
         replay.compare()
         assert replay.campaign is not None
         rows = session.rows("SELECT state FROM campaigns")
-        assert rows == [(replay.campaign.encoded(),)]
+        assert rows == [(replay.campaign.encode(),)]
 
 
 # Events
@@ -353,7 +353,7 @@ def test_an_event_added_at_the_end_is_named(service: Service) -> None:
         at = json.loads(body_of(connection, last))["at"]
         body = log.encode(log.OrganicRated(campaign, last + 1, at, "a", 5))
         connection.execute(
-            "INSERT INTO events VALUES (1, ?, ?, ?)", (last + 1, body, chained(head, body))
+            "INSERT INTO events VALUES (1, ?, ?, ?)", (last + 1, body, chain_hash(head, body))
         )
     assert fault_of(service, campaign).startswith(f"Event {last + 1} ")
 

@@ -165,7 +165,7 @@ def test_what_is_not_ready_is_refused_and_everything_else_is_answered(
 def test_what_is_being_compiled_is_to_be_asked_for_later_than_what_is_being_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PENDING, "ucb", warm_up.LATER)
+    monkeypatch.setitem(PENDING, "ucb", warm_up.RETRY_COMPILING)
     with service(tmp_path, wait=False) as shop:
         answer = shop.client.post("/v1/campaigns", json=TEAS)
         assert answer.headers["retry-after"] == "5"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from service_fixtures import Service, service
 
-from entice.service.domain.views import interval
+from entice.service.domain.views import wilson_interval
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_an_interval_holds_the_truth() -> None:
             ratings = [
                 1 + sum(chance.random() < (mean - 1) / 4 for _ in range(4)) for _ in range(9)
             ]
-            low, high = interval(sum(ratings), len(ratings), 1, 5)
+            low, high = wilson_interval(sum(ratings), len(ratings), 1, 5)
             assert 1 <= low <= sum(ratings) / 9 <= high <= 5
             held += low <= mean <= high
         assert held >= 950

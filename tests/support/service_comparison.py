@@ -204,7 +204,7 @@ class SideBySide:
             if isinstance(self.policy, entice.Greedy):
                 assert (arm, amount) == (choices.own, 0)
                 assert reason != "limited"
-            assert (sums["limited_by"] is not None) == (reason == "limited")
+            assert (sums.limited_by is not None) == (reason == "limited")
         made = oracle.offer(self.now, str(player), arm, amount)
         assert made.n == answer["decision"]
 

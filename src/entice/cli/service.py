@@ -209,14 +209,14 @@ def verify(
     """
     from entice.progress import reporting
     from entice.service.domain.errors import Corrupt
-    from entice.service.operations.verify import events_in, rows_without_events
+    from entice.service.operations.verify import count_events, rows_without_events
     from entice.service.operations.verify import verify as check
 
     console, bad = Console(highlight=False, soft_wrap=True), False
     try:
         with _store(db, existing=True) as store, reporting(None, "Replaying", "events") as report:
-            store.examine()
-            total, done = events_in(store, campaign), 0
+            store.check_integrity()
+            total, done = count_events(store, campaign), 0
             if campaign is not None and total == 0:
                 raise InputError("campaign", "is unknown", given=campaign)
 
@@ -251,9 +251,9 @@ def export(
     probe and more. In CSV, text that a spreadsheet would take for a formula begins with an
     apostrophe.
     """
-    from entice.service.operations.export import form_of, write
+    from entice.service.operations.export import format_of, write
 
-    form = form_of(out)
+    form = format_of(out)
     _check_folder(out)
     with _store(db, existing=True) as store:
         rows = write(store, campaign, form, out)

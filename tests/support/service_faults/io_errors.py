@@ -190,7 +190,7 @@ def fail_at_the_start(every: int) -> tuple[int, list[str]]:
                 problems.append(f"call {k} of the start: {error!r}")
             failed = disk.failed
             disk.heal()
-            open_on(disk, opened).examine()
+            open_on(disk, opened).check_integrity()
             for connection in opened:
                 connection.close()
             disk.close()

@@ -15,7 +15,7 @@ from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
 from entice.service.storage.queries import find
 from entice.service.storage.store import Store
-from entice.service.storage.unit_of_work import offer_of
+from entice.service.storage.unit_of_work import offer_from_row
 from entice.service.storage.writer import Writer
 from service_faults.audit import audit, faults
 from service_faults.outcome import Outcome
@@ -166,7 +166,7 @@ def _state(store: Store, campaign: str, digits: int) -> tuple[str, tuple[float, 
         ).encode()
     )  # fmt: skip
     for row in rows:
-        offer = offer_of(number, row)
+        offer = offer_from_row(number, row)
         told.update(
             repr(
                 (

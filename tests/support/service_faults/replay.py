@@ -22,7 +22,7 @@ from entice.service.domain.commands import (
     Rate,
     Reverse,
 )
-from entice.service.domain.events import GENESIS, chained
+from entice.service.domain.events import GENESIS, chain_hash
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
 from entice.service.storage.sqlite import SqliteStore, connect
@@ -101,7 +101,7 @@ def forge(connection: Connection, number: int, seq: int) -> None:
             event = json.loads(body)
             event["paid"] += 1
             body = json.dumps(event, separators=(",", ":")).encode()
-        head = chained(head, body)
+        head = chain_hash(head, body)
         connection.execute(
             "UPDATE events SET body = ?, hash = ? WHERE campaign = ? AND seq = ?",
             (body, head, number, at),

@@ -265,7 +265,7 @@ def as_the_service_opens(path: Path) -> Iterator[SqliteStore]:
 
     try:
         store = SqliteStore(path, connect)
-        store.examine()
+        store.check_integrity()
         yield store
     finally:
         for connection in opened:  # also of a store that was refused

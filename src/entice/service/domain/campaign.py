@@ -29,7 +29,7 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.propensity import propensity_of
+from entice.service.domain.propensity import propensity_function
 from entice.service.domain.spec import CampaignSpec, Status
 
 RULES = EXPECTED_RATINGS
@@ -117,7 +117,7 @@ class CampaignState(msgspec.Struct, array_like=True):
         return int(self.budget * share)
 
 
-encode_books = msgspec.msgpack.Encoder().encode
+encode_state = msgspec.msgpack.Encoder().encode
 decode_state = msgspec.msgpack.Decoder(CampaignState).decode
 
 
@@ -147,7 +147,7 @@ class Decision(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _machine_code(
+def _compiled_steps(
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
@@ -183,7 +183,7 @@ class Campaign:
         self._configure()
 
     @classmethod
-    def begin(cls, campaign: str, spec: CampaignSpec, at: int, rules: int = RULES) -> Campaign:
+    def create(cls, campaign: str, spec: CampaignSpec, at: int, rules: int = RULES) -> Campaign:
         """Open the books of a new campaign, under some version of the rules."""
         arms = len(spec.arms)
         return cls(
@@ -211,25 +211,25 @@ class Campaign:
         limits = (spec.pace_over, spec.cap_per_offer, spec.cap_per_player)
         self._only_budget = limits == (None, None, None)
         self.rules = spec.policy.kernel(arms)
-        self.remembers = self.rules.update is not no_update
+        self.learns_from_ratings = self.rules.update is not no_update
         """Whether the policy learns from single ratings, and not from averages alone."""
         kept = np.frombuffer(state.memory)
         self.memory = kept.copy() if len(kept) else np.zeros(self.rules.memory)
-        self._prior = self._seen(spec.middle)
+        self._prior = self._to_policy_scale(spec.unrated_stars)
         self._ledger = new_ledger(arms, self._prior)
         self._flight = unpack(state.flight, arms, spec.rating_window)
         # Pulls were counted in whole numbers before version 2 of the rules.
         self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
-        self._room()
+        self._allocate()
         self._decide, self._own_choice, self._record_rating, self._displayed_averages = (
-            _machine_code(*self.rules.functions, self._count_type)
+            _compiled_steps(*self.rules.functions, self._count_type)
         )
         for arm in range(arms):
-            self.restate(arm)
+            self.update_arm(arm)
         assert spec.seed is not None
-        self._propensity = propensity_of(spec.policy, self.rules, spec.seed, self._count_type)
+        self._propensity = propensity_function(spec.policy, self.rules, spec.seed, self._count_type)
 
-    def _room(self) -> None:
+    def _allocate(self) -> None:
         arms = len(self.state.arms)
         self._under_way = np.array(self.state.in_flight, np.int64)
         self._counted = np.zeros(arms, self._count_type)
@@ -270,15 +270,15 @@ class Campaign:
         """Let the policy choose for the next player, and price its choice."""
         state, spec, rules = self.state, self.spec, self.rules
         t = state.decisions + 1
-        may_be_had, seen = self._active, self._nothing_displayed
+        offerable, seen = self._active, self._nothing_displayed
         if eligible is not None:
-            may_be_had = np.zeros_like(self._active)
-            may_be_had[[self.arms[arm] for arm in eligible]] = True
-            may_be_had &= self._active
+            offerable = np.zeros_like(self._active)
+            offerable[[self.arms[arm] for arm in eligible]] = True
+            offerable &= self._active
         if displayed:
             seen = seen.copy()
             for name, stars in displayed.items():
-                seen[self.arms[name]] = self._seen(stars)
+                seen[self.arms[name]] = self._to_policy_scale(stars)
         before = self.memory.copy()
         paused = state.status == "paused"
         most = 0.0 if paused else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
@@ -287,7 +287,7 @@ class Campaign:
             found: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._under_way,
                 memory, rules.params, most / self._steps, self._share, self._amounts,
-                may_be_had, seen, *room, self._counted, self._awaited, self._stream,
+                offerable, seen, *room, self._counted, self._awaited, self._stream,
             )  # fmt: skip
             return found
 
@@ -333,13 +333,13 @@ class Campaign:
         dearest = max(self._amounts)
         return amount_of(dearest, self.spec.price_of_a_star, self.spec.margin) <= limit.amount
 
-    def shown(self) -> tuple[float, ...]:
+    def shown_stars(self) -> tuple[float, ...]:
         """What each arm displayed at the last decision, in stars."""
         if self.spec.policy_sees == "stars":
             return tuple(self._shown.tolist())
         return tuple((self._shown * self._steps + self._zero).tolist())
 
-    def restate(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
+    def update_arm(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
         """Bring an arm's average up to its ratings; a new one may be learnt from."""
         state = self.state
         n = state.pulls[arm]
@@ -348,7 +348,7 @@ class Campaign:
         mean = above / (n * self._steps) if n else self._prior
         self._record_rating(
             self._ledger, self.memory, self.rules.params, arm, n, above / self._steps, mean,
-            new, paid / self._steps, self._seen(rating),
+            new, paid / self._steps, self._to_policy_scale(rating),
         )  # fmt: skip
 
     def begin_pull(self, n: int, at: int, arm: int) -> None:
@@ -390,7 +390,7 @@ class Campaign:
         self.state.retired[arm] = retired
         self._active[arm] = not retired
 
-    def forget(self) -> None:
+    def reset_memory(self) -> None:
         """Let the policy forget what it remembers: it is to learn again."""
         self.memory = np.zeros(self.rules.memory)
 
@@ -398,12 +398,12 @@ class Campaign:
         """Take over arms or settings that have changed in the books."""
         room = self.spec.policy.kernel(len(self.state.arms)).memory
         memory = self.memory
-        if self.remembers:  # of each arm a block, the blocks one after the other
+        if self.learns_from_ratings:  # of each arm a block, the blocks one after the other
             memory = np.concatenate([memory, np.zeros(room - len(memory))])
         elif room != len(memory):  # what does not come from ratings can be worked out again
             memory = np.zeros(room)
         self.state.memory = memory.tobytes()
-        self.state.flight = self._packed_flight()
+        self.state.flight = self._pack_in_flight()
         self._configure()
 
     def stars_paid(self, offer: OfferRecord) -> float:
@@ -419,25 +419,25 @@ class Campaign:
             for total, n in zip(self.state.totals, self.state.pulls, strict=True)
         ]
 
-    def displays(self) -> list[float]:
+    def displayed_stars(self) -> list[float]:
         """What each arm displays by now, in stars."""
-        shown = np.empty_like(self._shown)
-        self._displayed_averages(self._ledger, self.memory, self.rules.params, shown)
-        return [float(stars) for stars in shown * self._steps + self._zero]
+        shown_stars = np.empty_like(self._shown)
+        self._displayed_averages(self._ledger, self.memory, self.rules.params, shown_stars)
+        return [float(stars) for stars in shown_stars * self._steps + self._zero]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Write the books for the database."""
         self.state.memory = self.memory.tobytes()
-        self.state.flight = self._packed_flight()
-        return encode_books(self.state)
+        self.state.flight = self._pack_in_flight()
+        return encode_state(self.state)
 
-    def _packed_flight(self) -> FlightState | None:
+    def _pack_in_flight(self) -> FlightState | None:
         return pack(self._flight) if self.state.rules >= EXPECTED_RATINGS else None
 
     def expected(self) -> Expectation:
         """What is expected of the offers in flight, as of the last event."""
         return expectation(self._flight)
 
-    def _seen(self, stars: float) -> float:
+    def _to_policy_scale(self, stars: float) -> float:
         """A rating as the policy sees it."""
         return (stars - self._zero) / self._steps

@@ -19,6 +19,6 @@ class Clock:
         """What time it is."""
         return (time.monotonic_ns() + self._ahead) // 1000
 
-    def ahead_of_wall(self) -> float:
+    def seconds_ahead_of_wall(self) -> float:
         """By how many seconds this clock is ahead of the wall clock."""
         return self.now() / 1e6 - time.time()

@@ -78,7 +78,7 @@ class MakeOffers(msgspec.Struct, frozen=True):
     requests: Sequence[MakeOffer]
 
 
-class _OfOffer(msgspec.Struct, frozen=True):
+class _OfferCommand(msgspec.Struct, frozen=True):
     offer: str
 
     @property
@@ -92,24 +92,24 @@ class _OfOffer(msgspec.Struct, frozen=True):
         return offer_number(self.offer)
 
 
-class Accept(_OfOffer, frozen=True):
+class Accept(_OfferCommand, frozen=True):
     """The player takes the offer."""
 
     amount: int | None = None
     """What was paid in the end, if less than offered."""
 
 
-class Decline(_OfOffer, frozen=True):
+class Decline(_OfferCommand, frozen=True):
     """The player does not take it."""
 
 
-class Rate(_OfOffer, frozen=True):
+class Rate(_OfferCommand, frozen=True):
     """The player's rating, or another one than before."""
 
     rating: int
 
 
-class Reverse(_OfOffer, frozen=True):
+class Reverse(_OfferCommand, frozen=True):
     """The sale is undone: the money comes back, the rating does not count."""
 
 

@@ -58,7 +58,7 @@ def not_found(what: str, given: str) -> Refusal:
     return Refusal(404, "not-found", f"No such {what}", f"There is no {what} {given!r}.")
 
 
-def impossible(detail: str, **extra: Any) -> Refusal:
+def conflict(detail: str, **extra: Any) -> Refusal:
     """Refuse what the present state of things rules out."""
     return Refusal(409, "conflict", "Not possible now", detail, **extra)
 

@@ -21,12 +21,12 @@ class _Event(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_field
     """Microseconds since 1970; never less than before."""
 
 
-class _BySomebody(_Event, frozen=True, omit_defaults=True, kw_only=True):
+class _AuthoredEvent(_Event, frozen=True, omit_defaults=True, kw_only=True):
     by: str | None = None
     """The id of the key that asked for it; None: without a key, or before this was recorded."""
 
 
-class Created(_BySomebody, frozen=True, tag="created"):
+class Created(_AuthoredEvent, frozen=True, tag="created"):
     """A campaign begins."""
 
     spec: dict[str, Any]
@@ -42,19 +42,19 @@ class Upgraded(_Event, frozen=True, tag="upgraded"):
     rules: int
 
 
-class Changed(_BySomebody, frozen=True, tag="changed"):
+class Changed(_AuthoredEvent, frozen=True, tag="changed"):
     """Settings have changed; the configuration has another version from here on."""
 
     changes: dict[str, Any]
 
 
-class ArmsAdded(_BySomebody, frozen=True, tag="arms_added"):
+class ArmsAdded(_AuthoredEvent, frozen=True, tag="arms_added"):
     """Further arms have joined."""
 
     arms: tuple[str, ...]
 
 
-class ArmRetired(_BySomebody, frozen=True, tag="arm_retired"):
+class ArmRetired(_AuthoredEvent, frozen=True, tag="arm_retired"):
     """An arm is offered no more, or again."""
 
     arm: str
@@ -93,11 +93,11 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     shadow: bool = False
 
 
-class _OfOffer(_Event, frozen=True):
+class _OfferEvent(_Event, frozen=True):
     n: int
 
 
-class Accepted(_OfOffer, frozen=True, tag="accepted"):
+class Accepted(_OfferEvent, frozen=True, tag="accepted"):
     """A player has taken an offer."""
 
     paid: int
@@ -105,19 +105,19 @@ class Accepted(_OfOffer, frozen=True, tag="accepted"):
     """Until when the rating is awaited."""
 
 
-class Declined(_OfOffer, frozen=True, tag="declined"):
+class Declined(_OfferEvent, frozen=True, tag="declined"):
     """A player has not."""
 
 
-class Expired(_OfOffer, frozen=True, tag="expired"):
+class Expired(_OfferEvent, frozen=True, tag="expired"):
     """Nobody took an offer in time."""
 
 
-class Voided(_OfOffer, frozen=True, tag="voided"):
+class Voided(_OfferEvent, frozen=True, tag="voided"):
     """An offer was withdrawn, since its campaign was closed."""
 
 
-class Rated(_OfOffer, frozen=True, tag="rated", omit_defaults=True):
+class Rated(_OfferEvent, frozen=True, tag="rated", omit_defaults=True):
     """A rating has come: all that a policy, or an estimate of the drift, learns from it."""
 
     arm: str
@@ -129,7 +129,7 @@ class Rated(_OfOffer, frozen=True, tag="rated", omit_defaults=True):
     probe_amount: float | None = None
 
 
-class Revised(_OfOffer, frozen=True, tag="revised"):
+class Revised(_OfferEvent, frozen=True, tag="revised"):
     """A rating has changed."""
 
     arm: str
@@ -137,11 +137,11 @@ class Revised(_OfOffer, frozen=True, tag="revised"):
     before: int
 
 
-class Unrated(_OfOffer, frozen=True, tag="unrated"):
+class Unrated(_OfferEvent, frozen=True, tag="unrated"):
     """The rating is awaited no more."""
 
 
-class Reversed(_OfOffer, frozen=True, tag="reversed"):
+class Reversed(_OfferEvent, frozen=True, tag="reversed"):
     """A sale was undone, its payment and its rating with it."""
 
     paid: int
@@ -178,6 +178,6 @@ decode = msgspec.json.Decoder(Event).decode
 """Read one back."""
 
 
-def chained(before: bytes, body: bytes) -> bytes:
+def chain_hash(before: bytes, body: bytes) -> bytes:
     """The hash of an event, which vouches for all events before it too."""
     return hashlib.sha256(before + body).digest()

@@ -110,5 +110,5 @@ def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[
     elif offer.paid is not None and offer.paid != price.amount:
         steps.append(PriceStep("", "Paid", amount=offer.paid, note="less was accepted"))
     limit = _LIMITS.get(price.limited_by or "")
-    note = f"{limit}, which changed the choice" if limit else None
-    return [*steps, PriceStep("≤", "Limit of this offer", amount=price.limit, note=note)]
+    changed = f"{limit}, which changed the choice" if limit else None
+    return [*steps, PriceStep("≤", "Limit of this offer", amount=price.limit, note=changed)]

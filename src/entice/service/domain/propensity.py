@@ -31,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 DRAWS = 200
 """How often a decision is drawn again where no formula tells how likely it was."""
-AGAIN = 4
+REDRAW = 4
 """Purpose of those random numbers (those of `rng.py` go to 3)."""
 _SHARPEST = 8
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
@@ -41,7 +41,7 @@ Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[floa
 and the memory before: the probability, and whether it is an estimate."""
 
 
-def propensity_of(
+def propensity_function(
     policy: ServedPolicy, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
 ) -> Propensity | None:
     """Return what tells how likely the policy's decisions were; None if they are certain.
@@ -53,31 +53,31 @@ def propensity_of(
             return None
         case EpsilonGreedy(c=c):
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                _by_lot(min(1.0, c * len(means) / t), permitted, arm == greedy),
+                _epsilon_greedy(min(1.0, c * len(means) / t), permitted, arm == greedy),
                 False,
             )
         case RoundRobinEpsilonGreedy(c=c):
             return lambda t, counts, means, permitted, greedy, arm, memory: (
-                _in_turn(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
+                _round_robin(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
                 False,
             )
         case ThompsonSampling(scale="variance", noise=noise):
-            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
+            run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
                 float(run(means, counts, permitted, arm, noise, ends)),
                 False,
             )
         case AlternatingThompson():
-            run, ends = _highest(counts), np.empty(2 + 3 * _SHARPEST)
+            run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
             return lambda t, counts, means, permitted, greedy, arm, memory: (
                 1.0 if t % 2 == 0 else run(means, counts, permitted, arm, 1.0, ends),
                 False,
             )
         case _:
-            return _drawn_again(rules, seed, counts)
+            return _estimate_by_redrawing(rules, seed, counts)
 
 
-def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
+def _epsilon_greedy(explores: float, permitted: Bools, own_choice: bool) -> float:
     """ε-greedy, asked again whenever it draws an arm that is not permitted."""
     arms, some = len(permitted), int(np.count_nonzero(permitted))
     again = explores * (arms - some) / arms
@@ -87,7 +87,7 @@ def _by_lot(explores: float, permitted: Bools, own_choice: bool) -> float:
     return min(1.0, float(at_once * tries + given_up * own_choice))
 
 
-def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
+def _round_robin(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
     """Round-robin ε-greedy: a turn that is not permitted passes to the next, by another lot."""
     order = [*range(turn, len(permitted)), *range(turn)]
     passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
@@ -96,7 +96,7 @@ def _in_turn(explores: float, turn: int, permitted: Bools, arm: int, greedy: int
 
 
 @compiled_noinline
-def highest(
+def probability_of_highest(
     means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats
 ) -> float:
     """The probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
@@ -149,12 +149,14 @@ def highest(
 
 
 @lru_cache(maxsize=4)
-def _highest(counts: np.dtype[Any]) -> Callable[..., Any]:
-    return specialize(highest)  # so that its machine code is kept for the next process
+def _compiled_probability_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
+    return specialize(
+        probability_of_highest
+    )  # so that its machine code is kept for the next process
 
 
 @compiled_noinline
-def draw_again(
+def count_repeats(
     select: Callable[..., int],
     t: int,
     counts: Counts,
@@ -171,7 +173,7 @@ def draw_again(
     """Count how often the policy, asked again with other random numbers, selects the same arm."""
     same = 0
     for k in range(DRAWS):
-        seed_stream(stream, seed, t * DRAWS + k, AGAIN)
+        seed_stream(stream, seed, t * DRAWS + k, REDRAW)
         for i in range(memory.shape[0]):
             tried[i] = memory[i]
         wanted = PLAYERS_CHOICE
@@ -185,12 +187,14 @@ def draw_again(
 
 
 @lru_cache(maxsize=16)
-def _again(select: Callable[..., int], counts: np.dtype[Any]) -> Callable[..., Any]:
-    return specialize(draw_again, select)
+def _compiled_count_repeats(
+    select: Callable[..., int], counts: np.dtype[Any]
+) -> Callable[..., Any]:
+    return specialize(count_repeats, select)
 
 
-def _drawn_again(rules: PolicyKernel, seed: int, counts: np.dtype[Any]) -> Propensity:
-    run = _again(rules.select, counts)
+def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]) -> Propensity:
+    run = _compiled_count_repeats(rules.select, counts)
     stream = np.zeros(4, dtype=np.uint64)
 
     def estimated(

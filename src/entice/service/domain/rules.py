@@ -16,7 +16,7 @@ from entice.model import in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
 from entice.service.domain import events as log
 from entice.service.domain.campaign import RULES, Campaign
-from entice.service.domain.errors import impossible, invalid, not_found
+from entice.service.domain.errors import conflict, invalid, not_found
 from entice.service.domain.events import Event
 from entice.service.domain.offer import (
     ACCEPTED,
@@ -32,17 +32,17 @@ from entice.service.domain.offer import (
     VOIDED,
     OfferRecord,
 )
-from entice.service.domain.spec import MAX_MONEY, MOST_ARMS, CampaignSpec, arm_ids, check_name
+from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, check_arm_ids, check_name
 
-MOST_CHANGES = 100
+MAX_EVENTS_PER_OFFER = 100
 """Events of one offer, after which its rating can't be changed any more."""
-MOST_TO_LEARN_AGAIN = 20_000
+MAX_EVENTS_TO_RELEARN = 20_000
 """Events in a log that a policy is taught anew from: some tenths of a second."""
 SECOND = 1_000_000
 """Microseconds."""
 
 
-class Learnt(NamedTuple):
+class CountedRating(NamedTuple):
     """A rating as a policy learns from it."""
 
     arm: str
@@ -51,7 +51,7 @@ class Learnt(NamedTuple):
     rating: int
 
 
-class Offers(Protocol):
+class OfferRepository(Protocol):
     """Where the offers of a campaign are, and its log."""
 
     def get(self, n: int) -> OfferRecord | None: ...  # noqa: D102
@@ -59,28 +59,28 @@ class Offers(Protocol):
     def live(self, player: bytes) -> OfferRecord | None: ...  # noqa: D102
     def spent_on(self, player: bytes) -> int: ...  # noqa: D102
     def open(self) -> list[OfferRecord]: ...  # noqa: D102
-    def under_way(self) -> list[OfferRecord]: ...  # noqa: D102
-    def overdue(self, now: int, most: int) -> list[OfferRecord]: ...  # noqa: D102
-    def learnt(self) -> Iterator[Learnt]: ...  # noqa: D102
+    def in_flight_offers(self) -> list[OfferRecord]: ...  # noqa: D102
+    def due(self, now: int, most: int) -> list[OfferRecord]: ...  # noqa: D102
+    def counted_ratings(self) -> Iterator[CountedRating]: ...  # noqa: D102
     def write(self, event: Event, body: bytes) -> None: ...  # noqa: D102
 
 
 class CampaignRules:
     """The rules, at work on one campaign."""
 
-    def __init__(self, campaign: Campaign, offers: Offers) -> None:
+    def __init__(self, campaign: Campaign, offers: OfferRepository) -> None:
         self.campaign = campaign
         self.offers = offers
 
-    def _enter(self, event: Event) -> None:
+    def _append(self, event: Event) -> None:
         """Write an event down: number, time and hash move on with it."""
         state = self.campaign.state
         body = log.encode(event)
         state.seq, state.at = event.seq, event.at
-        state.head = log.chained(state.head, body)
+        state.head = log.chain_hash(state.head, body)
         self.offers.write(event, body)
 
-    def _next(self, at: int) -> tuple[str, int, int]:
+    def _header(self, at: int) -> tuple[str, int, int]:
         state = self.campaign.state
         return state.campaign, state.seq + 1, max(at, state.at)
 
@@ -89,7 +89,7 @@ class CampaignRules:
     def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
         """Write the first event; it names the version of Entice that wrote it."""
         state = self.campaign.state
-        self._enter(log.Created(*self._next(at), state.spec, version, state.rules, by=by))
+        self._append(log.Created(*self._header(at), state.spec, version, state.rules, by=by))
 
     def upgrade(self, at: int, rules: int = RULES) -> None:
         """Follow a later version of the rules from here on, if the campaign's is older."""
@@ -97,10 +97,10 @@ class CampaignRules:
             return
         if rules > RULES:
             raise ValueError(f"rules of version {rules} are newer than this version of Entice")
-        name, seq, at = self._next(at)
-        self._enter(log.Upgraded(name, seq, at, rules))
-        under_way = [offer for offer in self.offers.under_way() if not offer.shadow]
-        self.campaign.upgrade(at, rules, under_way)
+        name, seq, at = self._header(at)
+        self._append(log.Upgraded(name, seq, at, rules))
+        in_flight_offers = [offer for offer in self.offers.in_flight_offers() if not offer.shadow]
+        self.campaign.upgrade(at, rules, in_flight_offers)
 
     def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
         """Change settings; a budget never falls below what is spent and reserved."""
@@ -110,7 +110,7 @@ class CampaignRules:
             return
         self._check_open()
         self._check_changes(changes)
-        self._enter(log.Changed(*self._next(at), changes, by=by))
+        self._append(log.Changed(*self._header(at), changes, by=by))
         state.version += 1
         state.budget = changes.get("budget", state.budget)
         state.status = changes.get("status", state.status)
@@ -118,12 +118,12 @@ class CampaignRules:
         self.campaign.reconfigure()
         if state.status == "closed":
             for offer in self.offers.open():
-                self._enter(log.Voided(*self._next(at), offer.n))
+                self._append(log.Voided(*self._header(at), offer.n))
                 self._release(offer, VOIDED)
 
     def _check_open(self) -> None:
         if self.campaign.state.status == "closed":
-            raise impossible("The campaign is closed, which is final.", state="closed")
+            raise conflict("The campaign is closed, which is final.", state="closed")
 
     def _setting(self, name: str) -> Any:
         state = self.campaign.state
@@ -137,7 +137,7 @@ class CampaignRules:
             if not 0 <= budget <= MAX_MONEY:
                 raise invalid(f"budget must be from 0 to {MAX_MONEY}; got {budget}.")
             if budget < least:
-                raise impossible(
+                raise conflict(
                     f"budget must be at least {least}: {money(state.committed)} is spent and "
                     f"{money(state.reserved)} reserved for open offers; got {budget}, which is "
                     f"{money(budget)}.",
@@ -157,18 +157,18 @@ class CampaignRules:
         campaign, state = self.campaign, self.campaign.state
         self._check_open()
         try:
-            arms = arm_ids("arms", arms, 1)
+            arms = check_arm_ids("arms", arms, 1)
         except InputError as error:
             raise invalid(str(error)) from error
         arms = tuple(arm for arm in arms if arm not in campaign.arms)
         if not arms:
             return
-        if len(state.arms) + len(arms) > MOST_ARMS:
+        if len(state.arms) + len(arms) > MAX_ARMS:
             raise invalid(
-                f"arms must be at most {MOST_ARMS} in all; there are {len(state.arms)}, "
+                f"arms must be at most {MAX_ARMS} in all; there are {len(state.arms)}, "
                 f"and {len(arms)} more were given."
             )
-        self._enter(log.ArmsAdded(*self._next(at), arms, by=by))
+        self._append(log.ArmsAdded(*self._header(at), arms, by=by))
         more = len(arms)
         state.arms += arms
         state.retired += [False] * more
@@ -180,13 +180,13 @@ class CampaignRules:
 
     def retire(self, at: int, arm: str, retired: bool, by: str | None = None) -> None:
         """Offer an arm no more, or again."""
-        state, index = self.campaign.state, self._arm(arm)
+        state, index = self.campaign.state, self._arm_index(arm)
         if state.retired[index] == retired:
             return
         self._check_open()
         if retired and state.retired.count(False) == 1:
-            raise impossible(f"{arm!r} is the last arm; a campaign must have one to offer.")
-        self._enter(log.ArmRetired(*self._next(at), arm, retired, by=by))
+            raise conflict(f"{arm!r} is the last arm; a campaign must have one to offer.")
+        self._append(log.ArmRetired(*self._header(at), arm, retired, by=by))
         self.campaign.retire(index, retired)
 
     # Offers
@@ -202,14 +202,14 @@ class CampaignRules:
         campaign, state = self.campaign, self.campaign.state
         capped = campaign.spec.cap_per_player is not None
         limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
-        name, seq, at = self._next(at)
+        name, seq, at = self._header(at)
         decision = campaign.decide(at, limit, eligible, displayed)
         shadow = state.status == "shadow"
         n, expires = state.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
-        reason, amount, shown = decision.reason, decision.amount, campaign.shown()
+        reason, amount, shown = decision.reason, decision.amount, campaign.shown_stars()
         if not math.isfinite(decision.payment + decision.propensity + sum(shown)):
             raise FloatingPointError("a decision whose numbers are not finite can't be logged")
-        self._enter(
+        self._append(
             log.Offered(
                 name, seq, at, n, state.version, player.hex(),
                 state.arms[decision.arm], state.arms[decision.greedy],
@@ -239,27 +239,27 @@ class CampaignRules:
         """Refuse a request for an offer that could not be met."""
         state = self.campaign.state
         if state.status == "closed":
-            raise impossible("The campaign is closed and makes no more offers.", state="closed")
+            raise conflict("The campaign is closed and makes no more offers.", state="closed")
         if eligible is not None:
-            retired = [state.retired[self._named("eligible", arm)] for arm in eligible]
+            retired = [state.retired[self._arm_in_request("eligible", arm)] for arm in eligible]
             if all(retired):  # also if there are none
                 raise invalid(
                     "eligible must name at least one arm that is not retired; "
                     f"got {', '.join(eligible) or 'none'}."
                 )
         for arm, stars in (displayed or {}).items():
-            self._named("displayed", arm)
+            self._arm_in_request("displayed", arm)
             low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
             if not low <= stars <= high:
                 raise invalid(f"displayed[{arm}] must be from {low} to {high} stars; got {stars}.")
 
-    def _named(self, where: str, arm: str) -> int:
+    def _arm_in_request(self, where: str, arm: str) -> int:
         index = self.campaign.arms.get(arm)
         if index is None:
             raise invalid(f"{where} must name arms of the campaign; there is no {arm!r}.")
         return index
 
-    def _arm(self, arm: str) -> int:
+    def _arm_index(self, arm: str) -> int:
         index = self.campaign.arms.get(arm)
         if index is None:
             raise not_found("arm", arm)
@@ -271,29 +271,29 @@ class CampaignRules:
             return
         if offer.state in (ACCEPTED, RATED, UNRATED):
             name = f"{self.campaign.state.campaign}.{offer.n}"
-            raise impossible(
+            raise conflict(
                 f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
                 state=STATES[offer.state],
             )
         if offer.state == SHADOW:
             self._check_shadow(at, offer, "accepted")
         elif offer.state != OFFERED or offer.due <= at:
-            raise self._too_late(offer, "accepted")
+            raise self._wrong_state(offer, "accepted")
         offered = 0 if offer.shadow else offer.amount
         if paid is None:
             paid = offered
         if not 0 <= paid <= offered:
             told = self.campaign.state.money.format(offered)
             raise invalid(f"amount must be from 0 to {offered}: {told} was offered; got {paid}.")
-        name, seq, at = self._next(at)
+        name, seq, at = self._header(at)
         due = at + self.campaign.spec.rating_window * SECOND
-        self._enter(log.Accepted(name, seq, at, offer.n, paid, due))
+        self._append(log.Accepted(name, seq, at, offer.n, paid, due))
         state = self.campaign.state
         state.reserved -= offered
         state.committed += paid
         offer.paid = offer.cost = paid
         offer.answered_in_shadow = offer.shadow
-        self._move(offer, ACCEPTED, due)
+        self._set_state(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: OfferRecord) -> None:
         """Release what was reserved: the player does not want it."""
@@ -301,95 +301,96 @@ class CampaignRules:
             return
         if offer.state == SHADOW:
             self._check_shadow(at, offer, "declined")
-            self._enter(log.Declined(*self._next(at), offer.n))
+            self._append(log.Declined(*self._header(at), offer.n))
             offer.answered_in_shadow = True
-            self._move(offer, DECLINED)
+            self._set_state(offer, DECLINED)
             return
         if offer.state != OFFERED:
-            raise self._too_late(offer, "declined")
-        self._enter(log.Declined(*self._next(at), offer.n))
+            raise self._wrong_state(offer, "declined")
+        self._append(log.Declined(*self._header(at), offer.n))
         self._release(offer, DECLINED)
 
     def expire(self, at: int, offer: OfferRecord) -> None:
         """Let an offer pass that nobody took, or give up waiting for a rating."""
         assert offer.due <= at, "it is not due yet"
         if offer.state == OFFERED:
-            self._enter(log.Expired(*self._next(at), offer.n))
+            self._append(log.Expired(*self._header(at), offer.n))
             self._release(offer, EXPIRED)
         elif offer.state == ACCEPTED:
-            self._enter(log.Unrated(*self._next(at), offer.n))
+            self._append(log.Unrated(*self._header(at), offer.n))
             self._end_pull(offer, in_flight.UNRATED)
-            self._move(offer, UNRATED)
+            self._set_state(offer, UNRATED)
 
     def rate(self, at: int, offer: OfferRecord, rating: int) -> None:
         """Enter a rating, or another one than before."""
         if offer.state == RATED and offer.rating == rating:
             return
         if offer.state == UNRATED and not self.campaign.spec.late_ratings:
-            raise impossible(
+            raise conflict(
                 "The time for rating has passed, and this campaign takes no late ratings.",
                 state=STATES[offer.state],
             )
         if offer.state not in (ACCEPTED, UNRATED, RATED):
             first = " Accept it first." if offer.state in (OFFERED, SHADOW) else ""
-            raise self._too_late(offer, "rated", first)
+            raise self._wrong_state(offer, "rated", first)
         self._check_rating(rating)
-        if len(offer.events) >= MOST_CHANGES:
-            raise impossible(
-                f"This offer has changed {MOST_CHANGES} times already.", state=STATES[offer.state]
+        if len(offer.events) >= MAX_EVENTS_PER_OFFER:
+            raise conflict(
+                f"This offer has changed {MAX_EVENTS_PER_OFFER} times already.",
+                state=STATES[offer.state],
             )
         campaign, state, arm = self.campaign, self.campaign.state, offer.arm
         before, name = offer.rating, state.arms[arm]
         if before is not None:
-            self._enter(log.Revised(*self._next(at), offer.n, name, rating, before))
+            self._append(log.Revised(*self._header(at), offer.n, name, rating, before))
             state.totals[arm] += rating - before
         else:
             paid, probe = campaign.stars_paid(offer), offer.probe
             if offer.paid != offer.amount or offer.shadow:
                 probe = None  # the coin has decided nothing
             amount = offer.probe_amount if probe is not None else None
-            self._enter(log.Rated(*self._next(at), offer.n, name, rating, paid, probe, amount))
+            self._append(log.Rated(*self._header(at), offer.n, name, rating, paid, probe, amount))
             state.pulls[arm] += 1
             state.totals[arm] += rating
             if offer.state == ACCEPTED:
                 self._end_pull(offer, in_flight.RATED)
         offer.rating = rating
-        self._move(offer, RATED)
-        campaign.restate(arm, before is None, campaign.stars_paid(offer), rating)
+        self._set_state(offer, RATED)
+        campaign.update_arm(arm, before is None, campaign.stars_paid(offer), rating)
         if before is not None:
-            self._learn_again()
+            self._relearn()
 
     def reverse(self, at: int, offer: OfferRecord) -> None:
         """Undo a sale: its money is free again, its rating counts no more."""
         if offer.state == REVERSED:
             return
         if offer.state not in (ACCEPTED, RATED, UNRATED) or offer.paid is None:
-            raise self._too_late(offer, "reversed")
+            raise self._wrong_state(offer, "reversed")
         campaign, state, arm = self.campaign, self.campaign.state, offer.arm
-        self._enter(log.Reversed(*self._next(at), offer.n, offer.paid))
+        self._append(log.Reversed(*self._header(at), offer.n, offer.paid))
         state.committed -= offer.paid
         if offer.state == ACCEPTED:
             self._end_pull(offer, in_flight.WITHDRAWN)
         rated, offer.cost = offer.rating, 0
-        self._move(offer, REVERSED)
+        self._set_state(offer, REVERSED)
         if rated is not None:
             state.pulls[arm] -= 1
             state.totals[arm] -= rated
-            campaign.restate(arm)
-            self._learn_again()
+            campaign.update_arm(arm)
+            self._relearn()
 
     def organic(self, at: int, arm: str, rating: int) -> None:
         """Enter the rating of somebody who was offered nothing."""
         campaign, state = self.campaign, self.campaign.state
         index = self.check_organic(arm, rating)
-        self._enter(log.OrganicRated(*self._next(at), arm, rating))
+        self._append(log.OrganicRated(*self._header(at), arm, rating))
         state.pulls[index] += 1
         state.totals[index] += rating
-        campaign.restate(index, True, 0.0, rating)
+        campaign.update_arm(index, True, 0.0, rating)
 
     def check_organic(self, arm: str, rating: int) -> int:
         """Refuse a rating that can't be entered; else return the arm's index."""
-        index = self._named("arm", arm)
+        index = self._arm_in_request("arm", arm)
         self._check_rating(rating)
         return index
 
@@ -403,19 +404,19 @@ class CampaignRules:
         ended = "has expired" if offer.expires <= at else "was voided when the campaign closed"
         if offer.expires <= at or self.campaign.state.status == "closed":
             name = f"{self.campaign.state.campaign}.{offer.n}"
-            raise impossible(f"Offer {name} can't be {wanted}: it {ended}.", state="shadow")
+            raise conflict(f"Offer {name} can't be {wanted}: it {ended}.", state="shadow")
 
-    def _too_late(self, offer: OfferRecord, wanted: str, todo: str = "") -> Exception:
+    def _wrong_state(self, offer: OfferRecord, wanted: str, todo: str = "") -> Exception:
         state = STATES[offer.state]
         name = f"{self.campaign.state.campaign}.{offer.n}"
-        return impossible(f"Offer {name} can't be {wanted}: it is {state}.{todo}", state=state)
+        return conflict(f"Offer {name} can't be {wanted}: it is {state}.{todo}", state=state)
 
     def _release(self, offer: OfferRecord, new_state: int) -> None:
         state = self.campaign.state
         state.reserved -= offer.amount
         self._end_pull(offer, in_flight.WITHDRAWN)
         offer.cost = 0
-        self._move(offer, new_state)
+        self._set_state(offer, new_state)
 
     def _end_pull(self, offer: OfferRecord, outcome: int) -> None:
         """Take an offer out of those in flight, at the time of the last event."""
@@ -423,12 +424,12 @@ class CampaignRules:
             return
         self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
 
-    def _move(self, offer: OfferRecord, state: int, due: int = NEVER) -> None:
+    def _set_state(self, offer: OfferRecord, state: int, due: int = NEVER) -> None:
         offer.state, offer.due = state, due
         offer.events.append(self.campaign.state.seq)
         self.offers.put(offer)
 
-    def _learn_again(self) -> None:
+    def _relearn(self) -> None:
         """Teach the policy all ratings anew, as they are by now, in the order in which they came.
 
         Only some policies remember single ratings; what the others remember is not changed. In a
@@ -436,7 +437,7 @@ class CampaignRules:
         there only the averages change.
         """
         campaign = self.campaign
-        if campaign.remembers and campaign.state.seq <= MOST_TO_LEARN_AGAIN:
-            campaign.forget()
-            for arm, paid, rating in self.offers.learnt():
-                campaign.restate(campaign.arms[arm], True, paid, rating)
+        if campaign.learns_from_ratings and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:
+            campaign.reset_memory()
+            for arm, paid, rating in self.offers.counted_ratings():
+                campaign.update_arm(campaign.arms[arm], True, paid, rating)

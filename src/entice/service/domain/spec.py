@@ -53,7 +53,7 @@ _ADDED = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
 They are left out where they change nothing, so that those campaigns verify byte for byte.
 """
 
-MOST_ARMS = 1000
+MAX_ARMS = 1000
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
@@ -137,7 +137,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def __post_init__(self) -> None:
         check_name("CampaignSpec: name", self.name)
-        msgspec.structs.force_setattr(self, "arms", arm_ids("CampaignSpec: arms", self.arms, 2))
+        msgspec.structs.force_setattr(
+            self, "arms", check_arm_ids("CampaignSpec: arms", self.arms, 2)
+        )
         if not isinstance(self.policy, get_args(ServedPolicy)):
             todo = did_you_mean("", _kinds())
             rule = "must be a policy that a service can run"
@@ -178,7 +180,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 set_whole(self, field, at_least=0, at_most=MAX_MONEY)
 
     @property
-    def middle(self) -> float:
+    def unrated_stars(self) -> float:
         """What an arm without ratings shows, in stars."""
         if self.unrated_shows is not None:
             return self.unrated_shows
@@ -193,7 +195,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def from_toml(cls, text: str) -> CampaignSpec:
         """Read a campaign from TOML; what is unknown or misspelt is an error."""
         try:
-            return cls.from_plain(tomllib.loads(text)).with_digits()
+            return cls.from_plain(tomllib.loads(text)).with_currency_digits()
         except tomllib.TOMLDecodeError as error:
             raise InputError("the campaign", f"must be TOML ({error})") from error
 
@@ -230,7 +232,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 del policy[name]
         return plain
 
-    def with_digits(self) -> CampaignSpec:
+    def with_currency_digits(self) -> CampaignSpec:
         """Return the campaign with the decimals of its currency, which new ones are recorded with.
 
         CLDR changes now and then; what is recorded keeps its meaning. An unknown currency without
@@ -254,10 +256,10 @@ def check_name(where: str, given: object) -> None:
         raise InputError(where, "must be text of one line, without control characters", given=given)
 
 
-def arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
+def check_arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
     """Check the ids of arms; they appear in addresses, so they are plain."""
-    if not is_list(given) or not least <= len(given) <= MOST_ARMS:
-        raise InputError(where, f"must be a list of {least} to {MOST_ARMS} ids", given=given)
+    if not is_list(given) or not least <= len(given) <= MAX_ARMS:
+        raise InputError(where, f"must be a list of {least} to {MAX_ARMS} ids", given=given)
     for arm in given:
         if not isinstance(arm, str) or not _ARM.fullmatch(arm):
             rule = "must be ids of 1 to 64 letters, digits or . _ ~ -"
@@ -267,7 +269,7 @@ def arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
     return tuple(given)
 
 
-def refuse_dots(where: str, given: Sequence[str]) -> None:
+def reject_dots(where: str, given: Sequence[str]) -> None:
     """Refuse ids that can't be part of an address: clients resolve `.` and `..` as folders.
 
     Only for arms that are new. Campaigns that were stored with such an id must still open.

@@ -26,7 +26,7 @@ _Z = 1.96  # the normal distribution's 97.5 % quantile
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(at: int) -> datetime:
+def to_datetime(at: int) -> datetime:
     """Return a time of the service's clock, in microseconds, as a datetime (RFC 3339 in JSON).
 
     >>> from entice.service.domain.views import moment
@@ -46,7 +46,7 @@ def offer_view(campaign: Campaign, offer: OfferRecord) -> OfferView:
         0 if shadow else offer.amount, money.code, money.digits, offer.payment,
         offer.amount if shadow else None, cast(OfferReason, offer.reason), offer.propensity,
         cast(ProbeSide | None, offer.probe),
-        offer.paid, offer.rating, moment(offer.offered_at), moment(offer.expires),
+        offer.paid, offer.rating, to_datetime(offer.offered_at), to_datetime(offer.expires),
     )  # fmt: skip
 
 
@@ -59,14 +59,14 @@ def campaign_view(state: CampaignState) -> CampaignView:
         state.budget, state.reserved, state.committed, state.free, state.paced,
         state.decisions, sum(state.pulls), sum(state.in_flight), state.expectation.share,
         state.seq, state.version,
-        moment(state.created), moment(state.at),
+        to_datetime(state.created), to_datetime(state.at),
         {**state.spec, "arms": state.arms, "status": state.status},
     )  # fmt: skip
 
 
 def arm_views(campaign: Campaign) -> list[ArmView]:
     """Return the views of all arms of a campaign."""
-    state, spec, shown = campaign.state, campaign.spec, campaign.displays()
+    state, spec, shown = campaign.state, campaign.spec, campaign.displayed_stars()
     scale = spec.lowest_rating, spec.highest_rating
     offered = [i for i, retired in enumerate(state.retired) if not retired]
     greedy = max(offered, key=lambda i: shown[i])
@@ -75,7 +75,7 @@ def arm_views(campaign: Campaign) -> list[ArmView]:
     return [
         ArmView(
             arm, state.retired[i], state.pulls[i], average,
-            *interval(state.totals[i], state.pulls[i], *scale),
+            *wilson_interval(state.totals[i], state.pulls[i], *scale),
             shown[i], state.in_flight[i], expected.ratings[i],
             state.offered[i] if state.offered else 0, i in overdue, i == greedy,
         )
@@ -83,7 +83,7 @@ def arm_views(campaign: Campaign) -> list[ArmView]:
     ]  # fmt: skip
 
 
-def interval(total: int, ratings: int, lowest: int, highest: int) -> tuple[float, float]:
+def wilson_interval(total: int, ratings: int, lowest: int, highest: int) -> tuple[float, float]:
     """Return a 95 % confidence interval of an arm's average, from the sum of its ratings.
 
     This is Wilson's interval of a proportion. It is conservative: ratings vary at most as much as

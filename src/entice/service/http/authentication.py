@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from entice.service.domain.errors import Refusal, not_found
-from entice.service.storage.api_keys import FRESH, Keys, KeyView, Role
+from entice.service.storage.api_keys import CACHE_SECONDS, Keys, KeyView, Role
 
 ANYBODY = KeyView(id="-", name="anybody on this machine", role="admin", campaign=None, created=0)
 """Who calls while there is no key."""
@@ -43,15 +43,15 @@ class Authenticator:
     async def admit(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
         """Return who calls, or refuse: without a good key, or with one of another role."""
         age = self._keys.age()
-        if age > FRESH / 2:
+        if age > CACHE_SECONDS / 2:
             self._read_keys()
-        if age > FRESH and self._reading is not None:
+        if age > CACHE_SECONDS and self._reading is not None:
             await asyncio.shield(asyncio.wrap_future(self._reading))
         return self._judge(headers, roles)
 
     def readmit(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> None:
         """Refuse who was let in before and has been shut out since, by what was read last."""
-        if self._keys.age() > FRESH / 2:
+        if self._keys.age() > CACHE_SECONDS / 2:
             self._read_keys()
         self._judge(headers, roles)
 
@@ -62,7 +62,7 @@ class Authenticator:
             if not VISITOR.may(roles):
                 raise Refusal(403, "read-only", "Read-only without a key", _LOOK_ONLY)
             return VISITOR
-        caller = self._keys.recall(_presented(headers))
+        caller = self._keys.check_cached(_presented(headers))
         if caller is None:
             raise Refusal(401, "unauthorized", "A key is needed", _UNKNOWN)
         if not caller.may(roles):

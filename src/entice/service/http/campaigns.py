@@ -11,7 +11,7 @@ from entice.api_types import ArmView, CampaignView, SpendingView
 from entice.money import MAX_DIGITS
 from entice.policies import UCB
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
-from entice.service.domain.spec import MAX_MONEY, MOST_ARMS, CampaignSpec, ServedPolicy, Status
+from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, ServedPolicy, Status
 from entice.service.http import examples
 from entice.service.http.authentication import READERS, unbound
 from entice.service.http.context import AppContext
@@ -60,7 +60,7 @@ class CampaignRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """
 
     name: Name
-    arms: Annotated[list[ArmId], Meta(min_length=2, max_length=MOST_ARMS), _EACH_ONCE]
+    arms: Annotated[list[ArmId], Meta(min_length=2, max_length=MAX_ARMS), _EACH_ONCE]
     policy: ServedPolicy = UCB()
     lowest_rating: Annotated[int, Meta(ge=-1000, le=1000)] = 1
     highest_rating: Annotated[int, Meta(le=1_000_000)] = 5
@@ -96,7 +96,7 @@ class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class NewArms(msgspec.Struct, forbid_unknown_fields=True):
     """Arms that join."""
 
-    arms: Annotated[list[ArmId], Meta(min_length=1, max_length=MOST_ARMS), _EACH_ONCE]
+    arms: Annotated[list[ArmId], Meta(min_length=1, max_length=MAX_ARMS), _EACH_ONCE]
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -112,7 +112,7 @@ async def create(context: AppContext, call: Call) -> Reply:
     """
     unbound(call.caller)
     not_too_deep(call.body)
-    spec = CampaignSpec.from_plain(call.body).with_digits()
+    spec = CampaignSpec.from_plain(call.body).with_currency_digits()
     return await carry_out(context, call, CreateCampaign(spec, call.key))
 
 

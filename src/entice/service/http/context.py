@@ -18,7 +18,7 @@ from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
-from entice.service.storage.queries import Queries, find_state
+from entice.service.storage.queries import Queries, load_state
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 
@@ -121,7 +121,7 @@ class AppContext:
         with self.store.read() as session:
             for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
                 try:
-                    state = find_state(session, name)
+                    state = load_state(session, name)
                 except Corrupt as error:  # told to whoever asks for that one
                     logs.trouble(error, during="warm-up")
                 else:
@@ -131,11 +131,12 @@ class AppContext:
 
     def check(self) -> None:
         """Raise what keeps the database from being used."""
-        if not self.writer.at_work:
+        if not self.writer.is_running:
             raise Unavailable("The writer has stopped. Start the service again.")
         self.store.check()
-        failing = self.writer.failing
-        if isinstance(failing, EnticeError):
-            raise failing
-        if failing is not None:
-            raise Unavailable(f"Nothing can be written: {type(failing).__name__}.") from failing
+        last_error = self.writer.last_error
+        if isinstance(last_error, EnticeError):
+            raise last_error
+        if last_error is not None:
+            name = type(last_error).__name__
+            raise Unavailable(f"Nothing can be written: {name}.") from last_error

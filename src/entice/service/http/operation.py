@@ -182,11 +182,11 @@ async def carry_out(context: AppContext, call: Call, command: Command) -> Reply:
     """Have the desk do what was asked; under an idempotency key at most once."""
     given = call.headers.get(b"idempotency-key")
     if given is None:
-        answer = await context.writer.ask(command)
+        answer = await context.writer.execute(command)
     else:
         scope = call.scope
         request = context.players.digest(scope["method"], scope["path"], call.raw)
-        answer = await context.writer.ask(
+        answer = await context.writer.execute(
             command, scope=call.caller.id, key=_idempotency_key(given), request=request
         )
     if answer.replayed:

@@ -185,7 +185,7 @@ def _check_workers(db: str, workers: int) -> None:
 def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> None:
     """Say what is wrong before any worker starts; migrate, and make the secret."""
     with contextlib.closing(open_store(db)) as store:
-        store.examine()
+        store.check_integrity()
         player_hasher_for(store, secret_file)
         if not loopback and not Keys(store).any():
             raise InputError(

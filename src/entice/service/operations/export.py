@@ -18,9 +18,9 @@ from entice.errors import InputError
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.offer import RATED, STATES, OfferRecord
-from entice.service.storage.queries import find
+from entice.service.storage.queries import load_campaign
 from entice.service.storage.store import Session, Store
-from entice.service.storage.unit_of_work import OFFER, offer_of
+from entice.service.storage.unit_of_work import OFFER, offer_from_row
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -55,7 +55,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def form_of(path: Path) -> Format:
+def format_of(path: Path) -> Format:
     """Tell the format by the end of a file's name."""
     for form in get_args(Format):
         if path.name.lower().endswith(f".{form}"):
@@ -75,7 +75,7 @@ def write(store: Store, campaign: str, form: Format, target: Path) -> int:
             yield page
 
     with store.read() as session:
-        pages = counted(_pages(session, find(session, campaign)))
+        pages = counted(_pages(session, load_campaign(session, campaign)))
         if form == "parquet":
             _write_parquet(pages, target)
         else:
@@ -98,13 +98,15 @@ def _write_text(pages: Iterator[pl.DataFrame], form: Format, file: BinaryIO) -> 
     for page in pages:
         told = page.with_columns(pl.col("at").dt.strftime(_TIME))
         if form == "csv":
-            told.with_columns(_harmless(pl.col(pl.String))).write_csv(file, include_header=first)
+            told.with_columns(_escape_formulas(pl.col(pl.String))).write_csv(
+                file, include_header=first
+            )
         else:
             told.write_ndjson(file)
         first = False
 
 
-def _harmless(cells: pl.Expr) -> pl.Expr:
+def _escape_formulas(cells: pl.Expr) -> pl.Expr:
     """Keep spreadsheets from taking a cell for a formula."""
     suspicious = cells.str.contains(r"^[=+\-@\t\r]")
     return pl.when(suspicious).then(pl.lit("'") + cells).otherwise(cells).name.keep()
@@ -134,7 +136,7 @@ def _offers(session: Session, campaign: Campaign) -> Iterator[OfferRecord]:
         f"{OFFER.select} WHERE campaign = ? AND n > ? ORDER BY n LIMIT ?",
         (campaign.number, after, PAGE),
     ):
-        yield from (offer_of(campaign.number, row) for row in rows)
+        yield from (offer_from_row(campaign.number, row) for row in rows)
         after = rows[-1][0]
 
 

@@ -11,7 +11,7 @@ import msgspec
 from entice.service.domain.campaign import CampaignState
 from entice.service.domain.errors import Corrupt
 from entice.service.operations.metrics import CampaignGauges, read_campaign_gauges
-from entice.service.storage.queries import find_state, number_of
+from entice.service.storage.queries import load_state, number_of
 from entice.service.storage.store import Session, Store
 
 
@@ -75,7 +75,7 @@ def _check_campaign(
     session: Session, gauges: CampaignGauges, replay: ReplayView | None
 ) -> CampaignTrust:
     try:
-        state = find_state(session, gauges.id)
+        state = load_state(session, gauges.id)
     except Corrupt as error:
         damaged = Invariant("The campaign's row is intact", False, str(error))
         return CampaignTrust(gauges.id, gauges.id, [damaged], replay)

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from entice.errors import EnticeError
 from entice.service.domain.errors import Corrupt
-from entice.service.storage.queries import find_state
+from entice.service.storage.queries import load_state
 from entice.service.storage.store import Session, Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -243,7 +243,7 @@ def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Ite
     """Read the gauges about ratings of the campaigns that have made offers and are not damaged."""
     for campaign in campaigns:
         with contextlib.suppress(Corrupt):
-            state = find_state(session, campaign.id)
+            state = load_state(session, campaign.id)
             expected = state.expectation
             if expected.share is not None:
                 without = len(state.without_first_rating(expected))

@@ -13,22 +13,22 @@ from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
 from entice.service.domain.events import Event
 from entice.service.domain.offer import ACCEPTED, OFFERED, OfferRecord, read_offer
-from entice.service.domain.rules import CampaignRules, Learnt
+from entice.service.domain.rules import CampaignRules, CountedRating
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.api_keys import damaged_keys
-from entice.service.storage.group_commit import answer_digest
+from entice.service.storage.group_commit import response_digest
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     PAGE,
-    events_of,
-    learnt_from,
-    read_campaign,
-    row_of,
+    campaign_from_row,
+    counted_ratings_in,
+    iterate_events,
+    offer_to_row,
 )
 
 
-class Verdict(NamedTuple):
+class VerifyResult(NamedTuple):
     """What became of a campaign's check."""
 
     campaign: str
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
 
 def verify(
     store: Store, name: str | None = None, progress: Callable[[int], None] = lambda more: None
-) -> Iterator[Verdict]:
+) -> Iterator[VerifyResult]:
     """Replay the logs of all campaigns, or of one, and compare with what the database holds.
 
     Every event is made again by the rules that made it first, from the state before it, and must
@@ -52,15 +52,17 @@ def verify(
         where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
         found = session.rows(f"SELECT id, number FROM campaigns {where} ORDER BY number", params)
         if name is not None and not found:
-            yield Verdict(name, 0, f"There is no campaign {name!r}.")
+            yield VerifyResult(name, 0, f"There is no campaign {name!r}.")
         for campaign, number in found:
-            yield _verdict(session, campaign, number, progress)
+            yield _verify_campaign(session, campaign, number, progress)
         lost = session.rows(
             "SELECT DISTINCT campaign FROM events WHERE campaign NOT IN "
             "(SELECT number FROM campaigns)"
         )
         for (number,) in lost if name is None else []:
-            yield Verdict(f"number {number}", 0, "Its events are there, but its row is missing.")
+            yield VerifyResult(
+                f"number {number}", 0, "Its events are there, but its row is missing."
+            )
 
 
 def rows_without_events(store: Store) -> Iterator[str]:
@@ -70,11 +72,11 @@ def rows_without_events(store: Store) -> Iterator[str]:
     with store.read() as session:
         rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
         for *row, written in rows:
-            if answer_digest(*row) != written:
+            if response_digest(*row) != written:
                 yield f"The answer kept under idempotency key {row[1]!r} is not what was written."
 
 
-def events_in(store: Store, name: str | None = None) -> int:
+def count_events(store: Store, name: str | None = None) -> int:
     """Count the events that `verify` will replay."""
     where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
     with store.read() as session:
@@ -82,23 +84,25 @@ def events_in(store: Store, name: str | None = None) -> int:
     return int(rows[0][0])
 
 
-def _verdict(session: Session, name: str, number: int, progress: Callable[[int], None]) -> Verdict:
+def _verify_campaign(
+    session: Session, name: str, number: int, progress: Callable[[int], None]
+) -> VerifyResult:
     replay = LogReplay(session, name, number)
     try:
-        for seq, body, written in events_of(session, number):
+        for seq, body, written in iterate_events(session, number):
             replay.event(seq, body, written)
             if seq % PAGE == 0:
                 progress(PAGE)
         replay.compare()
-    except _Fault as fault:
-        return Verdict(name, replay.events, str(fault))
+    except _Mismatch as fault:
+        return VerifyResult(name, replay.events, str(fault))
     except Corrupt as corrupt:
-        return Verdict(name, replay.events, f"The database is damaged: {corrupt}")
+        return VerifyResult(name, replay.events, f"The database is damaged: {corrupt}")
     progress(replay.events % PAGE)
-    return Verdict(name, replay.events, None)
+    return VerifyResult(name, replay.events, None)
 
 
-class _Fault(Exception):
+class _Mismatch(Exception):
     pass
 
 
@@ -107,7 +111,7 @@ class LogReplay:
 
     def __init__(self, session: Session, name: str, number: int) -> None:
         self._session, self._name, self._number = session, name, number
-        self._book = _ReplayedOffers(session, number)
+        self._offers = _ReplayedOffers(session, number)
         self._rules: CampaignRules | None = None
         self._head = log.GENESIS
         self.events = 0
@@ -122,83 +126,85 @@ class LogReplay:
         """Replay one event; complain if it is not the next one, or not what should be there."""
         due = self.events + 1
         if seq != due:
-            raise _Fault(f"Event {due} is missing: the log goes on with event {seq}.")
-        if log.chained(self._head, body) != written:
-            raise _Fault(f"Event {seq} is not what was written: its hash does not match.")
+            raise _Mismatch(f"Event {due} is missing: the log goes on with event {seq}.")
+        if log.chain_hash(self._head, body) != written:
+            raise _Mismatch(f"Event {seq} is not what was written: its hash does not match.")
         try:
             event = log.decode(body)
         except DecodeError as error:
-            raise _Fault(f"Event {seq} can't be read: {error}.") from error
+            raise _Mismatch(f"Event {seq} can't be read: {error}.") from error
         if (event.seq, event.campaign) != (seq, self._name):
-            raise _Fault(f"Event {seq} says that it is event {event.seq} of {event.campaign}.")
-        self._book.expected.clear()
+            raise _Mismatch(f"Event {seq} says that it is event {event.seq} of {event.campaign}.")
+        self._offers.expected.clear()
         try:
-            self._again(event)
+            self._reapply(event)
         except (Refusal, LookupError, ValueError, TypeError, AssertionError) as error:
-            raise _Fault(f"Event {seq} ({_kind(event)}) was not possible: {error}.") from error
-        made = self._book.expected
+            raise _Mismatch(f"Event {seq} ({_kind(event)}) was not possible: {error}.") from error
+        made = self._offers.expected
         if not made or made[0] != body:
-            raise _Fault(
+            raise _Mismatch(
                 f"Event {seq} ({_kind(event)}) is not what Entice {entice.__version__} decides "
                 f"there: {made[0].decode() if made else 'nothing'} instead of {body.decode()}."
             )
-        self._book.due = made[1:]
+        self._offers.pending = made[1:]
         self.events, self._head = seq, written
-        if not self._book.due:  # in between, the books are ahead of the log
+        if not self._offers.pending:  # in between, the books are ahead of the log
             self._check_invariants(seq)
 
-    def _again(self, event: Event) -> None:
+    def _reapply(self, event: Event) -> None:
         """Carry out what an event says, by the rules."""
-        if self._book.due:
+        if self._offers.pending:
             # A rule that writes several events has made this one already.
-            self._book.expected = self._book.due
+            self._offers.expected = self._offers.pending
             return
         if isinstance(event, log.Created):
             if self._rules is not None:
                 raise ValueError("the campaign was created already")
             spec = CampaignSpec.from_plain(event.spec)
-            campaign = Campaign.begin(self._name, spec, event.at, event.rules)
-            self._book.campaign = campaign
-            self._rules = CampaignRules(campaign, self._book)
+            campaign = Campaign.create(self._name, spec, event.at, event.rules)
+            self._offers.campaign = campaign
+            self._rules = CampaignRules(campaign, self._offers)
             self._rules.create(event.at, event.entice, event.by)
             return
         if self._rules is None:
             raise ValueError("nothing comes before a campaign's creation")
-        _redo(self._rules, self._book, event)
+        _apply_event(self._rules, self._offers, event)
 
     def _check_invariants(self, seq: int) -> None:
         assert self.campaign is not None
         state = self.campaign.state
         if min(state.reserved, state.committed, *state.in_flight, *state.pulls) < 0:
-            raise _Fault(f"After event {seq} a count is negative.")
+            raise _Mismatch(f"After event {seq} a count is negative.")
         if state.reserved + state.committed > state.budget:
-            raise _Fault(f"After event {seq} more is spent and reserved than the budget.")
+            raise _Mismatch(f"After event {seq} more is spent and reserved than the budget.")
 
     def compare(self) -> None:
         """Compare what the events add up to with what the tables hold."""
         rows = self._session.rows(f"{CAMPAIGN} WHERE number = ?", (self._number,))
-        kept = read_campaign(self._name, rows[0])
+        kept = campaign_from_row(self._name, rows[0])
         if self.campaign is None:
-            raise _Fault("The log is empty.")
-        if self._book.due:
-            raise _Fault(f"Event {self.events + 1} is missing: {self._book.due[0].decode()}.")
+            raise _Mismatch("The log is empty.")
+        if self._offers.pending:
+            raise _Mismatch(
+                f"Event {self.events + 1} is missing: {self._offers.pending[0].decode()}."
+            )
         if kept.state.seq < self.events:
-            raise _Fault(
+            raise _Mismatch(
                 f"Event {kept.state.seq + 1} was added to the log: the campaign has had "
                 f"{kept.state.seq}."
             )
         if kept.state.seq > self.events:
-            raise _Fault(
+            raise _Mismatch(
                 f"Event {self.events + 1} is missing: the campaign has had {kept.state.seq}, "
                 f"and its log ends with event {self.events}."
             )
-        if kept.encoded() != self.campaign.encoded():
-            raise _Fault("The campaign's row is not what its events add up to.")
-        self._book.compare()
+        if kept.encode() != self.campaign.encode():
+            raise _Mismatch("The campaign's row is not what its events add up to.")
+        self._offers.compare()
 
 
 class _ReplayedOffers:
-    """Offers in memory: see `rules.Offers`."""
+    """Offers in memory: see `rules.OfferRepository`."""
 
     def __init__(self, session: Session, number: int) -> None:
         self._session, self._number = session, number
@@ -208,7 +214,7 @@ class _ReplayedOffers:
         self.campaign: Campaign | None = None
         self.expected: list[bytes] = []
         """What the rules have written for the event at hand …"""
-        self.due: list[bytes] = []
+        self.pending: list[bytes] = []
         """… and what must follow it at once."""
 
     def get(self, n: int) -> OfferRecord | None:
@@ -237,18 +243,18 @@ class _ReplayedOffers:
     def open(self) -> list[OfferRecord]:
         return [read_offer(self._rows[n]) for n in sorted(self._live.values())]
 
-    def under_way(self) -> list[OfferRecord]:
+    def in_flight_offers(self) -> list[OfferRecord]:
         offers = (read_offer(self._rows[n]) for n in sorted(self._rows))
         return [offer for offer in offers if offer.state in (OFFERED, ACCEPTED)]
 
-    def overdue(self, now: int, most: int) -> list[OfferRecord]:
+    def due(self, now: int, most: int) -> list[OfferRecord]:
         raise AssertionError("a replay is told what has expired")
 
-    def learnt(self) -> Iterator[Learnt]:
+    def counted_ratings(self) -> Iterator[CountedRating]:
         assert self.campaign is not None
         until = self.campaign.state.seq
-        rows = (row for row in events_of(self._session, self._number) if row[0] <= until)
-        return learnt_from(rows)
+        rows = (row for row in iterate_events(self._session, self._number) if row[0] <= until)
+        return counted_ratings_in(rows)
 
     def write(self, event: Event, body: bytes) -> None:
         self.expected.append(body)
@@ -263,17 +269,17 @@ class _ReplayedOffers:
             )
             for row in rows:
                 offer = self.get(row[1])
-                if offer is None or row_of(self._number, offer) != row:
-                    raise _Fault(f"The row of offer {row[1]} is not what its events add up to.")
+                if offer is None or offer_to_row(self._number, offer) != row:
+                    raise _Mismatch(f"The row of offer {row[1]} is not what its events add up to.")
             seen += len(rows)
             if len(rows) < PAGE:
                 break
             after = rows[-1][1]
         if seen != len(self._rows):
-            raise _Fault(f"{len(self._rows) - seen} offers are missing from the table.")
+            raise _Mismatch(f"{len(self._rows) - seen} offers are missing from the table.")
 
 
-def _redo(rules: CampaignRules, offers: _ReplayedOffers, event: Event) -> None:
+def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) -> None:
     """Ask the rules for what an event says has happened."""
     at = event.at
 

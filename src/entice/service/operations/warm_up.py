@@ -27,7 +27,7 @@ from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.pending_policies import PENDING
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
 
-SOON, LATER = 1, 5
+RETRY_LOADING, RETRY_COMPILING = 1, 5
 """Seconds after which to ask again for a policy that is being loaded, or compiled."""
 
 _loaded: set[str] = set()
@@ -52,11 +52,11 @@ class WarmUp:
         Returns how many kinds had to be compiled. Takes as long as that takes.
         """
         order = [kind for kind in dict.fromkeys([*first, *kinds()]) if kind not in _loaded]
-        PENDING.update(dict.fromkeys(order, SOON))
+        PENDING.update(dict.fromkeys(order, RETRY_LOADING))
         try:
             missing = [kind for kind in order if self._open and not _load(kind)]
             if missing:
-                PENDING.update(dict.fromkeys(missing, LATER))
+                PENDING.update(dict.fromkeys(missing, RETRY_COMPILING))
                 processes = min(thread_count(None), len(missing))
                 with ThreadPoolExecutor(processes) as threads:
                     shares = [missing[i::processes] for i in range(processes)]
@@ -159,15 +159,15 @@ def exercise(policy: ServedPolicy) -> None:
     spec = CampaignSpec(
         name="warm-up", arms=["a", "b"], budget=0, price_of_a_star=1, policy=policy, seed=0
     )
-    campaign = Campaign.begin("c_warm_up", spec, 0, rules=1)
+    campaign = Campaign.create("c_warm_up", spec, 0, rules=1)
     campaign.upgrade(0, RULES, [])  # as happens to campaigns that an earlier version has written
     campaign.decide(0, campaign.limit(0), None, None)
     campaign.begin_pull(1, 0, 0)
     campaign.state.status = "paused"
     campaign.decide(0, campaign.limit(0), None, None)
     campaign.end_pull(1, 0, 0, WITHDRAWN)
-    campaign.restate(0, True, 0.0, spec.lowest_rating)
-    campaign.displays()
+    campaign.update_arm(0, True, 0.0, spec.lowest_rating)
+    campaign.displayed_stars()
     campaign.expected()
 
 

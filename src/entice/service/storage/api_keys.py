@@ -17,7 +17,7 @@ from entice.service.storage.store import Store
 
 Role = Literal["admin", "decide", "feedback", "read"]
 
-FRESH = 1.0
+CACHE_SECONDS = 1.0
 """Seconds for which the keys once read are believed: so long a revoked key may live on."""
 
 
@@ -40,7 +40,7 @@ class KeyView(msgspec.Struct, frozen=True):
         return "admin" in own or not roles.isdisjoint(own)
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredKey(msgspec.Struct, frozen=True):
     view: KeyView
     hash: bytes
     damaged: bool = False
@@ -53,8 +53,8 @@ class Keys:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: dict[str, _Kept] = {}
-        self._read_at = -FRESH
+        self._kept: dict[str, _StoredKey] = {}
+        self._read_at = -CACHE_SECONDS
 
     def create(self, role: str, campaign: str | None, name: str) -> tuple[KeyView, str]:
         """Make a key; the text that is returned beside it can't be had again."""
@@ -80,7 +80,7 @@ class Keys:
                     _checksum(view, _hash(secret)),
                 ),
             )  # fmt: skip
-        self._read_at = -FRESH
+        self._read_at = -CACHE_SECONDS
         return view, f"entice_{number}_{secret}"
 
     def list(self) -> list[KeyView]:
@@ -108,11 +108,11 @@ class Keys:
 
     def check(self, presented: str) -> KeyView | None:
         """Return whose key this is, or None if it opens nothing."""
-        if self.age() > FRESH:
+        if self.age() > CACHE_SECONDS:
             self.reload()
-        return self.recall(presented)
+        return self.check_cached(presented)
 
-    def recall(self, presented: str) -> KeyView | None:
+    def check_cached(self, presented: str) -> KeyView | None:
         """As `check`, from what was read last."""
         word, _, rest = presented.partition("_")
         number, _, secret = rest.partition("_")
@@ -128,7 +128,7 @@ class Keys:
 
     def any(self) -> bool:
         """Tell whether there is, or ever was, a key. Once there was, a key is asked for."""
-        if self.age() > FRESH:
+        if self.age() > CACHE_SECONDS:
             self.reload()
         return bool(self._kept)
 
@@ -153,10 +153,10 @@ class Keys:
 _KEYS = "SELECT id, name, role, campaign, created, revoked, hash, digest FROM keys"
 
 
-def _kept(row: tuple[Any, ...]) -> _Kept:
+def _kept(row: tuple[Any, ...]) -> _StoredKey:
     """Read a key off its row."""
     view, secret = KeyView(*row[:6]), bytes(row[6])
-    return _Kept(view, secret, _checksum(view, secret) != row[7])
+    return _StoredKey(view, secret, _checksum(view, secret) != row[7])
 
 
 def damaged_keys(store: Store) -> list[str]:

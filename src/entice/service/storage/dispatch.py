@@ -31,9 +31,9 @@ from entice.service.domain.errors import Refusal, invalid, not_found
 from entice.service.domain.offer import OfferRecord
 from entice.service.domain.pending_policies import check_compiled
 from entice.service.domain.rules import CampaignRules
-from entice.service.domain.spec import refuse_dots
+from entice.service.domain.spec import reject_dots
 from entice.service.domain.views import arm_views, campaign_view, encode, offer_view
-from entice.service.storage.unit_of_work import UnitOfWork, lost_or_unknown
+from entice.service.storage.unit_of_work import UnitOfWork, missing_offer_error
 
 FULL = 206
 """The status of a tick that has left some for the next."""
@@ -63,7 +63,7 @@ def handle(work: UnitOfWork, command: Command, now: int) -> CommandResult:
     rules = CampaignRules(campaign, work.offers(campaign))
     match command:
         case MakeOffers(requests=requests):
-            work.offers(campaign).look_up_players([request.player for request in requests])
+            work.offers(campaign).prefetch_live([request.player for request in requests])
             for i, request in enumerate(requests):
                 with _named(f"requests[{i}]"):
                     rules.check_request(request.eligible, request.displayed)
@@ -90,11 +90,11 @@ def handle(work: UnitOfWork, command: Command, now: int) -> CommandResult:
             rules.retire(now, arm, retired, by)
             return CommandResult(200, encode(arm_views(campaign)[campaign.arms[arm]]))
         case Expire():
-            overdue = rules.offers.overdue(now, MOST_OVERDUE)
-            for offer in overdue:
+            due = rules.offers.due(now, MOST_OVERDUE)
+            for offer in due:
                 rules.expire(now, offer)
-            full = len(overdue) == MOST_OVERDUE
-            return CommandResult(FULL if full else 200, encode({"expired": len(overdue)}))
+            full = len(due) == MOST_OVERDUE
+            return CommandResult(FULL if full else 200, encode({"expired": len(due)}))
 
 
 def _create(work: UnitOfWork, command: CreateCampaign, now: int) -> CommandResult:
@@ -106,15 +106,15 @@ def _create(work: UnitOfWork, command: CreateCampaign, now: int) -> CommandResul
         )
     name = f"c_{secrets.token_hex(8)}"
     check_compiled(str(type(command.spec.policy).__struct_config__.tag))
-    campaign = Campaign.begin(name, command.spec.with_seed(), now)
-    work.begin(campaign)
+    campaign = Campaign.create(name, command.spec.with_seed(), now)
+    work.insert_campaign(campaign)
     CampaignRules(campaign, work.offers(campaign)).create(now, by=command.by)
     return CommandResult(201, encode(campaign_view(campaign.state)))
 
 
 def _check_new_arms(arms: Sequence[str]) -> None:
     try:
-        refuse_dots("arms", arms)
+        reject_dots("arms", arms)
     except InputError as error:
         raise invalid(str(error)) from error
 
@@ -166,7 +166,7 @@ def _answer_offer(
     rules = CampaignRules(campaign, work.offers(campaign))
     offer = rules.offers.get(command.n)
     if offer is None:
-        raise lost_or_unknown(rules.campaign.state, command.n, command.offer)
+        raise missing_offer_error(rules.campaign.state, command.n, command.offer)
     if offer.due <= now:
         # Also a refusal below leaves the offer as it is by now: expired.
         rules.expire(now, offer)

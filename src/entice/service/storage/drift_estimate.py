@@ -9,7 +9,7 @@ from entice.estimate import DriftEstimator
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.storage.store import Session
-from entice.service.storage.unit_of_work import OFFER, offer_of, trusted_events
+from entice.service.storage.unit_of_work import OFFER, offer_from_row, verified_events
 
 LEVEL = 0.95
 """Of the interval."""
@@ -17,7 +17,7 @@ MOST_KNOWN = 1000
 """Campaigns whose estimates are kept up to date; beyond, all are read anew."""
 
 
-class _Known:
+class _CampaignEstimate:
     def __init__(self, estimator: DriftEstimator) -> None:
         self.estimator = estimator
         self.arms: dict[str, _Sums] = {}
@@ -40,11 +40,11 @@ class _Sums:
         self.paid = 0.0
 
 
-class Drifts:
+class DriftEstimates:
     """Estimates of several campaigns, each kept up to date from where its log was read last."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CampaignEstimate] = {}
         self._lock = threading.Lock()
 
     def view(self, session: Session, campaign: Campaign) -> DriftView:
@@ -59,10 +59,10 @@ class Drifts:
         with self._lock:
             if len(self._known) > MOST_KNOWN:
                 self._known.clear()
-            known = self._known.setdefault(name, _Known(DriftEstimator()))
+            known = self._known.setdefault(name, _CampaignEstimate(DriftEstimator()))
         with known.lock:
-            for _, body, _ in trusted_events(session, name, campaign.number, known.seq):
-                _follow(known, log.decode(body), session, campaign)
+            for _, body, _ in verified_events(session, name, campaign.number, known.seq):
+                _apply(known, log.decode(body), session, campaign)
             if known.estimator.probes < 2:
                 few = "Too few probed offers have been rated so far."
                 probes, arms = known.estimator.probes, _arms(known, None)
@@ -76,7 +76,7 @@ class Drifts:
         )
 
 
-def _arms(known: _Known, slope: float | None) -> list[ArmDriftView]:
+def _arms(known: _CampaignEstimate, slope: float | None) -> list[ArmDriftView]:
     found = []
     for arm, sums in known.arms.items():
         if sums.ratings > 0:
@@ -86,7 +86,9 @@ def _arms(known: _Known, slope: float | None) -> list[ArmDriftView]:
     return found
 
 
-def _follow(known: _Known, event: log.Event, session: Session, campaign: Campaign) -> None:
+def _apply(
+    known: _CampaignEstimate, event: log.Event, session: Session, campaign: Campaign
+) -> None:
     """Take one event into the estimate.
 
     A rating that is changed or taken back later has told of the drift all the same: it was given
@@ -105,7 +107,7 @@ def _follow(known: _Known, event: log.Event, session: Session, campaign: Campaig
         case log.Reversed(n=n):
             where = "WHERE campaign = ? AND n = ?"
             rows = session.rows(f"{OFFER.select} {where}", (campaign.number, n))
-            offer = offer_of(campaign.number, rows[0])
+            offer = offer_from_row(campaign.number, rows[0])
             if offer.rating is not None:
                 paid = campaign.stars_paid(offer)
                 known.rated(campaign.state.arms[offer.arm], -1, -offer.rating, -paid)

@@ -64,10 +64,14 @@ class GroupCommit:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._kept: dict[str, Campaign] = {}
+        self._cached: dict[str, Campaign] = {}
         self._ahead: dict[str, int] = {}
         # Faults of the database are everybody's; one of ours is told to whoever it hit.
-        self._for_all: tuple[type[Exception], ...] = (Unavailable, Stale, *store.faults)
+        self._shared_errors: tuple[type[Exception], ...] = (
+            Unavailable,
+            Stale,
+            *store.driver_errors,
+        )
 
     def now(self, campaign: str, last: int) -> int:
         """What time it is in a campaign, whose last event was at some moment.
@@ -81,11 +85,11 @@ class GroupCommit:
             return last
         return now
 
-    def furthest(self) -> int:
+    def max_clock_lead(self) -> int:
         """How many microseconds the campaign whose time is most ahead is ahead of the clock."""
         return max(self._ahead.values(), default=0)
 
-    def carry_out(self, group: list[Request]) -> list[CommandResult | Exception]:
+    def commit(self, group: list[Request]) -> list[CommandResult | Exception]:
         """Find an answer for each request, or the same failure for all of them."""
         bad: dict[int, Exception] = {}
         collisions = 0
@@ -93,46 +97,46 @@ class GroupCommit:
             try:
                 return self._transaction(group, bad)
             except Stale as stale:
-                self._kept.clear()
+                self._cached.clear()
                 collisions += 1
                 if collisions == TRIES:
                     busy = f"Others write to the same campaign all the time ({stale})."
                     return [Unavailable(busy)] * len(group)
                 time.sleep(random.uniform(0.0, 2 * PAUSE))
-            except _Broken as broken:
-                self._kept.clear()
+            except _CommandFailed as broken:
+                self._cached.clear()
                 bad[broken.index] = broken.error
             except Exception as error:
-                self._kept.clear()
+                self._cached.clear()
                 return [error] * len(group)
 
     def _transaction(
         self, group: list[Request], bad: dict[int, Exception]
     ) -> list[CommandResult | Exception]:
         answers: list[CommandResult | Exception] = []
-        if len(self._kept) > MOST_KEPT:
-            self._kept.clear()
+        if len(self._cached) > MOST_KEPT:
+            self._cached.clear()
         with self._store.write() as session:
-            work = UnitOfWork(self._store, session, self._kept)
-            damaged = self._take_hold(work, group)
-            kept = _look_up(work, session, group)
+            work = UnitOfWork(self._store, session, self._cached)
+            damaged = self._lock_campaigns(work, group)
+            kept = _prefetch(work, session, group)
             for i, request in enumerate(group):
                 name = _campaign_of(request.command)
                 if i in bad or name in damaged:
                     answers.append(bad.get(i) or damaged[name])
                     continue
                 try:
-                    answers.append(self._one(work, kept, request, name))
+                    answers.append(self._execute(work, kept, request, name))
                 except Refusal as refusal:
                     answers.append(refusal)
-                except self._for_all:
+                except self._shared_errors:
                     raise
                 except Exception as error:
-                    raise _Broken(i, error) from error
+                    raise _CommandFailed(i, error) from error
             work.flush()
         return answers
 
-    def _take_hold(self, work: UnitOfWork, group: list[Request]) -> dict[str, Exception]:
+    def _lock_campaigns(self, work: UnitOfWork, group: list[Request]) -> dict[str, Exception]:
         """Lock all campaigns of a group; return those that are damaged.
 
         In one order everywhere, or two processes might wait for each other's campaigns.
@@ -147,7 +151,9 @@ class GroupCommit:
                 damaged[name] = corrupt
         return damaged
 
-    def _one(self, work: UnitOfWork, kept: Kept, request: Request, campaign: str) -> CommandResult:
+    def _execute(
+        self, work: UnitOfWork, kept: StoredResponses, request: Request, campaign: str
+    ) -> CommandResult:
         now = self._clock.now()
         if campaign:
             with contextlib.suppress(Refusal):
@@ -173,15 +179,15 @@ class GroupCommit:
         answer = handle(work, request.command, now)
         kept[name] = request.digest, answer
         row = (*name, request.digest, answer.status, answer.body, self._clock.now())
-        work.keep((*row, answer_digest(*row)))
+        work.store_response((*row, response_digest(*row)))
         return answer
 
 
-Kept = dict[tuple[str, str], tuple[bytes, CommandResult | None]]
+StoredResponses = dict[tuple[str, str], tuple[bytes, CommandResult | None]]
 """Answers given before, by scope and key, with what they answered; None: damaged."""
 
 
-class _Broken(Exception):
+class _CommandFailed(Exception):
     def __init__(self, index: int, error: Exception) -> None:
         super().__init__(index)
         self.index = index
@@ -192,12 +198,14 @@ def _campaign_of(command: Command) -> str:
     return "" if isinstance(command, CreateCampaign) else command.campaign
 
 
-def answer_digest(scope: str, key: str, request: bytes, status: int, body: bytes, at: int) -> bytes:
+def response_digest(
+    scope: str, key: str, request: bytes, status: int, body: bytes, at: int
+) -> bytes:
     """The checksum of an answer that is kept."""
     return digest(f"{scope}\0{key}\0{status}\0{at}\0".encode(), request, body)
 
 
-def _look_up(work: UnitOfWork, session: Session, group: list[Request]) -> Kept:
+def _prefetch(work: UnitOfWork, session: Session, group: list[Request]) -> StoredResponses:
     """Ask the database for what a whole group will want to know, with few questions."""
     players: dict[str, list[bytes]] = {}
     numbers: dict[str, list[int]] = {}
@@ -215,15 +223,15 @@ def _look_up(work: UnitOfWork, session: Session, group: list[Request]) -> Kept:
     # What is unknown or damaged is told to whoever asked for it, and to nobody else.
     for campaign, some in players.items():
         with contextlib.suppress(Refusal, Corrupt):
-            work.offers(work.campaign(campaign)).look_up_players(some)
+            work.offers(work.campaign(campaign)).prefetch_live(some)
     for campaign, ns in numbers.items():
         with contextlib.suppress(Refusal, Corrupt):
-            work.offers(work.campaign(campaign)).look_up(ns)
-    kept: Kept = {}
+            work.offers(work.campaign(campaign)).prefetch(ns)
+    kept: StoredResponses = {}
     answers = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
     for scope, names in keys.items():
-        rows = session.rows_among(answers, "scope = ?", (scope,), "key", names)
+        rows = session.rows_where_in(answers, "scope = ?", (scope,), "key", names)
         for _, key, sent, status, body, at, written in rows:
-            whole = written == answer_digest(scope, key, sent, status, body, at)
+            whole = written == response_digest(scope, key, sent, status, body, at)
             kept[scope, key] = sent, CommandResult(status, body) if whole else None
     return kept

@@ -45,7 +45,7 @@ class PostgresSession:
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:  # noqa: D102
         return self.connection.execute(_with_percents(sql), params).fetchall()
 
-    def rows_among(  # noqa: D102
+    def rows_where_in(  # noqa: D102
         self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
     ) -> list[Row]:
         # Value by value, so that each is found by a unique index. PostgreSQL would search all
@@ -79,7 +79,7 @@ class PostgresStore:
     """A PostgreSQL database. Whoever changes a campaign locks its row first, then reads."""
 
     for_update = " FOR UPDATE"
-    faults: tuple[type[Exception], ...] = (psycopg.Error,)
+    driver_errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -87,7 +87,7 @@ class PostgresStore:
         self._open: set[psycopg.Connection[Row]] = set()
         self._lock = threading.Lock()
         try:
-            with self._told():
+            with self._translate_errors():
                 self._migrate()
         except BaseException:
             self.close()
@@ -131,7 +131,7 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[PostgresSession]:  # noqa: D102
-        with self._told():
+        with self._translate_errors():
             connection = self._connection()
             # Whoever reads holds no locks, and may take the time that verifying takes.
             connection.execute(
@@ -145,7 +145,7 @@ class PostgresStore:
 
     @contextmanager
     def write(self) -> Iterator[PostgresSession]:  # noqa: D102
-        with self._told():
+        with self._translate_errors():
             connection = self._connection()
             connection.execute("BEGIN")
             try:
@@ -179,7 +179,7 @@ class PostgresStore:
         with self.read() as session:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
-    def examine(self) -> None:  # noqa: D102
+    def check_integrity(self) -> None:  # noqa: D102
         self.check()  # PostgreSQL has checksums of its own pages
 
     def close(self) -> None:  # noqa: D102
@@ -190,7 +190,7 @@ class PostgresStore:
             self._open.clear()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Turn PostgreSQL's errors into those of the service."""
         try:
             yield

@@ -21,19 +21,19 @@ from entice.service.domain.commands import offer_number
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.views import arm_views, campaign_view, moment, offer_view
-from entice.service.storage.drift_estimate import Drifts
-from entice.service.storage.spending import By, Spendings
+from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
+from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     OFFER,
-    all_states,
-    lost_or_unknown,
-    offer_of,
-    read_campaign,
-    read_state,
-    trusted_events,
+    campaign_from_row,
+    load_all_states,
+    missing_offer_error,
+    offer_from_row,
+    state_from_row,
+    verified_events,
 )
 
 
@@ -42,29 +42,29 @@ class Queries:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._drifts = Drifts()
-        self._spendings = Spendings()
+        self._drifts = DriftEstimates()
+        self._spendings = SpendingCache()
 
     def campaigns(self) -> list[CampaignView]:
         """All campaigns, the oldest first."""
         with self.store.read() as session:
-            return [campaign_view(state) for state in all_states(session)]
+            return [campaign_view(state) for state in load_all_states(session)]
 
     def campaign(self, name: str) -> CampaignView:
         """One campaign."""
         with self.store.read() as session:
-            return campaign_view(find_state(session, name))
+            return campaign_view(load_state(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
         """The arms of a campaign, retired ones too."""
         with self.store.read() as session:
-            return arm_views(find(session, name))
+            return arm_views(load_campaign(session, name))
 
     def offer(self, name: str) -> OfferHistory:
         """An offer, its history, and how its price came about."""
         with self.store.read() as session:
-            campaign = find_for_offer(session, name)
-            offer = find_offer(session, campaign, name)
+            campaign = load_campaign_of_offer(session, name)
+            offer = load_offer(session, campaign, name)
             events = [_event(session, campaign, seq) for seq in offer.events]
             offered = log.decode(events[0][1])
         assert isinstance(offered, log.Offered)
@@ -89,12 +89,12 @@ class Queries:
     def drift(self, name: str) -> DriftView:
         """What the campaign's probe tells of the drift."""
         with self.store.read() as session:
-            return self._drifts.view(session, find(session, name))
+            return self._drifts.view(session, load_campaign(session, name))
 
     def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
         """How the campaign's spending grew."""
         with self.store.read() as session:
-            number, state = number_of(session, name), find_state(session, name)
+            number, state = number_of(session, name), load_state(session, name)
             return self._spendings.view(session, number, state, by, points)
 
 
@@ -106,45 +106,45 @@ def number_of(session: Session, name: str) -> int:
     return int(rows[0][0])
 
 
-def find_state(session: Session, name: str) -> CampaignState:
+def load_state(session: Session, name: str) -> CampaignState:
     """Read the books of a campaign, without what its policy needs to decide."""
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
-    return read_state(name, rows[0])
+    return state_from_row(name, rows[0])
 
 
-def find(session: Session, name: str) -> Campaign:
+def load_campaign(session: Session, name: str) -> Campaign:
     """Read a campaign."""
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
-    return read_campaign(name, rows[0])
+    return campaign_from_row(name, rows[0])
 
 
-def find_for_offer(session: Session, name: str) -> Campaign:
+def load_campaign_of_offer(session: Session, name: str) -> Campaign:
     """Read the campaign that an offer belongs to."""
     campaign = name.partition(".")[0]
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (campaign,))
     if not rows:
         raise not_found("offer", name)
-    return read_campaign(campaign, rows[0])
+    return campaign_from_row(campaign, rows[0])
 
 
-def find_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
+def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
     """Read an offer."""
     n = offer_number(name)
     rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (campaign.number, n))
     if not rows:
-        raise lost_or_unknown(campaign.state, n, name)
-    return offer_of(campaign.number, rows[0])
+        raise missing_offer_error(campaign.state, n, name)
+    return offer_from_row(campaign.number, rows[0])
 
 
 def read_events(
     session: Session, name: str, number: int, after: int, limit: int
 ) -> list[tuple[int, bytes, bytes]]:
     """Read a page of a log: seq, body, hash."""
-    page = list(itertools.islice(trusted_events(session, name, number, after, limit), limit))
+    page = list(itertools.islice(verified_events(session, name, number, after, limit), limit))
     [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
     reached = page[-1][0] if page else after
     if len(page) < limit and reached < last:
@@ -155,7 +155,7 @@ def read_events(
 def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
     event = log.decode(body)
     told = explain(event) if isinstance(event, log.Offered) else None
-    return EventView(seq, moment(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), told)
+    return EventView(seq, to_datetime(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), told)
 
 
 def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, bytes]:
@@ -169,4 +169,4 @@ def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, 
 def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
     """Write an event as a table."""
     event: dict[str, Any] = msgspec.json.decode(body)
-    return {**event, "at": moment(event["at"]), "hash": hash_.hex()}
+    return {**event, "at": to_datetime(event["at"]), "hash": hash_.hex()}

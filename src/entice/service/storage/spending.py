@@ -14,9 +14,9 @@ from msgspec import UNSET, UnsetType
 from entice.api_types import SpendingView
 from entice.service.domain.campaign import CampaignState
 from entice.service.domain.errors import Corrupt
-from entice.service.domain.views import moment
+from entice.service.domain.views import to_datetime
 from entice.service.storage.store import Session
-from entice.service.storage.unit_of_work import trusted_events
+from entice.service.storage.unit_of_work import verified_events
 
 By = Literal["date", "offer"]
 MOST_POINTS = 1000
@@ -86,7 +86,7 @@ class Series:
         self.points: list[Point] = []
         """Of all stretches but the present one."""
 
-    def go_on(self, key: int, before: Point) -> None:
+    def add(self, key: int, before: Point) -> None:
         """Take one event in: where it lies, and the money before it."""
         stretch = key // self._step
         if stretch != self._stretch:
@@ -129,16 +129,16 @@ class Spending:
             "offer": Series(lambda point: point.offers, _FINEST["offer"]),
         }
 
-    def read_on(self, session: Session, campaign: str, number: int) -> None:
+    def catch_up(self, session: Session, campaign: str, number: int) -> None:
         """Read the log on from where it was left, as far as one request may."""
         size = 0
-        for _, body, _ in trusted_events(session, campaign, number, self.seq, _PAGE):
-            self.enter(body)
+        for _, body, _ in verified_events(session, campaign, number, self.seq, _PAGE):
+            self.apply(body)
             size += len(body) + _OF_A_ROW
             if size >= MOST_READ:
                 return
 
-    def enter(self, body: bytes) -> None:
+    def apply(self, body: bytes) -> None:
         """Enter the next event."""
         event = _decode(body)
         before = self._last
@@ -165,8 +165,8 @@ class Spending:
         if event.seq == 1:
             self._first = self._last
         else:
-            self._series["date"].go_on(event.at - self._first.at, before)
-            self._series["offer"].go_on(offers, before)
+            self._series["date"].add(event.at - self._first.at, before)
+            self._series["offer"].add(offers, before)
 
     def check(self, state: CampaignState) -> None:
         """Raise `Corrupt` where the log, read to its end, does not add up to the books."""
@@ -186,7 +186,7 @@ class Spending:
         return [self._first, *(p for p in between if p is not self._first), self._last]
 
 
-class Spendings:
+class SpendingCache:
     """The spending of several campaigns, each kept up to date from where its log was read last.
 
     Nothing of this is stored: after a restart a log is read again, in bounded parts, by those who
@@ -207,14 +207,14 @@ class Spendings:
             if len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
         with known.lock:
-            known.read_on(session, state.campaign, number)
+            known.catch_up(session, state.campaign, number)
             if known.seq == state.seq:
                 known.check(state)
             points, through = known.points(by, most), known.seq
         money = state.money
         return SpendingView(
             state.campaign, by, money.code, money.digits, through, max(state.seq, through),
-            [moment(point.at) for point in points],
+            [to_datetime(point.at) for point in points],
             [point.offers for point in points],
             [point.committed for point in points],
             [point.reserved for point in points],

@@ -40,7 +40,7 @@ class SqliteSession:
         found: list[Row] = self.connection.execute(sql, params).fetchall()
         return found
 
-    def rows_among(  # noqa: D102
+    def rows_where_in(  # noqa: D102
         self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
     ) -> list[Row]:
         found: list[Row] = []
@@ -75,7 +75,7 @@ class SqliteStore:
     """
 
     for_update = ""
-    faults: tuple[type[Exception], ...] = (sqlite3.Error,)
+    driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: Path, connect: Connect = connect) -> None:
         if not path.parent.is_dir():
@@ -88,7 +88,7 @@ class SqliteStore:
         self._open: list[Any] = []
         self._lock, self._opening = threading.Lock(), threading.Lock()
         try:
-            with _told(path):
+            with _translate_errors(path):
                 self._writer = SqliteSession(self._new_connection())
                 self._migrate()
         except BaseException:
@@ -138,9 +138,9 @@ class SqliteStore:
     def _version(self) -> int:
         return int(self._writer.rows("PRAGMA user_version")[0][0])
 
-    def examine(self) -> None:
+    def check_integrity(self) -> None:
         """Refuse a damaged file: what an index has lost would be served as if it never was."""
-        with _told(self.path):
+        with _translate_errors(self.path):
             found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
             if self._writer.rows(_SCHEMA) != _intended_schema():
                 found = ["its schema is not the one that Entice made"]
@@ -149,7 +149,7 @@ class SqliteStore:
 
     @contextmanager
     def read(self) -> Iterator[SqliteSession]:  # noqa: D102
-        with _told(self.path):
+        with _translate_errors(self.path):
             session: SqliteSession | None = getattr(self._readers, "session", None)
             if session is None:
                 session = SqliteSession(self._new_connection())
@@ -164,7 +164,7 @@ class SqliteStore:
     @contextmanager
     def write(self) -> Iterator[SqliteSession]:  # noqa: D102
         session = self._writer
-        with self._lock, _told(self.path):
+        with self._lock, _translate_errors(self.path):
             _roll_back(session)  # if that failed at the end of the last one
             session.run("BEGIN IMMEDIATE")
             try:
@@ -182,7 +182,7 @@ class SqliteStore:
         """Copy the database to a file while it is in use."""
         beside = path.with_name(f"{path.name}.part")
         try:
-            with _told(self.path):
+            with _translate_errors(self.path):
                 source, target = self._connect(str(self.path)), self._connect(str(beside))
                 try:
                     # In one step: one in several begins again whenever somebody writes in between.
@@ -236,7 +236,7 @@ def _roll_back(session: SqliteSession) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into those of the service."""
     try:
         yield

@@ -58,7 +58,7 @@ class Session(Protocol):
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Ask for rows."""
 
-    def rows_among(
+    def rows_where_in(
         self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
     ) -> list[Row]:
         """Ask for rows in which, besides a condition, a column has one of several values."""
@@ -83,7 +83,7 @@ class Store(Protocol):
     for_update: str
     """What a SELECT ends with so that nobody else changes the row before we do."""
 
-    faults: tuple[type[Exception], ...]
+    driver_errors: tuple[type[Exception], ...]
     """What the database's driver raises; `write` turns it into errors of the service."""
 
     def read(self) -> AbstractContextManager[Session]:
@@ -95,7 +95,7 @@ class Store(Protocol):
     def check(self) -> None:
         """Raise `Unavailable` or `Corrupt` if the database can't be used."""
 
-    def examine(self) -> None:
+    def check_integrity(self) -> None:
         """Search the whole database for damage, and raise `Corrupt` if there is any."""
 
     def close(self) -> None:

@@ -12,13 +12,13 @@ from entice.service.domain.errors import Corrupt, Stale, not_found
 from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
-from entice.service.domain.rules import Learnt
+from entice.service.domain.rules import CountedRating
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
-"""What `read_campaign` and `read_state` read."""
+"""What `campaign_from_row` and `state_from_row` read."""
 OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
-"""What `offer_of` reads."""
+"""What `offer_from_row` reads."""
 _LIVE = OFFER._replace(by="live_offers")
 
 
@@ -37,7 +37,7 @@ class UnitOfWork:
     def __init__(self, store: Store, session: Session, kept: dict[str, Campaign]) -> None:
         self.session = session
         self._for_update = store.for_update
-        self._kept = kept
+        self._cached = kept
         self._state: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}  # with what the row has
         self._offers: dict[str, CampaignOffers] = {}
         self._answers: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
@@ -47,18 +47,18 @@ class UnitOfWork:
         found = self._state.get(name)
         if found is not None:
             return found[0]
-        campaign = self._kept.get(name)
+        campaign = self._cached.get(name)
         rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
         if not rows:
             raise not_found("campaign", name)
         seq, head = rows[0][1:3]
         if campaign is None or (campaign.state.seq, campaign.state.head) != (seq, head):
-            campaign = read_campaign(name, rows[0])
-            self._kept[name] = campaign
+            campaign = campaign_from_row(name, rows[0])
+            self._cached[name] = campaign
         self._state[name] = campaign, (seq, head)
         return campaign
 
-    def begin(self, campaign: Campaign) -> None:
+    def insert_campaign(self, campaign: Campaign) -> None:
         """Make room for a new campaign."""
         state = campaign.state
         rows = self.session.rows(
@@ -68,7 +68,7 @@ class UnitOfWork:
         )
         campaign.number = rows[0][0]
         self._state[state.campaign] = campaign, (0, state.head)
-        self._kept[state.campaign] = campaign
+        self._cached[state.campaign] = campaign
 
     def offers(self, campaign: Campaign) -> CampaignOffers:
         """The offers of a campaign, as this transaction sees them."""
@@ -77,7 +77,7 @@ class UnitOfWork:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
 
-    def keep(self, answer: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
+    def store_response(self, answer: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
         """Keep an answer under its idempotency key."""
         self._answers.append(answer)
 
@@ -91,7 +91,7 @@ class UnitOfWork:
             state = campaign.state
             if state.seq == before[0]:
                 continue
-            encoded = campaign.encoded()
+            encoded = campaign.encode()
             changed = self.session.run(
                 "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
                 "state = ?, digest = ? WHERE number = ? AND seq = ? AND head = ? AND ? <= ?",
@@ -122,38 +122,38 @@ class CampaignOffers:
         if n in self._known:
             return self._known[n]
         rows = self._session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n))
-        return self._take(rows[0]) if rows else None
+        return self._load(rows[0]) if rows else None
 
     def live(self, player: bytes) -> OfferRecord | None:
         """Look up the offer that a player has open."""
         if player not in self._live:
-            self.look_up_players([player])
+            self.prefetch_live([player])
         n = self._live[player]
         return None if n is None else self._known[n]
 
-    def look_up_players(self, players: Sequence[bytes]) -> None:
+    def prefetch_live(self, players: Sequence[bytes]) -> None:
         """Look up what several players have open: one question to the database for all."""
         unknown = [player for player in players if player not in self._live]
         if not unknown:
             return
         where, params = "campaign = ? AND state = 0", (self._number,)
-        for row in self._session.rows_among(_LIVE, where, params, "player", unknown):
+        for row in self._session.rows_where_in(_LIVE, where, params, "player", unknown):
             if row[0] not in self._known:  # else it may have another state by now than the row
-                self._take(row)
+                self._load(row)
         for player in unknown:
             self._live.setdefault(player, None)
 
-    def look_up(self, numbers: Sequence[int]) -> None:
+    def prefetch(self, numbers: Sequence[int]) -> None:
         """Look up several offers: one question to the database for all."""
         unknown = [n for n in numbers if n not in self._known]
         if not unknown:
             return
         where, params = "campaign = ?", (self._number,)
-        for row in self._session.rows_among(OFFER, where, params, "n", unknown):
-            self._take(row)
+        for row in self._session.rows_where_in(OFFER, where, params, "n", unknown):
+            self._load(row)
 
-    def _take(self, row: tuple[object, ...]) -> OfferRecord:
-        offer = offer_of(self._number, row)
+    def _load(self, row: tuple[object, ...]) -> OfferRecord:
+        offer = offer_from_row(self._number, row)
         self._known[offer.n] = offer
         if offer.state == OFFERED:
             self._live[offer.player] = offer.n
@@ -180,28 +180,28 @@ class CampaignOffers:
 
     def open(self) -> list[OfferRecord]:
         """All offers that nobody has answered yet, the oldest first."""
-        return self._found("live_offers", "state = 0 ORDER BY n")
+        return self._select("live_offers", "state = 0 ORDER BY n")
 
-    def under_way(self) -> list[OfferRecord]:
+    def in_flight_offers(self) -> list[OfferRecord]:
         """All offers that may still be rated, the oldest first."""
-        return self._found("due_offers", "state <= 1 ORDER BY n")
+        return self._select("due_offers", "state <= 1 ORDER BY n")
 
-    def overdue(self, now: int, most: int) -> list[OfferRecord]:
+    def due(self, now: int, most: int) -> list[OfferRecord]:
         """Offers whose time has passed, or the time for rating them; at most so many of them."""
         where = "state <= 1 AND due <= ? ORDER BY due, n LIMIT ?"
-        return self._found("due_offers", where, now, most)
+        return self._select("due_offers", where, now, most)
 
-    def _found(self, index: str, where: str, *params: int) -> list[OfferRecord]:
+    def _select(self, index: str, where: str, *params: int) -> list[OfferRecord]:
         self.flush()
         sql = f"{OFFER.select}{self._session.by(index)} WHERE campaign = ? AND {where}"
         rows = self._session.rows(sql, (self._number, *params))
-        return [self._known.get(row[0]) or self._take(row) for row in rows]
+        return [self._known.get(row[0]) or self._load(row) for row in rows]
 
-    def learnt(self) -> Iterator[Learnt]:
+    def counted_ratings(self) -> Iterator[CountedRating]:
         """All ratings that count, in the order in which they came."""
         self.flush()
         name = self._campaign.state.campaign
-        return learnt_from(trusted_events(self._session, name, self._number))
+        return counted_ratings_in(verified_events(self._session, name, self._number))
 
     def write(self, event: Event, body: bytes) -> None:
         """Add an event to the log."""
@@ -217,7 +217,7 @@ class CampaignOffers:
             offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
             self._session.insert(
                 OFFERS,
-                [row_of(self._number, offer) for offer in offers],
+                [offer_to_row(self._number, offer) for offer in offers],
                 "ON CONFLICT (campaign, n) DO UPDATE SET state = excluded.state, "
                 "due = excluded.due, cost = excluded.cost, body = excluded.body, "
                 "digest = excluded.digest",
@@ -225,16 +225,16 @@ class CampaignOffers:
             self._changed = {}
 
 
-def read_campaign(name: str, row: tuple[object, ...]) -> Campaign:
+def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
     """Make a campaign from its row."""
     number = row[0]
     assert isinstance(number, int)
-    state = read_state(name, row)
+    state = state_from_row(name, row)
     check_compiled(state.spec["policy"]["kind"])
     return Campaign(state, number)
 
 
-def read_state(name: str, row: tuple[object, ...]) -> CampaignState:
+def state_from_row(name: str, row: tuple[object, ...]) -> CampaignState:
     """Decode the state in a campaign's row; raise `Corrupt` if the row is not as it was written."""
     _, seq, head, budget, reserved, committed, encoded, written = row
     assert isinstance(encoded, bytes)
@@ -250,15 +250,18 @@ def read_state(name: str, row: tuple[object, ...]) -> CampaignState:
     return state
 
 
-def all_states(session: Session) -> list[CampaignState]:
+def load_all_states(session: Session) -> list[CampaignState]:
     """Return the state of all campaigns, oldest first."""
     names = session.rows("SELECT id FROM campaigns ORDER BY number")
     return [
-        read_state(name, session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0]) for (name,) in names
+        state_from_row(name, session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0])
+        for (name,) in names
     ]
 
 
-def row_of(number: int, offer: OfferRecord) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
+def offer_to_row(
+    number: int, offer: OfferRecord
+) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
     """An offer as a row of the table."""
     body = offer.row()
     return (
@@ -267,7 +270,7 @@ def row_of(number: int, offer: OfferRecord) -> tuple[int, int, bytes, int, int, 
     )  # fmt: skip
 
 
-def offer_of(number: int, row: tuple[object, ...]) -> OfferRecord:
+def offer_from_row(number: int, row: tuple[object, ...]) -> OfferRecord:
     """Make an offer from its row; a row that is not as it was written is refused."""
     n, player, state, due, cost, body, written = row
     assert isinstance(body, bytes)
@@ -282,7 +285,7 @@ def offer_of(number: int, row: tuple[object, ...]) -> OfferRecord:
     return offer
 
 
-def lost_or_unknown(state: CampaignState, n: int, name: str) -> Exception:
+def missing_offer_error(state: CampaignState, n: int, name: str) -> Exception:
     """Say why there is no row of an offer: it never was, or it should be there."""
     if 1 <= n <= state.decisions:
         return Corrupt(f"The row of offer {name} is missing. Restore a backup.")
@@ -292,7 +295,7 @@ def lost_or_unknown(state: CampaignState, n: int, name: str) -> Exception:
 PAGE = 10_000
 
 
-def events_of(
+def iterate_events(
     session: Session, number: int, after: int = 0, page: int = PAGE
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """The log of a campaign from some place on, page by page: seq, body, hash."""
@@ -308,7 +311,7 @@ def events_of(
         after = rows[-1][0]
 
 
-def trusted_events(
+def verified_events(
     session: Session, name: str, number: int, after: int = 0, page: int = PAGE
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """The same, but each event must follow from the one before."""
@@ -318,26 +321,26 @@ def trusted_events(
             "SELECT hash FROM events WHERE campaign = ? AND seq = ?", (number, after)
         )
         before = rows[0][0] if rows else b""
-    for seq, body, written in events_of(session, number, after, page):
-        if log.chained(before, body) != written:
+    for seq, body, written in iterate_events(session, number, after, page):
+        if log.chain_hash(before, body) != written:
             raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
         yield seq, body, written
         before = written
 
 
-def learnt_from(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Learnt]:
+def counted_ratings_in(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[CountedRating]:
     """Read off a log which ratings count by now."""
-    counting: dict[int, Learnt] = {}  # by seq for organic ones, by −n for those of offers
+    counting: dict[int, CountedRating] = {}  # by seq for organic ones, by −n for those of offers
     for _, body, _ in rows:
         match log.decode(body):
             case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
-                counting[-n] = Learnt(arm, payment, rating)
+                counting[-n] = CountedRating(arm, payment, rating)
             case log.Revised(n=n, rating=rating):
                 counting[-n] = counting[-n]._replace(rating=rating)
             case log.Reversed(n=n):
                 counting.pop(-n, None)
             case log.OrganicRated(seq=seq, arm=arm, rating=rating):
-                counting[seq] = Learnt(arm, 0.0, rating)
+                counting[seq] = CountedRating(arm, 0.0, rating)
             case _:
                 pass
     yield from counting.values()

@@ -20,7 +20,7 @@ from entice.service.domain.errors import NotReady, Unavailable
 from entice.service.storage.dispatch import FULL, CommandResult
 from entice.service.storage.group_commit import GroupCommit, Request
 from entice.service.storage.store import Store
-from entice.service.storage.unit_of_work import all_states
+from entice.service.storage.unit_of_work import load_all_states
 
 MOST_AT_ONCE = 512
 """Offers and ratings in one transaction; a single larger request has one for itself."""
@@ -62,7 +62,7 @@ class Writer:
         self._door = threading.Lock()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
-        self.failing: Exception | None = None
+        self.last_error: Exception | None = None
         """Why the last group, or the last tick, could not be written, if it could not."""
 
     @property
@@ -71,18 +71,18 @@ class Writer:
         return self._waiting
 
     @property
-    def at_work(self) -> bool:
+    def is_running(self) -> bool:
         """Whether there is somebody at the desk."""
         return self._thread.is_alive()
 
     def clock_ahead(self) -> float:
         """By how many seconds the log's times are ahead of the wall clock, at most."""
-        return self.clock.ahead_of_wall() + self._groups.furthest() / 1e6
+        return self.clock.seconds_ahead_of_wall() + self._groups.max_clock_lead() / 1e6
 
     def start(self) -> None:
         """Begin work."""
         with self.store.read() as session:
-            for state in all_states(session):
+            for state in load_all_states(session):
                 self._groups.now(state.campaign, state.at)
         self._thread.start()
 
@@ -110,7 +110,7 @@ class Writer:
         self._put(Request(command, scope, key, request, done, None))
         return future
 
-    async def ask(
+    async def execute(
         self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
     ) -> CommandResult:
         """Ask for something to be done, and wait for it without blocking the event loop."""
@@ -162,15 +162,15 @@ class Writer:
             if group:
                 with self._door:
                     self._waiting -= weight
-                _tell(group, self._carry_out(group))
+                _tell(group, self._commit(group))
             if request is None:
                 return
 
-    def _carry_out(self, group: list[Request]) -> list[CommandResult | Exception]:
+    def _commit(self, group: list[Request]) -> list[CommandResult | Exception]:
         began = time.perf_counter()
-        answers = self._groups.carry_out(group)
+        answers = self._groups.commit(group)
         failed = [a for a in answers if isinstance(a, Unavailable)]
-        self.failing = failed[0] if len(failed) == len(answers) else None
+        self.last_error = failed[0] if len(failed) == len(answers) else None
         if self.observe is not None:
             with contextlib.suppress(Exception):  # who looks on must not stop the work
                 self.observe(len(group), time.perf_counter() - began)
@@ -182,27 +182,27 @@ class Writer:
         If that fails, the next tick tries again. Each campaign has a transaction of its own, so
         that a damaged one keeps no other from its money.
         """
-        more, failing = False, None
+        more, last_error = False, None
         try:
             for name in self._overdue():
                 command = Request(Expire(name), "", None, b"", lambda _: None, None)
-                (answer,) = self._groups.carry_out([command])
+                (answer,) = self._groups.commit([command])
                 if isinstance(answer, NotReady):  # just after the start: a later tick does it
                     continue
                 if isinstance(answer, Exception):
-                    failing = answer
+                    last_error = answer
                 else:
                     more = more or answer.status == FULL
-            if failing is None:
-                self._forget(needed=self.failing is not None)
+            if last_error is None:
+                self._forget(needed=self.last_error is not None)
         except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
-            failing = error
-        self.failing = failing
-        return more and failing is None
+            last_error = error
+        self.last_error = last_error
+        return more and last_error is None
 
     def _overdue(self) -> list[str]:
         """Name the campaigns in which something may be overdue."""
-        until = self.clock.now() + self._groups.furthest()
+        until = self.clock.now() + self._groups.max_clock_lead()
         with self.store.read() as session:
             rows = session.rows(
                 f"SELECT id FROM campaigns WHERE EXISTS (SELECT 1 FROM offers"

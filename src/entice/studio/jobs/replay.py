@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
-from entice.service.operations.verify import events_in, verify
+from entice.service.operations.verify import count_events, verify
 from entice.service.storage.store import open_store
 from entice.studio.jobs.job import JobContext
 
@@ -14,7 +14,7 @@ from entice.studio.jobs.job import JobContext
 def replay(db: str, campaign: str, context: JobContext) -> dict[str, Any]:
     """Replay every event of a campaign, compare the results, and report progress."""
     with contextlib.closing(open_store(db)) as store:
-        total, done = events_in(store, campaign), 0
+        total, done = count_events(store, campaign), 0
 
         def progress(more: int) -> None:
             nonlocal done

@@ -10,29 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from entice.service.operations.conformance.common import NotConforming, Open
-from entice.service.operations.conformance.several_writers import several_desks_share_a_campaign
+from entice.service.operations.conformance.several_writers import several_writers_share_a_campaign
 from entice.service.operations.conformance.tables import (
     a_player_has_one_live_offer,
-    many_rows_are_written_and_found_at_once,
-    more_than_the_budget_is_refused,
-    nothing_belongs_to_a_campaign_that_is_not_there,
-    values_come_back_as_they_were,
+    an_overspent_budget_is_rejected,
+    bulk_inserts_and_lookups_are_complete,
+    foreign_keys_are_enforced,
+    values_are_stored_exactly,
 )
 from entice.service.operations.conformance.transactions import (
-    a_failed_statement_is_not_passed_over,
-    a_read_changes_nothing,
+    a_failed_statement_is_not_ignored,
+    a_read_cannot_write,
     a_read_is_a_snapshot,
-    a_store_goes_on_after_an_error,
-    a_write_is_all_or_nothing,
-    a_write_is_kept,
-    many_threads_read_at_once,
-    readers_and_writers_do_not_wait_for_each_other,
+    a_store_works_after_an_error,
+    a_write_is_atomic,
+    a_write_is_durable,
+    readers_and_writers_do_not_block_each_other,
+    threads_read_concurrently,
 )
 from entice.service.operations.conformance.writers import (
-    a_change_can_depend_on_what_was_there,
-    a_row_is_there_once,
-    writers_do_not_overlook_each_other,
-    writers_who_lock_in_different_order_get_on,
+    a_conditional_update_reports_its_rows,
+    a_duplicate_key_is_rejected,
+    no_update_is_lost,
+    writers_that_lock_in_different_order_both_finish,
 )
 
 __all__ = [
@@ -61,24 +61,24 @@ __all__ = [
 ]
 
 CHECKS: tuple[Callable[[Open], None], ...] = (
-    a_write_is_kept,
-    a_write_is_all_or_nothing,
-    a_failed_statement_is_not_passed_over,
-    a_store_goes_on_after_an_error,
+    a_write_is_durable,
+    a_write_is_atomic,
+    a_failed_statement_is_not_ignored,
+    a_store_works_after_an_error,
     a_read_is_a_snapshot,
-    a_read_changes_nothing,
-    readers_and_writers_do_not_wait_for_each_other,
-    many_threads_read_at_once,
-    writers_do_not_overlook_each_other,
-    a_change_can_depend_on_what_was_there,
-    writers_who_lock_in_different_order_get_on,
-    a_row_is_there_once,
-    more_than_the_budget_is_refused,
+    a_read_cannot_write,
+    readers_and_writers_do_not_block_each_other,
+    threads_read_concurrently,
+    no_update_is_lost,
+    a_conditional_update_reports_its_rows,
+    writers_that_lock_in_different_order_both_finish,
+    a_duplicate_key_is_rejected,
+    an_overspent_budget_is_rejected,
     a_player_has_one_live_offer,
-    nothing_belongs_to_a_campaign_that_is_not_there,
-    values_come_back_as_they_were,
-    many_rows_are_written_and_found_at_once,
-    several_desks_share_a_campaign,
+    foreign_keys_are_enforced,
+    values_are_stored_exactly,
+    bulk_inserts_and_lookups_are_complete,
+    several_writers_share_a_campaign,
 )
 """Each of them takes what opens the store, and raises `NotConforming`."""
 

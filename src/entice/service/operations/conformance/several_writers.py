@@ -16,7 +16,7 @@ from entice.service.storage.queries import Queries
 from entice.service.storage.writer import Writer
 
 
-def several_desks_share_a_campaign(open_store: Open) -> None:
+def several_writers_share_a_campaign(open_store: Open) -> None:
     """Two desks, as of two processes, spend one budget and not a cent more."""
     with opened(open_store) as (store, other):
         desks = [Writer(of, Clock(), tick=3600.0) for of in (store, other)]

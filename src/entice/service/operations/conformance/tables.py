@@ -18,7 +18,7 @@ from entice.service.storage.store import ANSWERS, OFFERS, Columns
 # What the tables refuse
 
 
-def more_than_the_budget_is_refused(open_store: Open) -> None:
+def an_overspent_budget_is_rejected(open_store: Open) -> None:
     """Whatever SQL tries it."""
     with opened(open_store) as (store, _):
         name = begin(store, "budget")
@@ -60,7 +60,7 @@ def a_player_has_one_live_offer(open_store: Open) -> None:
         must_fail(partial(execute, store.write, sql, (number,)), "a player has two live offers")
 
 
-def nothing_belongs_to_a_campaign_that_is_not_there(open_store: Open) -> None:
+def foreign_keys_are_enforced(open_store: Open) -> None:
     """Events and offers have a campaign, and an event has its number alone."""
     with opened(open_store) as (store, _):
         number = number_of(store, begin(store, "belonging"))
@@ -76,7 +76,7 @@ def nothing_belongs_to_a_campaign_that_is_not_there(open_store: Open) -> None:
 # Values
 
 
-def values_come_back_as_they_were(open_store: Open) -> None:
+def values_are_stored_exactly(open_store: Open) -> None:
     """Numbers up to 2⁶³ − 1, any bytes, any text, and nothing."""
     numbers = (0, 1, -1, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1)
     blobs = (b"", b"\x00", bytes(range(256)), b"%s ? $1 \\x00", bytes(1_000_000))
@@ -116,8 +116,8 @@ def values_come_back_as_they_were(open_store: Open) -> None:
             demand(got == [(None,)], "nothing must be None")
 
 
-def many_rows_are_written_and_found_at_once(open_store: Open) -> None:
-    """`insert` and `rows_among`, with none, with some and with thousands."""
+def bulk_inserts_and_lookups_are_complete(open_store: Open) -> None:
+    """`insert` and `rows_where_in`, with none, with some and with thousands."""
     some = Columns(OFFERS, ("n", "player", "cost"))
     with opened(open_store) as (store, _):
         number = number_of(store, begin(store, "many rows"))
@@ -138,11 +138,11 @@ def many_rows_are_written_and_found_at_once(open_store: Open) -> None:
         ):
             with store.read() as session:
                 where, params = "campaign = ? AND state = 5", (number,)
-                found = session.rows_among(some, where, params, "n", list(wanted))
+                found = session.rows_where_in(some, where, params, "n", list(wanted))
                 demand(
                     sorted(found) == [everything[n] for n in sorted(set(wanted)) if 0 <= n < 3000],
                     f"rows_among() of {len(wanted)} values found {len(found)} rows, and not those",
                 )
                 players = [b"%d" % n for n in wanted]
-                again = session.rows_among(some, where, params, "player", players)
+                again = session.rows_where_in(some, where, params, "player", players)
                 demand(sorted(again) == sorted(found), "rows_among() finds others by bytes")

@@ -28,7 +28,7 @@ from entice.service.operations.conformance.common import (
 # What is written
 
 
-def a_write_is_kept(open_store: Open) -> None:
+def a_write_is_durable(open_store: Open) -> None:
     """What was written is there for everyone, and after everyone has left."""
     with closing(open_store()) as one, closing(open_store()) as other:
         name = begin(one, "kept")
@@ -40,7 +40,7 @@ def a_write_is_kept(open_store: Open) -> None:
         demand(reserved(again, name) == 7, "what was committed is gone after reopening")
 
 
-def a_write_is_all_or_nothing(open_store: Open) -> None:
+def a_write_is_atomic(open_store: Open) -> None:
     """A write that fails halfway leaves no trace, whatever it fails of."""
     with opened(open_store) as (store, other):
         name = begin(store, "all or nothing")
@@ -63,7 +63,7 @@ def a_write_is_all_or_nothing(open_store: Open) -> None:
                 )
 
 
-def a_failed_statement_is_not_passed_over(open_store: Open) -> None:
+def a_failed_statement_is_not_ignored(open_store: Open) -> None:
     """Where a statement fails and the caller goes on, the write is kept or refused, not lost."""
     with opened(open_store) as (store, _):
         name = begin(store, "failed statement")
@@ -89,7 +89,7 @@ def a_failed_statement_is_not_passed_over(open_store: Open) -> None:
         )
 
 
-def a_store_goes_on_after_an_error(open_store: Open) -> None:
+def a_store_works_after_an_error(open_store: Open) -> None:
     """One bad statement, and the next transaction is as good as ever."""
     with opened(open_store) as (store, _):
         name = begin(store, "goes on")
@@ -101,7 +101,7 @@ def a_store_goes_on_after_an_error(open_store: Open) -> None:
             session.run("UPDATE campaigns SET reserved = 1 WHERE id = ?", (name,))
         demand(reserved(store, name) == 1, "after an error nothing can be written any more")
         store.check()
-        store.examine()
+        store.check_integrity()
 
 
 # What is read
@@ -123,7 +123,7 @@ def a_read_is_a_snapshot(open_store: Open) -> None:
         demand(reserved(store, name) == 5, "a new read does not see what was written before it")
 
 
-def a_read_changes_nothing(open_store: Open) -> None:
+def a_read_cannot_write(open_store: Open) -> None:
     """A read can't write."""
     with opened(open_store) as (store, _):
         name = begin(store, "read only")
@@ -132,7 +132,7 @@ def a_read_changes_nothing(open_store: Open) -> None:
         demand(reserved(store, name) == 0, "a read has changed a row")
 
 
-def readers_and_writers_do_not_wait_for_each_other(open_store: Open) -> None:
+def readers_and_writers_do_not_block_each_other(open_store: Open) -> None:
     """Pages are served while offers are made, and a long export holds up nobody."""
     with opened(open_store) as (store, other):
         name = begin(store, "no waiting")
@@ -147,7 +147,7 @@ def readers_and_writers_do_not_wait_for_each_other(open_store: Open) -> None:
         demand(reserved(store, name) == 6, "a write beside a read was lost")
 
 
-def many_threads_read_at_once(open_store: Open) -> None:
+def threads_read_concurrently(open_store: Open) -> None:
     """Each thread has a read of its own."""
     with opened(open_store) as (store, _):
         name = begin(store, "many readers")

@@ -21,7 +21,7 @@ from entice.service.operations.conformance.common import (
 from entice.service.storage.store import ANSWERS, Session, Store
 
 
-def writers_do_not_overlook_each_other(open_store: Open) -> None:
+def no_update_is_lost(open_store: Open) -> None:
     """Two that add to one number at once both count, from threads and from processes."""
     times = 25
     with opened(open_store) as (store, other):
@@ -41,7 +41,7 @@ def writers_do_not_overlook_each_other(open_store: Open) -> None:
         )
 
 
-def a_change_can_depend_on_what_was_there(open_store: Open) -> None:
+def a_conditional_update_reports_its_rows(open_store: Open) -> None:
     """An UPDATE with a condition says whether it was met: the last line of the budget's defence."""
     with opened(open_store) as (store, _):
         name = begin(store, "condition")
@@ -53,7 +53,7 @@ def a_change_can_depend_on_what_was_there(open_store: Open) -> None:
             demand(found == changed, f"run() must return {changed} rows changed, not {found!r}")
 
 
-def writers_who_lock_in_different_order_get_on(open_store: Open) -> None:
+def writers_that_lock_in_different_order_both_finish(open_store: Open) -> None:
     """Nobody waits for ever: one of two that block each other is told to begin again."""
     with opened(open_store) as (store, other):
         names = [begin(store, "first"), begin(store, "second")]
@@ -77,13 +77,13 @@ def writers_who_lock_in_different_order_get_on(open_store: Open) -> None:
         demand(found == [4, 4], f"each of two numbers was raised 4 times, and they are {found}")
 
 
-def a_row_is_there_once(open_store: Open) -> None:
+def a_duplicate_key_is_rejected(open_store: Open) -> None:
     """Of two who bring the same key at the same time one is told, and leaves no trace."""
     with opened(open_store) as (store, other):
         name = begin(store, "once")
         answer = ("scope", name, b"1", 201, b"first", 0, b"")
         begun, outcome = threading.Event(), list[Exception]()
-        refusals: tuple[type[Exception], ...] = (Stale, *other.faults)
+        refusals: tuple[type[Exception], ...] = (Stale, *other.driver_errors)
 
         def bring_again() -> None:
             begun.wait(PATIENCE)
@@ -104,7 +104,7 @@ def a_row_is_there_once(open_store: Open) -> None:
         demand(
             len(outcome) == 1,
             "the same key was written twice, or refused by an error that is neither Stale nor one "
-            "of the store's `faults`",
+            "of the store's `driver_errors`",
         )
         with store.read() as session:
             rows = session.rows("SELECT body FROM answers WHERE key = ?", (name,))
