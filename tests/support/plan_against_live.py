@@ -249,7 +249,7 @@ def certain_counting() -> Iterator[None]:
         return campaign
 
     with (
-        patch.object(Campaign, "begin", classmethod(under_old_rules)),
+        patch.object(Campaign, "create", classmethod(under_old_rules)),
         patch.object(CampaignRules, "upgrade", lambda rules, at: None),
     ):
         yield
