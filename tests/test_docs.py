@@ -27,7 +27,9 @@ DOCUMENTS = [
     "docs/peers.md",
     "docs/theory.md",
     "docs/beyond.md",
+    "docs/studies.md",
     "docs/results.md",
+    "docs/reproduction.md",
     "docs/cluster.md",
     "docs/plan.md",
     "docs/estimate.md",
@@ -65,8 +67,8 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
     """Run a document's blocks in order, in an empty folder, as a reader would.
 
     A block that opens with a comment naming a file is written to that file. `make` lines are
-    checked for their target only: they would run these tests again. A line that ends with & goes
-    on in the background, from when it has said something until the document ends.
+    checked for their target only: they would run these tests again. A line that ends with & runs
+    in the background until the document ends. A `text` block is the output of the block before it.
     """
     blocks = BLOCK.findall((ROOT / document).read_text())
     assert blocks
@@ -83,6 +85,7 @@ def _run_blocks(
     environment: dict[str, str],
     background: contextlib.ExitStack,
 ) -> None:
+    printed = ""
     for kind, text in blocks:
         named = re.match(r"# (\S+\.(?:py|toml))\n", text)
         if named:
@@ -93,6 +96,9 @@ def _run_blocks(
                 capture_output=True, text=True, timeout=300,
             )  # fmt: skip
             assert done.returncode == 0, f"{text}\n{done.stderr}"
+            printed = done.stdout
+        elif kind == "text":
+            assert _stripped(printed) == _stripped(text)
         elif kind == "bash":
             for line in text.splitlines():
                 command = line.split("#")[0].split()
@@ -108,6 +114,10 @@ def _run_blocks(
                 assert done.returncode == 0, f"{line}\n{done.stderr}"
         else:
             assert kind == "", f"a block of kind {kind!r} is not executed"
+
+
+def _stripped(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
 
 
 @contextlib.contextmanager
