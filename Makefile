@@ -1,5 +1,5 @@
-# Everything a newcomer needs: make demo, make test. Each verb sets up what it uses.
-# PYTHON chooses the interpreter, as in `make test PYTHON=python3.13`.
+# Start with `make demo` or `make test`. Each target sets up what it uses.
+# PYTHON selects the interpreter: `make test PYTHON=python3.13`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,29 +10,29 @@ READY := $(VENV)/.ready
 .PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean
 
 help:
-	@echo "make demo       the environment, a small reproduction of the paper, then the studio on a live campaign"
-	@echo "make test       the environment, then everything that CI runs"
-	@echo "make reproduce  the paper's tables and figures with 1,000 replications, into reproduction/"
-	@echo "make lint       ruff, import-linter and mypy alone"
-	@echo "make bench      speed against NumPy and C++ (if g++ is there), waiting times, docs/scaling.png anew; 10 minutes"
-	@echo "make bench-cluster  what a Dask cluster costs over threads; 5 minutes"
-	@echo "make bench-studio  how long one waits for the studio's pictures, in a browser; a minute"
-	@echo "make exactness  fast paths against the kernel, 100,000 replications a case; half an hour"
-	@echo "make beyond     the drift-corrected policy, baselines that know the noise, and how often drift estimates hold: the tables of docs/; half an hour"
-	@echo "make plan-against-live  480 live campaigns against their plans, by the real rules and store; long"
-	@echo "make load       how much the live service bears, on this machine; 10 minutes"
-	@echo "make faults     what the live service survives: kill -9, power loss, full disks, races; an hour"
-	@echo "make bench-peers  the same bandit in other libraries, installed into bench/.peers; 10 minutes"
-	@echo "make figures    the pictures of the README and of docs/, anew; a quarter of an hour"
-	@echo "make screenshots  pictures of the studio's screens, into docs/studio; two minutes"
-	@echo "make browser    Chromium, for what looks at the studio: found, or installed on Debian and Ubuntu as root"
-	@echo "make setup      the environment alone, in $(VENV)"
-	@echo "make lock, make lock-peers  choose the newest dependencies and lock them with hashes"
-	@echo "make clean      remove what the others made"
+	@echo "make demo       Set up, reproduce the paper in small, then open the studio on a demo campaign"
+	@echo "make test       Set up, then run everything that CI runs"
+	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
+	@echo "make lint       ruff, import-linter and mypy"
+	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 10 minutes"
+	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
+	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
+	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
+	@echo "make exactness          Fast paths against the kernel, 100,000 replications a case; 30 minutes"
+	@echo "make beyond             The tables of docs/beyond.md and docs/estimate.md; 30 minutes"
+	@echo "make plan-against-live  480 live campaigns against their plans; long"
+	@echo "make load       Load test of the live service; 10 minutes"
+	@echo "make faults     Fault tests of the live service: kill -9, power loss, full disks, races; 1 hour"
+	@echo "make figures    Rebuild the figures of the README and of docs/; 15 minutes"
+	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
+	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
+	@echo "make setup      Create the environment in $(VENV)"
+	@echo "make lock, make lock-peers  Update the dependencies and lock them with hashes"
+	@echo "make clean      Remove everything that the other targets created"
 
 setup: $(READY)
 
-# Hashes are checked for each package; the project itself is then added without the network.
+# pip checks the hash of each package. The project itself is then installed without the network.
 $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Entice needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
@@ -50,8 +50,8 @@ browser: $(READY)
 demo: $(READY)
 	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
 	@echo
-	@echo "Now the studio: a live campaign with simulated shoppers, and everything else to look at."
-	@echo "Open the address that follows in a browser; press Ctrl-C here when you have seen enough."
+	@echo "Starting the studio on a demo campaign with simulated visitors."
+	@echo "Open the address below in a browser. Press Ctrl-C to stop."
 	@$(BIN)/entice demo
 
 reproduce: $(READY)

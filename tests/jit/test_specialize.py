@@ -120,7 +120,7 @@ told = entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
 SCRIPT = """
 import json
 import entice
-from entice.engine import specialize
+from entice.jit import specialize
 
 {select}
 {work}
