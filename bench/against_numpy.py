@@ -28,7 +28,7 @@ from rich.table import Table
 import entice
 from entice.policies import Policy
 from entice.policies.policy import keep_inverse_roots
-from entice.policies.ucb import growth, highest_bound, leads
+from entice.policies.ucb import exploration_factor, highest_bound, leads
 from entice.study.running.cell import Cell
 from entice.worlds.drifts import Drift
 
@@ -58,10 +58,10 @@ def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped
     last = int(memory[0])
     keep_inverse_roots(roots, taken, pulls, last, 0)
     if t > span[2] or t < span[2] - 31:
-        span[0], span[1], span[2] = growth(t), growth(t + 31), t + 31
+        span[0], span[1], span[2] = exploration_factor(t), exploration_factor(t + 31), t + 31
     if leads(last, means, roots, span[0], span[1]):
         return last
-    best = highest_bound(means, roots, growth(t))
+    best = highest_bound(means, roots, exploration_factor(t))
     memory[0] = best
     return best
 

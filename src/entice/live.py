@@ -1,4 +1,4 @@
-"""A live principal: the step, one call at a time."""
+"""A live principal: one call of the step of Algorithm 1 at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from entice.study.spec import ColdStart
 
 
 class Offer(NamedTuple):
-    """What the principal says to one player."""
+    """The arm and payment offered to one player."""
 
     t: int
     """The round."""
@@ -28,23 +28,23 @@ class Offer(NamedTuple):
     greedy_arm: int
     """The arm that the player would pick without a payment."""
     payment: float
-    """The payment for trying `arm`, in units of reward; as a rule 0 when it is the greedy arm."""
+    """The payment for trying `arm`, in units of reward; normally 0 for the greedy arm."""
 
 
 class Principal:
-    """Offers an arm and a payment to each player in turn, and learns from their ratings.
+    """A principal that offers each player an arm and a payment, and learns from the ratings.
 
-    It runs the very functions that `simulate` compiles into its loop: fed with the same feedback,
-    it makes the same offers, to the last bit.
+    It runs the same functions that `simulate` compiles into its loop: given the same feedback, it
+    makes bit-identical offers.
 
     Parameters
     ----------
     policy
-        How to explore.
+        The exploration policy.
     arms
-        How many arms there are.
+        The number of arms.
     seed
-        Of the policy's random numbers; drawn when none is given, and kept in `seed`.
+        Seed of the policy's random numbers. Drawn if omitted, and kept in `seed`.
     cold_start, prior
         See `Study`.
 
@@ -76,31 +76,31 @@ class Principal:
         self.seed = secrets.randbits(32) if seed is None else as_seed("Principal: seed", seed)
         self._each_arm_once = cold_start == "each_arm_once"
         self._policy = policy
-        self._rules = policy.kernel(self.arms)
+        self._kernel = policy.kernel(self.arms)
         self._ledger = new_ledger(self.arms, as_number("Principal: prior", prior))
-        self._memory = np.zeros(self._rules.memory)
+        self._memory = np.zeros(self._kernel.memory)
         self._stream = new_stream(self.seed, 0, POLICY)
-        rules = self._rules
-        self._shown = (
-            self._ledger.means if rules.display is display_averages else np.zeros(self.arms)
+        kernel = self._kernel
+        self._displayed = (
+            self._ledger.means if kernel.display is display_averages else np.zeros(self.arms)
         )
-        self._offer = specialize(step.offer, rules.select, rules.display, rules.payment_rule)
-        self._settle = specialize(step.settle, self._rules.update)
+        self._offer = specialize(step.offer, kernel.select, kernel.display, kernel.payment_rule)
+        self._settle = specialize(step.settle, self._kernel.update)
         self._t = 0
         self._pending: Offer | None = None
 
     @property
     def ledger(self) -> Ledger:
-        """A copy of what the principal sees: ratings and averages of each arm."""
+        """A copy of the ledger: ratings and averages of each arm."""
         return Ledger._make(column.copy() for column in self._ledger)
 
     def offer(self) -> Offer:
-        """Decide what to offer the next player; asked again before `settle`, it says the same."""
+        """Return the offer to the next player; until `settle` is called, repeat the same offer."""
         if self._pending is None:
             t = self._t + 1
             arm, greedy, payment = self._offer(
-                t, self._ledger, self._ledger.pulls, self._shown, self._memory, self._rules.params,
-                self._stream, self._each_arm_once,
+                t, self._ledger, self._ledger.pulls, self._displayed, self._memory,
+                self._kernel.params, self._stream, self._each_arm_once,
             )  # fmt: skip
             if greedy == step.NO_SUCH_ARM:
                 raise StudyError(
@@ -112,14 +112,14 @@ class Principal:
         return self._pending
 
     def settle(self, offer: Offer, feedback: float) -> None:
-        """Enter the rating of the player who took the offer."""
+        """Record the rating of the player who accepted the offer."""
         if offer != self._pending:
             raise EnticeError(
-                f"{offer} is not the open offer; that is {self._pending}. "
-                "Each offer is settled once, before the next one is made."
+                f"settle: offer must be the open offer, {self._pending}; got {offer}. "
+                "Settle each offer once, before the next one is made."
             )
         feedback = as_number("settle: feedback", feedback)
         self._settle(
-            self._ledger, self._memory, self._rules.params, offer.arm, offer.payment, feedback
+            self._ledger, self._memory, self._kernel.params, offer.arm, offer.payment, feedback
         )
         self._pending = None

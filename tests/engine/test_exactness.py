@@ -41,31 +41,31 @@ def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], ca
 BOLD = {
     # Leaps so long that the lead is mostly lost on the way, and where they would not pay.
     "epsilon_greedy": (
-        Change("epsilon_greedy", "_FEW = 2 ", "_FEW = 1 "),
-        Change("epsilon_greedy", "_CLOSE = 2.0 ", "_CLOSE = 0.01 "),
-        Change("epsilon_greedy", "_SOON = 8.0 ", "_SOON = 0.0 "),
+        Change("epsilon_greedy", "_MIN_JUMP = 2 ", "_MIN_JUMP = 1 "),
+        Change("epsilon_greedy", "_MIN_LEAD_STDS = 2.0 ", "_MIN_LEAD_STDS = 0.01 "),
+        Change("epsilon_greedy", "_MIN_LEAD_ROUNDS = 8.0 ", "_MIN_LEAD_ROUNDS = 0.0 "),
     ),
     "thompson_sampling": (
-        Change("thompson_sampling.leaps", "_CALM = 3.5 ", "_CALM = 0.1 "),
-        Change("thompson_sampling.leaps", "_DEPTH = 0.75 ", "_DEPTH = 0.1 "),
-        Change("thompson_sampling.leaps", "_BUSY = 0.45 ", "_BUSY = 2.5 "),
-        Change("thompson_sampling.leaps", "_SLACK = 0.75 ", "_SLACK = 0.1 "),
-        Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 8 "),
+        Change("thompson_sampling.leader_run", "_JUMP_SAFETY = 3.5 ", "_JUMP_SAFETY = 0.1 "),
+        Change("thompson_sampling.leader_run", "_FLOOR_DEPTH = 0.75 ", "_FLOOR_DEPTH = 0.1 "),
+        Change("thompson_sampling.leader_run", "_MAX_HAZARD = 0.45 ", "_MAX_HAZARD = 2.5 "),
+        Change("thompson_sampling.leader_run", "_FLOOR_SLACK = 0.75 ", "_FLOOR_SLACK = 0.1 "),
+        Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 8 "),
     ),
     # Jumps of which most touch their line.
     "ucb": (
-        Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
-        Change("ucb.reign", "SAFETY = 4.0\n", "SAFETY = 0.3\n"),
+        Change("ucb.leader_run", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
+        Change("ucb.leader_run", "SAFETY = 4.0\n", "SAFETY = 0.3\n"),
     ),
     # The same with another noise, and widths beyond the table of them from round 32 on.
     "ucb_noise": (
-        Change("ucb.reign", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
-        Change("ucb.scratch", "_TABLE = 1 << 20\n", "_TABLE = 1 << 5\n"),
+        Change("ucb.leader_run", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
+        Change("ucb.workspace", "_TABLE_ROUNDS = 1 << 20\n", "_TABLE_ROUNDS = 1 << 5\n"),
     ),
     # Few arms by the method for many.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
-        Change("thompson_sampling", "_EXPLORE = 64 ", "_EXPLORE = 16 "),
+        Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 16 "),
     ),
 }
 CASES = {
@@ -106,11 +106,11 @@ _FOUND = "if sample > top:\n            top = sample\n            best = arm"
 FAULTS = {
     "a bridge's touch is ignored": (
         "epsilon_greedy",
-        Change("bridge", " or touches(lead, end, variance, stream):", ":"),
+        Change("random_walk", " or bridge_hits_zero(lead, end, variance, stream):", ":"),
     ),
     "a touch counts as lost": (
         "epsilon_greedy",
-        Change("bridge", "        if lead <= 0.0:\n            return passed, lead",
+        Change("random_walk", "        if lead <= 0.0:\n            return passed, lead",
                "        if True:\n            return passed, -abs(lead)"),
     ),
     "candidates are not thinned": (
@@ -123,15 +123,15 @@ FAULTS = {
     ),
     "a touch of the line is ignored": (
         "ucb",
-        Change("ucb.reign", " or touches(above, above_ahead, variance, stream):", ":"),
+        Change("ucb.leader_run", " or bridge_hits_zero(above, above_ahead, variance, stream):", ":"),
     ),
     "the first point below the line is forgotten": (
         "ucb",
-        Change("ucb.reign", "if done < length:", "if False:"),
+        Change("ucb.leader_run", "if done < length:", "if False:"),
     ),
     "a leader that is no longer greedy goes unpaid": (
         "ucb",
-        Change("ucb.reign", "return max(rival * pulls, height", "return (height"),
+        Change("ucb.leader_run", "return max(rival * pulls, height", "return (height"),
     ),
     "the ceiling does not rise": (
         "ucb",
@@ -139,27 +139,27 @@ FAULTS = {
     ),
     "a touch of the floor is ignored": (
         "thompson_sampling",
-        Change("bridge", " or touches(lead, end, variance, stream):", ":"),
+        Change("random_walk", " or bridge_hits_zero(lead, end, variance, stream):", ":"),
     ),
     "the leader's dips are ignored": (
         "thompson_sampling",
-        Change("thompson_sampling.leaps", "dipped = place < hazard(-z)", "dipped = False"),
+        Change("thompson_sampling.leader_run", "dipped = position < hazard(-z)", "dipped = False"),
     ),
     "the leader's dips are not thinned": (
         "thompson_sampling",
-        Change("thompson_sampling.leaps", "dipped = place < hazard(-z)", "dipped = True"),
+        Change("thompson_sampling.leader_run", "dipped = position < hazard(-z)", "dipped = True"),
     ),
     "rivals' hazards are a tenth too small": (
         "thompson_sampling",
-        Change("thompson_sampling.line", "hazards[i] = hazard(", "hazards[i] = 0.9 * hazard("),
+        Change("thompson_sampling.hazards", "hazards[i] = hazard(", "hazards[i] = 0.9 * hazard("),
     ),
     "the noise is forgotten beyond the table": (
         "ucb_noise",
-        Change("ucb.bounds", "scratch.policy_noise[0] * growth(t)", "growth(t)"),
+        Change("ucb.bounds", "workspace.policy_noise[0] * exploration_factor(t)", "exploration_factor(t)"),
     ),
     "a second sample above the level is forgotten": (
         "thompson_search",
-        Change("thompson_sampling.line", _FOUND,
+        Change("thompson_sampling.hazards", _FOUND,
                _FOUND.replace("sample > top", "top < level")),
     ),
 }  # fmt: skip

@@ -19,8 +19,7 @@ from exactness import p_values, sample
 from scipy import special, stats
 
 import entice
-from entice.engine.fast import epsilon_greedy
-from entice.engine.fast import random_walk as bridge
+from entice.engine.fast import epsilon_greedy, random_walk
 from entice.engine.fast.thompson_sampling import normal_tails
 from entice.jit.cache_aligned import cache_aligned
 from entice.parallel import Stopped
@@ -54,16 +53,18 @@ def study(policy: Any, **changes: Any) -> entice.Study:
 
 
 @numba.njit
-def _leap(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
+def _walk_by_jumps(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
     """Where a walk is after so many steps, or when its lead is lost, by bridges."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
         seed_stream(stream, 11, i, 40)
-        out[i, 0], out[i, 1] = bridge.leap(lead, slope, std, steps, normal(stream), stream)
+        out[i, 0], out[i, 1] = random_walk.take_steps(
+            lead, slope, std, steps, normal(stream), stream
+        )
 
 
 @numba.njit
-def _walk(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
+def _walk_by_steps(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
     """The same, one step after the other."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
@@ -83,8 +84,8 @@ def test_a_leap_ends_when_and_where_a_walk_does(
 ) -> None:
     """45 cases of 4 tests on 200,000 walks: a false alarm with probability 2e-5."""
     one, other = np.empty((2, 200_000, 2))
-    _leap(lead, slope, std, steps, len(one), one)
-    _walk(lead, slope, std, steps, len(other), other)
+    _walk_by_jumps(lead, slope, std, steps, len(one), one)
+    _walk_by_steps(lead, slope, std, steps, len(other), other)
     kept = [x[x[:, 0] == steps, 1] for x in (one, other)]
     lost = [x[x[:, 1] <= 0, 1] for x in (one, other)]
     found = [stats.ks_2samp(one[:, j], other[:, j], method="asymp").pvalue for j in (0, 1)]
@@ -101,25 +102,25 @@ def test_a_leap_ends_when_and_where_a_walk_does(
 def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold: int) -> None:
     """150 rounds at 5.5 standard errors, and pairs of neighbours: a false alarm in 1e-5."""
     horizon, replications = 150, 200_000
-    scratch = epsilon_greedy.new_workspace(arms, horizon)
+    workspace = epsilon_greedy.new_workspace(arms, horizon)
     explores = np.zeros((replications, horizon + 1), dtype=bool)
     tried = np.zeros((horizon + 1, arms))
 
     @numba.njit
-    def plans(scratch, rate, explores, tried):  # type: ignore[no-untyped-def]
+    def draw_explorations(workspace, rate, explores, tried):  # type: ignore[no-untyped-def]
         for i in range(explores.shape[0]):
-            seed_stream(scratch.plan, 5, i, epsilon_greedy.PLAN)
+            seed_stream(workspace.exploration_stream, 5, i, epsilon_greedy.EXPLORATION)
             t = 0
             while t < horizon:
-                epsilon_greedy._plan(scratch, rate, cold, t, horizon)
-                for j in range(scratch.rounds.shape[0]):
-                    t = scratch.rounds[j]
+                epsilon_greedy._draw_explorations(workspace, rate, cold, t, horizon)
+                for j in range(workspace.rounds.shape[0]):
+                    t = workspace.rounds[j]
                     if t > horizon:
                         break
                     explores[i, t] = True
-                    tried[t, scratch.arms[j]] += 1
+                    tried[t, workspace.arms[j]] += 1
 
-    plans(scratch, c * arms, explores, tried)
+    draw_explorations(workspace, c * arms, explores, tried)
     expected = np.minimum(1.0, c * arms / np.arange(1, horizon + 1))
     expected[:cold] = 1.0
     by_chance = expected < 1

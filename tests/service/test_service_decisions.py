@@ -22,7 +22,7 @@ import entice
 from entice.jit.specialize import specialize
 from entice.model.display import display_averages
 from entice.model.ledger import Ledger, new_ledger, record
-from entice.model.step import TRIES, offer, offer_within
+from entice.model.step import TRIES, constrained_offer, offer
 from entice.rng import POLICY, seed_stream
 from entice.service.domain import propensity
 from entice.service.domain.campaign import Campaign
@@ -88,7 +88,7 @@ def stream_of(seed: int) -> npt.NDArray[np.uint64]:
 def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(policy: Any) -> None:
     parts = policy.kernel(2)
     whole = specialize(offer, parts.select, parts.display, parts.payment_rule)
-    within = specialize(offer_within, parts.select, parts.display, parts.payment_rule)
+    within = specialize(constrained_offer, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(1)
     for seed in range(400):
         state = random_state(policy, draw)
@@ -115,7 +115,7 @@ def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(polic
 @served
 def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
     parts = policy.kernel(2)
-    within = specialize(offer_within, parts.select, parts.display, parts.payment_rule)
+    within = specialize(constrained_offer, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(2)
     limited = 0
     for seed in range(600):

@@ -64,7 +64,7 @@ def changed(*changes: Change) -> Iterator[None]:
     _forget()
     sys.meta_path.insert(0, finder)
     try:
-        choice = importlib.import_module(f"{FAST}.choice")
+        choice = importlib.import_module(f"{FAST}.selection")
         touched = {f"{FAST}.{change.module}" for change in changes}
         assert touched <= sys.modules.keys(), touched - sys.modules.keys()
         specs.fast_path = choice.fast_path

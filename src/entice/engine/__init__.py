@@ -1,1 +1,1 @@
-"""How a step becomes a fast study: the replication loop, and its compilation."""
+"""The compiled simulation loop and its exact shortcuts."""

@@ -1,4 +1,7 @@
-"""The replication loop around the step: one cell of a study, many replications."""
+"""The compiled simulation loop: many replications of one cell of a study.
+
+Each round calls `model.step.offer`, draws the reward, applies the drift, and records the rating.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.pending_ratings import NONE, PendingRatings, pop_due, schedule_rating
+from entice.engine.pending_ratings import EMPTY, PendingRatings, pop_due, schedule_rating
 from entice.jit.decorators import compiled, inline_always
 from entice.model.in_flight import (
     RATED,
@@ -28,37 +31,37 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 METRICS = ("regret", "compensation", "compensated_pulls", "total_drift", "best_arm_error")
-"""What is measured in each replication at each checkpoint, in the order of the last axis."""
+"""The metrics of each replication at each checkpoint, in the order of the last axis."""
 
 DONE, STOPPED, BAD_ARM, NOT_FINITE, TAMPERED = 0, 1, 2, 3, 4
-"""How a run of the kernel may end."""
+"""Status codes that `replicate` returns."""
 
 
 STOP_EVERY = 65_536
-"""Rounds after which a run looks whether it is to stop: some milliseconds."""
+"""Number of rounds between checks of the stop flag: a few milliseconds."""
 
 
 class BanditInstance(NamedTuple):
-    """What only the simulator knows of the arms."""
+    """The true means of the arms, as the metrics need them. Only the simulator knows them."""
 
     gaps: Floats
-    """Δ_i: how far each arm's true mean is below the best."""
+    """Δ_i: the difference between the best true mean and each arm's."""
     best: int
     """The best arm."""
     best_mean: float
-    """Its true mean."""
+    """The true mean of the best arm."""
     error_unit: float
-    """What errors of its average are relative to: |best_mean|, or nan when that is 0."""
+    """The unit of `best_arm_error`: |best_mean|, or nan if that is 0."""
     limit: float
-    """Feedback beyond it has run away: payments feed on the drift that they cause."""
+    """Feedback beyond this limit has diverged: payments grow with the drift that they cause."""
 
 
 RUNAWAY = 1e6
-"""How many times the arms' own scale feedback may reach before a replication is stopped."""
+"""A replication is stopped if its feedback exceeds the scale of the arms by this factor."""
 
 
 def bandit_instance(means: Floats, scale: float = 1.0) -> BanditInstance:
-    """Work out what the metrics need from the true means; of equal arms the first is the best."""
+    """Compute the gaps, the best arm and the limit; of equal arms, the first is the best."""
     best = int(np.argmax(means))
     mean = float(means[best])
     unit = abs(mean) if mean != 0 else float("nan")
@@ -67,21 +70,21 @@ def bandit_instance(means: Floats, scale: float = 1.0) -> BanditInstance:
 
 
 class RunSettings(NamedTuple):
-    """How offers reach players and ratings come back, as numbers."""
+    """The numeric settings of a run."""
 
     each_arm_once: bool
     prior: float
     lowest: float
-    """Feedback is projected onto the range from here …"""
+    """The lower end of the range onto which feedback is projected."""
     highest: float
-    """… to here."""
+    """The upper end of that range."""
     loss: float
-    """The probability that a rating never comes."""
+    """The probability that a rating never arrives."""
     rating_window: float
-    """A rating whose delay is not below it never comes; infinite if there is no window."""
+    """Ratings with at least this delay never arrive; infinite if there is no window."""
     probe_share: float
     probe_amounts: Floats
-    """One of them hangs on each coin that is thrown."""
+    """The amounts of which a probe draws one."""
 
 
 class KernelWorkspace(NamedTuple):
@@ -89,14 +92,14 @@ class KernelWorkspace(NamedTuple):
 
     ledger: Ledger
     memory: Floats
-    """The policy's."""
+    """The policy's memory."""
     flight: InFlight
-    """Pulls without a rating, for a policy that counts them; their times are rounds."""
-    counted: npt.NDArray[Any]
-    """What the policy is told of: the ledger's pulls, or those and the ratings still expected."""
-    shown: Floats
-    """What players see; the ledger's own averages where they are shown as they are."""
-    tried: Counts
+    """Pulls in flight, for policies that count them; times are rounds."""
+    effective_pulls: npt.NDArray[Any]
+    """The counts that the policy sees: the ledger's pulls, with or without expected ratings."""
+    displayed: Floats
+    """The values that players see; the ledger's own array if averages are displayed unchanged."""
+    all_pulls: Counts
     """The pulls of each arm, rated or not."""
     drift_memory: Floats
     adversary_memory: Floats
@@ -113,15 +116,15 @@ def replicate(
     update: Callable[..., None],
     display: Callable[..., int],
     payment_rule: Callable[..., float],
-    drift: Callable[..., float],
+    drift_function: Callable[..., float],
     apply_drift: Callable[..., float],
     sample: Callable[..., float],
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
     manipulate: Callable[..., float],
-    at_once: Callable[..., bool],
-    counting: Callable[..., bool],
-    probing: Callable[..., bool],
+    immediate: Callable[..., bool],
+    counts_in_flight: Callable[..., bool],
+    has_probe: Callable[..., bool],
     observe_display: Callable[..., None],
     observe: Callable[..., None],
     policy_params: tuple[Any, ...],
@@ -142,19 +145,21 @@ def replicate(
 ) -> tuple[int, int, int, int]:
     """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
 
-    A round begins with the pulls in flight: each is a round older, and the last round's is new
-    among them. Then the ratings that are due arrive, and then the principal decides. So a pull is
-    as old as the delay that its rating has if it comes now.
+    At the start of a round, the ages of the pulls in flight are updated and the pull of the last
+    round is added. Then the due ratings are recorded, and then the principal decides. So the age of
+    a pull is the delay that its rating would have if it arrived now.
 
-    Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
-    `at_once` (ratings are never late or lost), `counting` (the policy counts pulls in flight) and
-    `probing` are functions so that the compiler sees which world this is, and leaves the others
-    out. `player_params` are those of `accept` and those of `draw_delay`.
+    `immediate` (ratings are never late or lost), `counts_in_flight` (the policy counts pulls in
+    flight) and `has_probe` are functions with constant results, so that the compiler removes the
+    branches that are not taken. `player_params` holds the parameters of `accept` and of
+    `draw_delay`.
+
+    Returns a status code and, unless it is `DONE`, the replication, round and arm where it ended.
     """
-    # Python calls with more than 30 arguments are too many for Numba to inline.
-    ledger, memory, shown = workspace.ledger, workspace.memory, workspace.shown
-    flight, counted, tried = workspace.flight, workspace.counted, workspace.tried
-    pending = workspace.pending
+    # Numba can't inline Python calls with more than 30 arguments.
+    ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
+    flight, effective_pulls = workspace.flight, workspace.effective_pulls
+    all_pulls, pending = workspace.all_pulls, workspace.pending
     policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
     player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
@@ -169,64 +174,67 @@ def replicate(
         memory[:] = 0.0
         drift_memory[:] = 0.0
         adversary_memory[:] = 0.0
-        if not at_once():
-            tried[:] = 0
-            pending.first[:] = NONE
-        if counting():
+        if not immediate():
+            all_pulls[:] = 0
+            pending.first[:] = EMPTY
+        if counts_in_flight():
             clear_in_flight(flight)
-            counted[:] = 0
+            effective_pulls[:] = 0
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
         ratings = 0
-        # Not the literal 1, a type of its own to Numba, for which it would compile all below twice.
+        # The literal 1 has a type of its own in Numba, which would compile the loop twice.
         t = int(np.int64(1))
         for c in range(checkpoints.shape[0]):
             until = checkpoints[c]
             while t <= until:
                 if t % STOP_EVERY == 1 and stop[0] != 0:
                     return STOPPED, replication, t, 0
-                if not at_once():
+                if not immediate():
                     ratings += record_due_ratings(
-                        update, counting, t, ledger, memory, policy_params, pending, flight
+                        update, counts_in_flight, t, ledger, memory, policy_params, pending, flight
                     )
-                if counting():
-                    count_expected(flight, ledger.pulls, counted)
+                if counts_in_flight():
+                    count_expected(flight, ledger.pulls, effective_pulls)
                 arm, greedy, payment = offer(
-                    select, display, payment_rule, t, ledger, counted, shown, memory, policy_params,
-                    policy_stream, settings.each_arm_once,
+                    select, display, payment_rule, t, ledger, effective_pulls, displayed, memory,
+                    policy_params, policy_stream, settings.each_arm_once,
                 )  # fmt: skip
-                observe_display(trace, t, shown)
-                # Asked again, so that the compiler knows from here on: no index is negative.
+                observe_display(trace, t, displayed)
+                # Repeated here so that the compiler knows that no index is negative.
                 if arm < 0 or arm >= arms:
                     return BAD_ARM, replication, t, arm
-                wanted, coin, amount = arm, NO_PROBE, 0.0
-                if probing():
+                selected, coin, amount = arm, NO_PROBE, 0.0
+                if has_probe():
                     coin, amount = draw_probe(
                         settings.probe_share, settings.probe_amounts, probe_stream
                     )
                     if coin == HEADS:
                         payment += amount
                 if arm != greedy and not accept(payment, player_params[0], player_stream):
-                    arm, payment = greedy, 0.0  # who declines takes what looks best
+                    arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
                 reward = sample(arm, arm_params, reward_stream)
-                bend = apply_drift(
-                    drift, reward, payment, t, arm, drift_params, drift_memory, player_stream
-                )
+                drift = apply_drift(
+                    drift_function, reward, payment, t, arm, drift_params, drift_memory,
+                    player_stream,
+                )  # fmt: skip
                 if payment > 0.0:
                     compensation += payment
                     compensated += 1
-                total_drift += bend
-                felt = reward + bend
-                felt += manipulate(felt, t, arm, ledger, adversary_params, adversary_memory)
-                feedback = min(max(felt, settings.lowest), settings.highest)
+                total_drift += drift
+                raw_feedback = reward + drift
+                raw_feedback += manipulate(
+                    raw_feedback, t, arm, ledger, adversary_params, adversary_memory
+                )
+                feedback = min(max(raw_feedback, settings.lowest), settings.highest)
                 if not abs(feedback) < instance.limit:
                     return NOT_FINITE, replication, t, arm
-                seen_from = t + 1.0
-                if at_once():
+                visible_from = t + 1.0
+                if immediate():
                     settle(update, ledger, memory, policy_params, arm, payment, feedback)
                 else:
-                    tried[arm] += 1
+                    all_pulls[arm] += 1
                     delay = np.inf
                     if not (settings.loss > 0.0 and uniform(player_stream) < settings.loss):
                         delay = draw_delay(player_params[1], player_stream)
@@ -234,33 +242,34 @@ def replicate(
                         feedback, delay = np.nan, np.inf
                     elif delay < pending.first.shape[0]:
                         schedule_rating(pending, t, int(delay), arm, payment, feedback)
-                    seen_from += np.floor(delay)
-                if counting():
+                    visible_from += np.floor(delay)
+                if counts_in_flight():
                     update_ages(flight, t + 1)
                     add_pull(flight, t, t + 1, arm)
                 observe(
-                    trace, t, arm, greedy, payment, bend, feedback, wanted, coin, amount, seen_from
-                )
+                    trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
+                    visible_from,
+                )  # fmt: skip
                 t += 1
             write_metrics(
-                metrics[row, c], instance, ledger.pulls if at_once() else tried, ledger.means,
+                metrics[row, c], instance, ledger.pulls if immediate() else all_pulls, ledger.means,
                 compensation, compensated, total_drift,
             )  # fmt: skip
         for i in range(ledger.pulls.shape[0]):
-            pulls[row, i] = ledger.pulls[i] if at_once() else tried[i]
-        if not is_consistent(ledger, settings.prior, t - 1 if at_once() else ratings):
+            pulls[row, i] = ledger.pulls[i] if immediate() else all_pulls[i]
+        if not is_consistent(ledger, settings.prior, t - 1 if immediate() else ratings):
             return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
 
 
 TRACE_COLUMNS = 9
-"""How many numbers a trace keeps of a round, before those that the arms displayed."""
+"""The columns of a trace before those of the displayed values."""
 
 
 @compiled
 def record_due_ratings(
     update: Callable[..., None],
-    counting: Callable[..., bool],
+    counts_in_flight: Callable[..., bool],
     t: int,
     ledger: Ledger,
     memory: Floats,
@@ -268,31 +277,31 @@ def record_due_ratings(
     pending: PendingRatings,
     flight: InFlight,
 ) -> int:
-    """Enter the ratings that are due in round t, the oldest pull's first; count them."""
+    """Record the ratings due in round t, in the order of their pulls, and return their number."""
     ratings = 0
-    place = pop_due(pending, t)
-    while place != NONE:
-        arm = pending.arm[place]
-        if counting():
-            remove_pull(flight, pending.pulled[place], arm, RATED)
+    slot = pop_due(pending, t)
+    while slot != EMPTY:
+        arm = pending.arm[slot]
+        if counts_in_flight():
+            remove_pull(flight, pending.round_pulled[slot], arm, RATED)
         settle(
-            update, ledger, memory, params, arm, pending.payment[place],
-            pending.feedback[place],
+            update, ledger, memory, params, arm, pending.payment[slot],
+            pending.feedback[slot],
         )  # fmt: skip
         ratings += 1
-        place = pending.following[place]
+        slot = pending.next_slot[slot]
     return ratings
 
 
 @compiled
 def compile_time_true() -> bool:
-    """The world is so."""
+    """Return true; the compiler removes the other branch."""
     return True
 
 
 @compiled
 def compile_time_false() -> bool:
-    """The world is not so."""
+    """Return false; the compiler removes the other branch."""
     return False
 
 
@@ -306,7 +315,7 @@ def write_metrics(
     compensated: float,
     total_drift: float,
 ) -> None:
-    """Write down how a replication stands at a checkpoint, in the order of `METRICS`."""
+    """Write a replication's metrics at a checkpoint, in the order of `METRICS`."""
     regret = 0.0
     for i in range(instance.gaps.shape[0]):
         regret += instance.gaps[i] * pulls[i]
@@ -318,18 +327,18 @@ def write_metrics(
 
 
 @compiled
-def ignore_display(trace: Floats, t: int, shown: Floats) -> None:
-    """Keep nothing of what was displayed: the observer of a study."""
+def ignore_display(trace: Floats, t: int, displayed: Floats) -> None:
+    """Ignore the displayed values: the observer of a study."""
 
 
 @compiled
-def trace_display(trace: Floats, t: int, shown: Floats) -> None:
-    """Write down what each arm displays, before the round's rating changes it.
+def trace_display(trace: Floats, t: int, displayed: Floats) -> None:
+    """Write each arm's displayed value to the trace, before the round's rating changes it.
 
-    A trace whose rows end after `TRACE_COLUMNS` numbers keeps none of it.
+    A trace with only `TRACE_COLUMNS` columns keeps none of them.
     """
     for i in range(trace.shape[1] - TRACE_COLUMNS):
-        trace[t - 1, TRACE_COLUMNS + i] = shown[i]
+        trace[t - 1, TRACE_COLUMNS + i] = displayed[i]
 
 
 @compiled
@@ -341,16 +350,16 @@ def ignore_round(
     payment: float,
     drift: float,
     feedback: float,
-    wanted: int,
+    selected: int,
     coin: int,
     amount: float,
-    seen_from: float,
+    visible_from: float,
 ) -> None:
-    """Keep nothing of a round: the observer of a study."""
+    """Ignore a round: the observer of a study."""
 
 
 @compiled
-def traced(
+def trace_round(
     trace: Floats,
     t: int,
     arm: int,
@@ -358,18 +367,18 @@ def traced(
     payment: float,
     drift: float,
     feedback: float,
-    wanted: int,
+    selected: int,
     coin: int,
     amount: float,
-    seen_from: float,
+    visible_from: float,
 ) -> None:
-    """Write a round down: the observer of a trace of one replication."""
+    """Write a round to the trace: the observer of a single replication."""
     trace[t - 1, 0] = arm
     trace[t - 1, 1] = greedy
     trace[t - 1, 2] = payment
     trace[t - 1, 3] = drift
     trace[t - 1, 4] = feedback
-    trace[t - 1, 5] = wanted
+    trace[t - 1, 5] = selected
     trace[t - 1, 6] = coin
     trace[t - 1, 7] = amount
-    trace[t - 1, 8] = seen_from
+    trace[t - 1, 8] = visible_from

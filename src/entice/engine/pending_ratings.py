@@ -1,4 +1,4 @@
-"""Ratings under way in a simulated world: a list of them for each round in which some are due."""
+"""Pending ratings in a simulated world: given but not yet seen, in one list per due round."""
 
 from __future__ import annotations
 
@@ -12,61 +12,63 @@ from entice.jit.decorators import compiled
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-NONE = -1
-"""Stands for the place of a rating where there is none."""
+EMPTY = -1
+"""The slot number that stands for no rating."""
 
 
 class PendingRatings(NamedTuple):
-    """Ratings that will be seen, in as many places as a rating may be under way rounds.
+    """Ratings that will be seen later, in as many slots as the longest delay has rounds.
 
-    There is a pull each round, so its place is free again by the time that the next one needs it.
+    There is one pull per round, so a slot is free again by the time it is reused.
     """
 
     first: Counts
-    """For each of the coming rounds, the place of the first rating that is due …"""
+    """For each of the coming rounds, the slot of the first rating due in it."""
     last: Counts
-    """… and of the last one. They follow each other in the order of their pulls."""
-    following: Counts
-    """For each place, that of the next rating which is due in the same round."""
-    pulled: Counts
+    """For each of the coming rounds, the slot of the last rating due in it."""
+    next_slot: Counts
+    """For each slot, that of the next rating due in the same round, in the order of pulls."""
+    round_pulled: Counts
     """The round of the pull."""
     arm: Counts
     payment: Floats
     feedback: Floats
 
 
-def new_pending_ratings(places: int) -> PendingRatings:
-    """Make room for ratings that are seen after at most so many rounds."""
-    first, last, following, pulled, arm = (np.full(places, NONE) for _ in range(5))
-    return PendingRatings(first, last, following, pulled, arm, np.zeros(places), np.zeros(places))
+def new_pending_ratings(slots: int) -> PendingRatings:
+    """Allocate slots for ratings that are seen after at most `slots` rounds."""
+    first, last, next_slot, round_pulled, arm = (np.full(slots, EMPTY) for _ in range(5))
+    return PendingRatings(
+        first, last, next_slot, round_pulled, arm, np.zeros(slots), np.zeros(slots)
+    )
 
 
 @compiled
 def schedule_rating(
     pending: PendingRatings, t: int, delay: int, arm: int, payment: float, feedback: float
 ) -> None:
-    """Put a rating of round t on its way: it is due in round t + 1 + `delay`."""
-    places = pending.first.shape[0]
-    place = t % places
-    coming = place + 1 + delay
-    if coming >= places:  # never twice as large: a second division would cost more than all else
-        coming -= places
-    pending.following[place] = NONE
-    pending.pulled[place] = t
-    pending.arm[place] = arm
-    pending.payment[place] = payment
-    pending.feedback[place] = feedback
-    if pending.first[coming] == NONE:
-        pending.first[coming] = place
+    """Schedule the rating of round t for round t + 1 + `delay`."""
+    slots = pending.first.shape[0]
+    slot = t % slots
+    due_slot = slot + 1 + delay
+    if due_slot >= slots:  # below 2 · slots; a second modulo would cost more than everything else
+        due_slot -= slots
+    pending.next_slot[slot] = EMPTY
+    pending.round_pulled[slot] = t
+    pending.arm[slot] = arm
+    pending.payment[slot] = payment
+    pending.feedback[slot] = feedback
+    if pending.first[due_slot] == EMPTY:
+        pending.first[due_slot] = slot
     else:
-        pending.following[pending.last[coming]] = place
-    pending.last[coming] = place
+        pending.next_slot[pending.last[due_slot]] = slot
+    pending.last[due_slot] = slot
 
 
 @compiled
 def pop_due(pending: PendingRatings, t: int) -> int:
-    """Return the place of the first rating that is due in round t, or `NONE`."""
-    coming = t % pending.first.shape[0]
-    place: int = pending.first[coming]
-    pending.first[coming] = NONE
-    return place
+    """Return the slot of the first rating due in round t, or `EMPTY`, and clear the list."""
+    due_slot = t % pending.first.shape[0]
+    slot: int = pending.first[due_slot]
+    pending.first[due_slot] = EMPTY
+    return slot

@@ -1,1 +1,1 @@
-"""What is decided, from what can be seen: counts and averages of feedback, never true means."""
+"""The principal's side of Algorithm 1: it sees counts and averages of feedback, not true means."""

@@ -1,4 +1,4 @@
-"""The step of a campaign, a compiled call for each half, as service and planner make them."""
+"""The compiled calls that the service and the planner make for one decision of a campaign."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from entice.model.in_flight import (
 )
 from entice.model.ledger import Ledger, set_arm_ratings
 from entice.model.probe import draw_probe
-from entice.model.step import offer_within
+from entice.model.step import constrained_offer
 from entice.rng import POLICY, PROBE, Stream, seed_stream
 
 Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 EXPECTED_RATINGS = 2
-"""The version of the rules from which on pulls in flight count as expected ratings."""
+"""First version of the rules under which pulls in flight count as expected ratings."""
 
 
 @compiled_noinline
@@ -38,61 +38,62 @@ def decide(
     payment_rule: Callable[..., float],
     seed: int,
     t: int,
-    at: int,
-    rules: int,
+    now: int,
+    rules_version: int,
     ledger: Ledger,
     flight: InFlight,
-    under_way: Counts,
+    open_pulls: Counts,
     memory: Floats,
     params: tuple[Any, ...],
-    most: float,
-    share: float,
-    amounts: Floats,
+    max_payment: float,
+    probe_share: float,
+    probe_amounts: Floats,
     eligible: Bools,
+    display_override: Floats,
     displayed: Floats,
-    shown: Floats,
     permitted: Bools,
-    means: Floats,
-    counts: Floats,
-    counted: Floats,
+    policy_means: Floats,
+    policy_counts: Floats,
+    effective_pulls: Floats,
     awaited: Bools,
     stream: Stream,
 ) -> tuple[int, int, float, int, int, int, float]:
-    """Make decision t of a campaign, whose random numbers follow from its seed and t alone.
+    """Make decision t of a campaign. Its random numbers depend on the seed and t only.
 
-    `at` is the time of the decision, which gives the ages of the pulls in flight. `rules` is the
-    version of the rules that the campaign runs under: before `EXPECTED_RATINGS` each of the pulls
-    `under_way` counted in full. `share` and `amounts` are the probe's.
+    `now` is the time of the decision; it determines the ages of the pulls in flight.
+    `rules_version` is the campaign's version of the rules: before `EXPECTED_RATINGS`, each of the
+    `open_pulls` counted in full. `probe_share` and `probe_amounts` are the settings of the probe.
 
-    Returns what `offer_within` does, and the probe's coin and amount, whether they count or not.
+    Returns the values that `constrained_offer` returns, and the probe's coin and amount, whether or
+    not the caller uses them.
     """
-    if rules >= EXPECTED_RATINGS:
-        update_ages(flight, at)
-        count_expected(flight, ledger.pulls, counted)
-        mark_awaited_arms(ledger.pulls, counted, awaited)
+    if rules_version >= EXPECTED_RATINGS:
+        update_ages(flight, now)
+        count_expected(flight, ledger.pulls, effective_pulls)
+        mark_awaited_arms(ledger.pulls, effective_pulls, awaited)
     else:
-        count_all_in_flight(t, ledger.pulls, under_way, counted, awaited)
+        count_all_in_flight(t, ledger.pulls, open_pulls, effective_pulls, awaited)
     seed_stream(stream, seed, t, POLICY)
-    arm, own, payment, limited, first = offer_within(
-        select, display, payment_rule, t, ledger, counted, awaited, memory, params, stream, most,
-        eligible, displayed, shown, permitted, means, counts,
+    arm, players_choice, payment, unaffordable, first = constrained_offer(
+        select, display, payment_rule, t, ledger, effective_pulls, awaited, memory, params, stream,
+        max_payment, eligible, display_override, displayed, permitted, policy_means, policy_counts,
     )  # fmt: skip
     seed_stream(stream, seed, t, PROBE)
-    coin, amount = draw_probe(share, amounts, stream)
-    return arm, own, payment, limited, first, coin, amount
+    coin, amount = draw_probe(probe_share, probe_amounts, stream)
+    return arm, players_choice, payment, unaffordable, first, coin, amount
 
 
 @compiled_noinline
-def begin_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
-    """Enter offer n, made at some time, among the pulls in flight."""
-    update_ages(flight, at)
-    add_pull(flight, n, at, arm)
+def begin_pull(flight: InFlight, n: int, now: int, arm: int) -> None:
+    """Add offer n to the pulls in flight."""
+    update_ages(flight, now)
+    add_pull(flight, n, now, arm)
 
 
 @compiled_noinline
-def end_pull(flight: InFlight, n: int, at: int, arm: int, outcome: int) -> None:
-    """Take offer n out of the pulls in flight: see `remove_pull`."""
-    update_ages(flight, at)
+def end_pull(flight: InFlight, n: int, now: int, arm: int, outcome: int) -> None:
+    """Remove offer n from the pulls in flight; see `remove_pull`."""
+    update_ages(flight, now)
     remove_pull(flight, n, arm, outcome)
 
 
@@ -110,7 +111,7 @@ def record_rating(
     payment: float,
     feedback: float,
 ) -> None:
-    """Bring an arm's average up to its ratings and, if one is new, let the policy learn from it."""
+    """Set an arm's ratings and, if one of them is new, update the policy's memory with it."""
     set_arm_ratings(ledger, arm, pulls, total, mean)
     if new:
         update(memory, params, arm, payment, feedback)
@@ -122,9 +123,9 @@ def displayed_averages(
     ledger: Ledger,
     memory: Floats,
     params: tuple[Any, ...],
-    shown: Floats,
+    displayed: Floats,
 ) -> int:
-    """Fill in what players see, and return the arm that they would pick."""
-    for i in range(shown.shape[0]):
-        shown[i] = ledger.means[i]
-    return display(ledger, memory, params, shown)
+    """Fill `displayed` with the averages that players see, and return the arm they would pick."""
+    for i in range(displayed.shape[0]):
+        displayed[i] = ledger.means[i]
+    return display(ledger, memory, params, displayed)

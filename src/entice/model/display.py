@@ -1,4 +1,4 @@
-"""What players are shown, and so what they would pick by themselves."""
+"""The averages that players see, and the arm that they would pick without a payment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def display_averages(
     ledger: Ledger,
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
-    shown: npt.NDArray[np.float64],
+    displayed: npt.NDArray[np.float64],
 ) -> int:
-    """Show the averages as they are (the paper), and return the arm with the best of them.
+    """Display the averages unchanged (as in the paper), and return the arm with the best one.
 
-    `shown` is the ledger's own array of averages: nothing is copied, and the ledger knows its
-    greedy arm.
+    `displayed` is the ledger's own array of averages, so nothing is copied, and the ledger knows
+    its greedy arm.
     """
     return int(ledger.greedy[0])

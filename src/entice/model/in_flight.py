@@ -1,16 +1,17 @@
-"""How many ratings are still expected from pulls that nobody has rated yet.
+"""The number of ratings still expected from pulls in flight, that is, pulls not yet rated.
 
-A pull whose rating has not come is neither evidence nor nothing: it counts with the probability
-that its rating still comes, given its age. That probability is learnt from the campaign itself.
-Ages are divided into buckets whose edges double up to the rating window. For each bucket two whole
-numbers are kept, how many pulls reached it unrated and how many were rated in it; their ratio is
-the bucket's hazard. Ratings that are late and ratings that never come are learnt together.
+A pull in flight counts with the probability that its rating still arrives, given its age. That
+probability is estimated from the campaign's own history. Ages are divided into buckets whose edges
+double up to the rating window. Each bucket keeps two integers: how many pulls reached it unrated,
+and how many were rated in it. Their ratio is the bucket's hazard. One estimate covers ratings that
+are late and ratings that never arrive.
 
-Single ages are not kept. Pulls of about the same age form a cohort, which moves from bucket to
-bucket as one. So the state is small and bounded, and no log has to be read to let pulls grow older.
+Individual ages are not stored. Pulls of about the same age form a cohort, which moves from bucket
+to bucket as a unit. So the state is small and bounded, and the event log need not be read to update
+ages.
 
-Everything is whole numbers, and + − × ÷ of them: a replay of the same events at the same times
-gives the same counts to the last bit.
+All quantities are integers and results of + − × ÷ on integers: a replay of the same events at the
+same times gives bit-identical counts.
 """
 
 from __future__ import annotations
@@ -27,58 +28,58 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 BUCKETS = 12
-"""At most; the first of a window of 30 days ends after 21 minutes."""
+"""Maximum number of buckets. With a window of 30 days, the first one ends after 21 minutes."""
 COHORTS = 64
-"""At most: some five in each bucket, which makes ages wrong by less than a fifth."""
+"""Maximum number of cohorts: about five per bucket, which keeps errors of age below a fifth."""
 PRIOR_HAZARD = 0.1
-"""Assumed for the first bucket; 0.02 to 0.5 gave the same results."""
+"""Prior hazard of the first bucket; values from 0.02 to 0.5 gave the same results."""
 PRIOR_WEIGHT = 4.0
-"""How many pulls a bucket's prior is worth."""
+"""The number of pulls that a bucket's prior is worth."""
 PRIOR_GROWTH = 1.5
-"""A bucket is twice as long as the one before it: its prior odds are those odds times this."""
+"""A bucket's prior odds relative to those of the bucket before it, which is half as long."""
 
 FOREVER = 2**62
-"""Later than any time."""
+"""A time later than all others."""
 
 RATED, UNRATED, WITHDRAWN = 0, 1, 2
-"""How a pull may end. One that is withdrawn counts as if it had never been made."""
+"""Outcomes of a pull. A withdrawn pull counts as if it had never been made."""
 
 
 class InFlight(NamedTuple):
-    """Pulls under way by age, and what earlier pulls say about whether they will be rated."""
+    """Pulls in flight by age, and the history from which their ratings are predicted."""
 
     edges: Counts
-    """The age at which each bucket ends; the last one is the rating window."""
+    """The age at which each bucket ends; the last edge is the rating window."""
     reached: Counts
-    """For each bucket, the pulls that reached it unrated …"""
+    """For each bucket, the number of pulls that reached it unrated."""
     rated: Counts
-    """… and those that were rated in it."""
+    """For each bucket, the number of pulls that were rated in it."""
     unrated_by_arm: Counts
-    """For each bucket and arm, the unrated pulls that are in it now."""
+    """For each bucket and arm, the number of unrated pulls in it now."""
     unrated: Counts
-    """The same for all arms together."""
+    """For each bucket, the number of unrated pulls in it now, over all arms."""
     cohort_count: Counts
-    """One element: how many cohorts there are, the oldest first."""
+    """One element: the number of cohorts. They are ordered from the oldest to the newest."""
     first_pull: Counts
-    """The number of each cohort's first pull."""
+    """The serial number of each cohort's first pull."""
     first_time: Counts
     """The time of each cohort's first pull."""
     last_time: Counts
-    """The time of its last pull."""
+    """The time of each cohort's last pull."""
     bucket: Counts
-    """The bucket that each cohort is in."""
+    """The bucket of each cohort."""
     members: Counts
-    """For each cohort and arm, the unrated pulls in it."""
+    """For each cohort and arm, the number of unrated pulls in it."""
     cohorts_in_bucket: Counts
-    """For each bucket, the cohorts in it."""
+    """For each bucket, the number of cohorts in it."""
     next_move: Counts
-    """One element: until then every cohort stays in its bucket."""
+    """One element: the earliest time at which a cohort leaves its bucket."""
     rating_probabilities: Floats
-    """For each bucket, the probability that the rating of an unrated pull in it still comes."""
+    """For each bucket, the probability that an unrated pull in it is still rated."""
 
 
 def bucket_edges(window: int) -> Counts:
-    """Return the ages at which buckets end: the window, its half, its quarter and so on.
+    """Return the ages at which buckets end: the window, half of it, a quarter and so on.
 
     >>> from entice.model.in_flight import bucket_edges
     >>> bucket_edges(100).tolist()
@@ -89,7 +90,7 @@ def bucket_edges(window: int) -> Counts:
 
 
 def new_in_flight(arms: int, window: int) -> InFlight:
-    """Make the state of a campaign without pulls; `window` is in the unit of all times."""
+    """Return the state of a campaign without pulls; `window` has the unit of all times."""
     edges = bucket_edges(window)
     buckets = len(edges)
     return InFlight(
@@ -112,7 +113,7 @@ def new_in_flight(arms: int, window: int) -> InFlight:
 
 @compiled
 def clear_in_flight(flight: InFlight) -> None:
-    """Forget all pulls."""
+    """Remove all pulls and their history."""
     flight.reached[:] = 0
     flight.rated[:] = 0
     flight.unrated_by_arm[:] = 0
@@ -124,21 +125,21 @@ def clear_in_flight(flight: InFlight) -> None:
 
 
 @compiled
-def add_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
-    """Enter pull number n; numbers and times never decrease. Call `update_ages` first."""
+def add_pull(flight: InFlight, n: int, now: int, arm: int) -> None:
+    """Add pull number n; numbers and times must not decrease. Call `update_ages` first."""
     last = flight.cohort_count[0] - 1
-    # A cohort spans a quarter of the first bucket, so that no bucket is left out.
-    if last < 0 or at - flight.first_time[last] > flight.edges[0] // 4 or flight.bucket[last] > 0:
+    # A cohort spans at most a quarter of the first bucket, so that it skips no bucket.
+    if last < 0 or now - flight.first_time[last] > flight.edges[0] // 4 or flight.bucket[last] > 0:
         if last + 1 == flight.first_pull.shape[0]:
-            _merge_closest(flight, at)
+            _merge_closest(flight, now)
             last -= 1
         last += 1
         flight.cohort_count[0] = last + 1
-        flight.first_pull[last], flight.first_time[last], flight.bucket[last] = n, at, 0
+        flight.first_pull[last], flight.first_time[last], flight.bucket[last] = n, now, 0
         flight.cohorts_in_bucket[0] += 1
-        flight.next_move[0] = min(flight.next_move[0], at + flight.edges[0])
+        flight.next_move[0] = min(flight.next_move[0], now + flight.edges[0])
         flight.members[last, :] = 0
-    flight.last_time[last] = at
+    flight.last_time[last] = now
     flight.members[last, arm] += 1
     flight.unrated_by_arm[0, arm] += 1
     flight.unrated[0] += 1
@@ -147,10 +148,9 @@ def add_pull(flight: InFlight, n: int, at: int, arm: int) -> None:
 
 @compiled
 def remove_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
-    """Take pull number n out: it was rated, is no longer awaited, or was withdrawn.
+    """Remove pull number n: it was rated, is no longer awaited, or was withdrawn.
 
-    A pull that is older than the window is in no bucket, and nothing changes. Call `update_ages`
-    first.
+    A pull older than the window is in no bucket, so nothing changes. Call `update_ages` first.
     """
     cohort = flight.cohort_count[0] - 1
     while cohort >= 0 and flight.first_pull[cohort] > n:
@@ -165,29 +165,29 @@ def remove_pull(flight: InFlight, n: int, arm: int, outcome: int) -> None:
         flight.rated[bucket] += 1
     elif outcome == WITHDRAWN:
         for k in range(bucket + 1):
-            # Pulls from before an upgrade have reached their current bucket only.
+            # Pulls made before an upgrade were counted in their current bucket only.
             flight.reached[k] = max(0, flight.reached[k] - 1)
 
 
 @compiled
-def update_ages(flight: InFlight, at: int) -> None:
-    """Move cohorts to the buckets of their ages; what is older than the window leaves."""
-    if at >= flight.next_move[0]:
-        _move_cohorts(flight, at)
+def update_ages(flight: InFlight, now: int) -> None:
+    """Move cohorts to the buckets of their ages; drop those older than the window."""
+    if now >= flight.next_move[0]:
+        _move_cohorts(flight, now)
 
 
 @compiled_noinline
-def _move_cohorts(flight: InFlight, at: int) -> None:
-    """Move cohorts, bucket by bucket: the oldest one of each is the first that may have to."""
+def _move_cohorts(flight: InFlight, now: int) -> None:
+    """Move cohorts, bucket by bucket. Within a bucket, the oldest cohort moves first."""
     buckets, c, following = flight.edges.shape[0], 0, FOREVER
     for k in range(buckets - 1, -1, -1):
         staying = flight.cohorts_in_bucket[k]
-        while staying > 0 and at - flight.first_time[c] >= flight.edges[k]:
+        while staying > 0 and now - flight.first_time[c] >= flight.edges[k]:
             staying -= 1
             while flight.bucket[c] < buckets and (
-                at - flight.first_time[c] >= flight.edges[flight.bucket[c]]
+                now - flight.first_time[c] >= flight.edges[flight.bucket[c]]
             ):
-                _move_on(flight, c)
+                _move_to_next_bucket(flight, c)
             if flight.bucket[c] == buckets:
                 _drop_cohort(flight, c)
             else:
@@ -202,7 +202,7 @@ def _move_cohorts(flight: InFlight, at: int) -> None:
 
 
 @compiled
-def _move_on(flight: InFlight, cohort: int) -> None:
+def _move_to_next_bucket(flight: InFlight, cohort: int) -> None:
     """Move a cohort to the next bucket, or out of the last one."""
     bucket = flight.bucket[cohort]
     flight.bucket[cohort] = bucket + 1
@@ -220,7 +220,7 @@ def _move_on(flight: InFlight, cohort: int) -> None:
 
 
 @compiled_noinline
-def _merge_closest(flight: InFlight, at: int) -> None:
+def _merge_closest(flight: InFlight, now: int) -> None:
     """Merge the two neighbours in one bucket whose ages differ least, relative to their age.
 
     There are more cohorts than buckets, so there is such a pair.
@@ -229,7 +229,7 @@ def _merge_closest(flight: InFlight, at: int) -> None:
     for c in range(flight.cohort_count[0] - 1):
         if flight.bucket[c] == flight.bucket[c + 1]:
             width = flight.last_time[c + 1] - flight.first_time[c]
-            relative = (width + 1.0) / (at - flight.first_time[c] + 1.0)
+            relative = (width + 1.0) / (now - flight.first_time[c] + 1.0)
             if relative < least:
                 best, least = c, relative
     flight.last_time[best] = flight.last_time[best + 1]
@@ -241,7 +241,7 @@ def _merge_closest(flight: InFlight, at: int) -> None:
 
 @compiled
 def _drop_cohort(flight: InFlight, cohort: int) -> None:
-    """Take a cohort out of the row, and move those after it up."""
+    """Remove a cohort from the arrays, and shift the later ones."""
     left = flight.cohort_count[0] - 1
     flight.cohort_count[0] = left
     for c in range(cohort, left):
@@ -256,12 +256,12 @@ def _drop_cohort(flight: InFlight, cohort: int) -> None:
 
 @compiled
 def estimate_rating_probabilities(flight: InFlight) -> None:
-    """Work out, for each bucket, the probability that a rating still comes."""
+    """Compute, for each bucket, the probability that an unrated pull is still rated."""
     buckets = flight.edges.shape[0]
-    # The prior as a fraction: of divisions, each would have to wait for the one before.
+    # The prior is kept as a fraction, prior / whole: a chain of divisions would be slower.
     prior, whole = PRIOR_HAZARD, 1.0
     for k in range(buckets):
-        # Pulls that are in the bucket now have on average been through half of it.
+        # Pulls now in the bucket have spent, on average, half of its length in it.
         through = flight.reached[k] - 0.5 * flight.unrated[k]
         exposed = max(float(flight.rated[k]), through)
         rated = flight.rated[k] * whole + PRIOR_WEIGHT * prior
@@ -275,40 +275,40 @@ def estimate_rating_probabilities(flight: InFlight) -> None:
 
 
 @compiled
-def count_expected(flight: InFlight, pulls: Counts, counted: Floats) -> None:
-    """Fill in n_i + e_i: the ratings of each arm, and those still expected."""
+def count_expected(flight: InFlight, pulls: Counts, effective_pulls: Floats) -> None:
+    """Fill `effective_pulls` with n_i + e_i: each arm's ratings, and those still expected."""
     estimate_rating_probabilities(flight)
     arms = pulls.shape[0]
     for i in range(arms):
-        counted[i] = 0.0
+        effective_pulls[i] = 0.0
     for k in range(flight.edges.shape[0]):
         if flight.unrated[k] > 0:
             for i in range(arms):
-                counted[i] += flight.unrated_by_arm[k, i] * flight.rating_probabilities[k]
+                effective_pulls[i] += flight.unrated_by_arm[k, i] * flight.rating_probabilities[k]
     for i in range(arms):
-        counted[i] += pulls[i]
+        effective_pulls[i] += pulls[i]
 
 
 @compiled
-def mark_awaited_arms(pulls: Counts, counted: Floats, awaited: Bools) -> None:
-    """Mark the arms whose first rating is awaited: nobody else is paid for the same answer."""
+def mark_awaited_arms(pulls: Counts, effective_pulls: Floats, awaited: Bools) -> None:
+    """Mark the unrated arms whose first rating is expected: no other player is paid for it."""
     for i in range(pulls.shape[0]):
-        awaited[i] = pulls[i] == 0 and counted[i] >= 1.0
+        awaited[i] = pulls[i] == 0 and effective_pulls[i] >= 1.0
 
 
 @compiled
 def count_all_in_flight(
-    t: int, pulls: Counts, under_way: Counts, counted: Floats, awaited: Bools
+    t: int, pulls: Counts, open_pulls: Counts, effective_pulls: Floats, awaited: Bools
 ) -> None:
-    """Count every pull under way as if its rating were certain to come.
+    """Count every pull in flight as if its rating were certain to arrive.
 
-    That is how campaigns counted before ratings were expected ones (rules of version 1); their
-    logs are replayed with it. An unrated arm is paid for once while its first rating is under way,
-    and once more each time the number of rounds has doubled.
+    Campaigns under version 1 of the rules counted this way, and their logs are replayed with it. An
+    unrated arm is paid for once while its first rating is awaited, and once more each time the
+    number of rounds has doubled.
     """
-    asked = 1
-    while pulls.shape[0] << asked <= t:
-        asked += 1
+    times_paid = 1
+    while pulls.shape[0] << times_paid <= t:
+        times_paid += 1
     for i in range(pulls.shape[0]):
-        counted[i] = pulls[i] + under_way[i]
-        awaited[i] = pulls[i] == 0 and counted[i] >= asked
+        effective_pulls[i] = pulls[i] + open_pulls[i]
+        awaited[i] = pulls[i] == 0 and effective_pulls[i] >= times_paid

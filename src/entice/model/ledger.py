@@ -1,4 +1,4 @@
-"""The ledger: what has been rated, how well, and which arm a myopic player would pick."""
+"""The ledger: counts and averages of ratings, and the arm that a myopic player would pick."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from entice.jit.decorators import compiled
 
 
 class Ledger(NamedTuple):
-    """Everything that the principal and the players see."""
+    """The counts and averages that the principal and the players see."""
 
     pulls: npt.NDArray[np.int64]
-    """n_i: the ratings that each arm has received."""
+    """n_i: the number of ratings of each arm."""
     sums: npt.NDArray[np.float64]
     """S_i: the sum of each arm's feedback, drift included."""
     means: npt.NDArray[np.float64]
-    """m_i = S_i / n_i, or the prior while n_i = 0: what is displayed."""
+    """m_i = S_i / n_i, or the prior while n_i = 0: the displayed average."""
     greedy: npt.NDArray[np.int64]
-    """One element: argmax of `means`, ties to the lowest index, kept up to date by `record`."""
+    """One element: argmax of `means`, ties to the lowest index. `record` keeps it up to date."""
     rival: npt.NDArray[np.float64]
-    """One element: no arm but the greedy one has a mean above it."""
+    """One element: an upper bound on the means of all arms but the greedy one."""
 
 
 def new_ledger(arms: int, prior: float) -> Ledger:
-    """Make a ledger without ratings, in which each arm displays the prior."""
+    """Return a ledger without ratings, in which each arm displays the prior."""
     ledger = Ledger(
         np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64), np.empty(1)
     )
@@ -36,7 +36,7 @@ def new_ledger(arms: int, prior: float) -> Ledger:
 
 @compiled
 def clear(ledger: Ledger, prior: float) -> None:
-    """Forget all ratings."""
+    """Remove all ratings."""
     ledger.pulls[:] = 0
     ledger.sums[:] = 0.0
     ledger.means[:] = prior
@@ -46,10 +46,10 @@ def clear(ledger: Ledger, prior: float) -> None:
 
 @compiled
 def record(ledger: Ledger, arm: int, feedback: float) -> None:
-    """Enter one rating (line 11 of Algorithm 1).
+    """Record one rating (line 11 of Algorithm 1).
 
-    The greedy arm changes only if the rated arm overtakes it, or if it is that arm and falls
-    behind. `rival` tells most rounds apart from these at once, without a search.
+    The greedy arm changes only if the rated arm overtakes it, or if the greedy arm itself is rated
+    and falls behind. In most rounds a comparison with `rival` rules out both without a search.
     """
     pulls = ledger.pulls[arm] + 1
     total = ledger.sums[arm] + feedback
@@ -70,9 +70,10 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
 
 @compiled
 def set_arm_ratings(ledger: Ledger, arm: int, pulls: int, total: float, mean: float) -> None:
-    """Put an arm's ratings as they are known by now: some may have been changed or taken back.
+    """Replace an arm's ratings: some may have been revised or reversed.
 
-    The caller divides, as it may know the sum exactly; without ratings the mean is the prior.
+    The caller computes the mean, because it may know the sum exactly; without ratings the mean is
+    the prior.
     """
     ledger.pulls[arm] = pulls
     ledger.sums[arm] = total
@@ -82,9 +83,9 @@ def set_arm_ratings(ledger: Ledger, arm: int, pulls: int, total: float, mean: fl
 
 @compiled
 def is_consistent(ledger: Ledger, prior: float, ratings: int) -> bool:
-    """Tell whether counts and averages are what so many ratings must have made them.
+    """Check that counts and averages agree with the sums and with the number of ratings.
 
-    Policies are handed the arrays themselves, and a user's policy may write where it should read.
+    Policies receive the arrays themselves, and a user's policy may write to them by mistake.
     """
     total = 0
     for i in range(ledger.pulls.shape[0]):
@@ -109,7 +110,7 @@ def find_greedy(ledger: Ledger) -> None:
 
 @compiled
 def argmax(values: npt.NDArray[np.float64]) -> int:
-    """The position of the highest value, ties to the lowest index."""
+    """Return the position of the highest value, ties to the lowest index."""
     best = 0
     for i in range(1, values.shape[0]):
         if values[i] > values[best]:

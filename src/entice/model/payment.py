@@ -1,4 +1,4 @@
-"""What the principal offers so that a myopic player takes its arm."""
+"""The payment of Algorithm 1: the compensation that a myopic player requires to try an arm."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from entice.rng import Stream
 
 @compiled
 def required_payment(displayed: npt.NDArray[np.float64], greedy: int, arm: int) -> float:
-    """The paper's payment (line 8 of Algorithm 1): what the player forgoes by its own lights.
+    """Return the payment of Algorithm 1 (line 8): the displayed value that the player gives up.
 
-    The text prints the total C(T) with its sign flipped; the payment is never negative.
+    The paper prints the total C(T) with its sign flipped; the payment is never negative.
     """
     return float(displayed[greedy] - displayed[arm])
 
@@ -25,10 +25,10 @@ def pay_required(
     t: int,
     arm: int,
     greedy: int,
-    forgone: float,
+    required: float,
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
 ) -> float:
-    """Pay what the player forgoes, and no more (the paper)."""
-    return forgone
+    """Pay exactly the required payment, as in the paper: the default `payment_rule`."""
+    return required

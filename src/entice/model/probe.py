@@ -1,8 +1,9 @@
-"""A randomised probe: what makes a drift estimate honest.
+"""A randomised probe, for an unbiased estimate of the drift.
 
-Payments depend on past feedback, so a regression of feedback on payment finds a drift where there
-is none. A coin depends on nothing: in a few offers, drawn by chance, it adds a known amount to the
-payment or does not, and the difference in feedback is the drift's doing.
+Payments depend on past feedback, so a regression of feedback on payment finds a drift even where
+there is none. A coin toss is independent of the past: in a small random share of offers, it decides
+whether a known amount is added to the payment. The difference in feedback is then caused by the
+drift.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from entice.jit.decorators import compiled
 from entice.rng import Stream, uniform
 
 NO_PROBE, TAILS, HEADS = -1, 0, 1
-"""What a round's coin shows: it was not thrown; nothing was added; the amount was."""
+"""The coin of a round: not tossed; tossed, nothing added; tossed, the amount added."""
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In a share of all offers a fair coin decides whether `amount` is added to the payment.
+    """In a share of all offers, a fair coin decides whether `amount` is added to the payment.
 
-    Of several amounts one is drawn for each probed offer, each as likely as the others: then
-    `entice.estimate.probe_curve` shows the whole drift, and not its slope alone.
+    With several amounts, one is drawn uniformly for each probed offer; then
+    `entice.estimate.probe_curve` estimates the whole drift function, not only its slope.
 
     >>> import entice
     >>> entice.Probe(share=0.05, amount=0.3)
@@ -49,22 +50,22 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if min(self.amounts) <= 0:
             raise InputError("Probe: amount", "must be greater than 0", given=self.amount)
         if len(set(self.amounts)) < len(self.amounts):
-            raise InputError("Probe: amount", "must not name an amount twice", given=self.amount)
+            raise InputError("Probe: amount", "must not repeat an amount", given=self.amount)
 
     @property
     def amounts(self) -> tuple[float, ...]:
-        """The amounts of which one is drawn, also when there is but one."""
+        """The amounts of which one is drawn, as a tuple even if there is only one."""
         return (self.amount,) if isinstance(self.amount, float) else tuple(self.amount)
 
 
 @compiled
 def draw_probe(share: float, amounts: npt.NDArray[np.float64], stream: Stream) -> tuple[int, float]:
-    """Draw whether an offer is probed, how the coin falls, and which amount hangs on it."""
+    """Draw whether an offer is probed, the coin, and the amount at stake."""
     u = uniform(stream)
     if u >= share:
         return NO_PROBE, 0.0
-    # Below the share u is uniform still: one half of that is heads, and within either half
-    # each amount has an equal part. One draw decides all.
+    # Given u < share, u is uniform on [0, share): one half is heads, and each amount has an equal
+    # part of either half. So one draw decides everything.
     half = 0.5 * share
     coin = HEADS if u < half else TAILS
     rest = (u if coin == HEADS else u - half) / half

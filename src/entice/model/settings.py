@@ -1,4 +1,4 @@
-"""What a plan and a campaign set alike: the same names, the same units, the same checks."""
+"""The settings that plans and campaigns share: the same names, units and checks."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from entice.model.probe import Probe
 from entice.money import amount_of
 
 PolicyScale = Literal["stars", "zero_to_one"]
-"""What policies are told of ratings."""
+"""The scale on which policies see ratings."""
 
 RATING_WINDOW = 30 * 24 * 3600
-"""Seconds for which a rating is awaited, unless a plan or a campaign says otherwise."""
+"""Default number of seconds for which a rating is awaited."""
 YEAR = 366 * 24 * 3600
 """Seconds."""
 MAX_MONEY = 10**15
-"""Of minor units; sums of them stay far below what a database's integers hold."""
+"""In minor units. Sums of such amounts stay far below the range of a database's integers."""
 
 
 SHARED = (
     "policy_sees", "unrated_shows", "pace_over", "probe", "rating_window", "late_ratings",
 )  # fmt: skip
-"""The settings that plans and campaigns have in common, money apart."""
+"""The settings that plans and campaigns have in common, except for money."""
 
 
 def check_settings(spec: Any, lowest: int, highest: int) -> None:
-    """Check the settings of a plan or a campaign whose ratings go from lowest to highest."""
+    """Check the settings of a plan or a campaign with ratings from `lowest` to `highest`."""
     if spec.policy_sees not in get_args(PolicyScale):
         rule = 'must be "stars" or "zero_to_one"'
         raise InputError(field_name(spec, "policy_sees"), rule, given=spec.policy_sees)
@@ -51,7 +51,7 @@ def check_settings(spec: Any, lowest: int, highest: int) -> None:
 
 
 def check_probe_cost(spec: Any, price_of_a_star: int) -> None:
-    """Refuse a probe that adds less than the smallest amount of money, a minor unit."""
+    """Reject a probe that adds less than one minor unit, the smallest amount of money."""
     if spec.probe is not None and amount_of(min(spec.probe.amounts), price_of_a_star, 0) < 1:
-        rule = "must cost at least one minor unit, or heads and tails are the same"
+        rule = "must cost at least one minor unit, or heads and tails pay the same"
         raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)

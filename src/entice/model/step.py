@@ -1,7 +1,8 @@
-"""THE transition of Algorithm 1, in two halves: `offer` and, once the player has rated, `settle`.
+"""One round of Algorithm 1, in two halves: `offer`, and `settle` once the player has rated.
 
-The simulator runs them in a compiled loop, a live principal one call at a time. Neither half can
-reach the true means, nor the reward and the drift apart: they are not among the arguments.
+The simulator runs both in a compiled loop; a live principal makes one call at a time. Neither half
+can read the true means, or the reward and the drift separately: they are not among the arguments.
+The payment itself is computed in `payment.py`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from entice.model.payment import required_payment
 from entice.rng import Stream
 
 NO_SUCH_ARM = -1
-"""Stands for the greedy arm in an offer whose arm does not exist: the policy is at fault."""
+"""Returned as the greedy arm if the policy selected an arm that does not exist."""
 
 PLAYERS_CHOICE = -(2**63)
-"""What a policy may select instead of an arm: the one that the player would choose anyway.
+"""A policy returns this instead of an arm to select the arm that the player would choose anyway.
 
-That arm is known; a policy that asks for it by this name need not search the averages for it.
+The ledger knows that arm, so the policy need not search the averages for it.
 """
 
 
@@ -34,8 +35,8 @@ def offer(
     payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
-    counted: npt.NDArray[np.int64],
-    shown: npt.NDArray[np.float64],
+    effective_pulls: npt.NDArray[np.int64],
+    displayed: npt.NDArray[np.float64],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
@@ -43,109 +44,115 @@ def offer(
 ) -> tuple[int, int, float]:
     """Decide round t: the principal's arm I, the player's own choice G, and the payment.
 
-    `counted` are the pulls that the policy sees: those that were rated, or also the expected
-    ratings of those in flight. `shown` is where `display` puts what the players see.
+    `effective_pulls` are the counts that the policy sees: the ratings of each arm, with or without
+    those still expected from pulls in flight. `display` fills `displayed` with the values that
+    players see.
     """
     arms = ledger.pulls.shape[0]
     if t <= (arms if each_arm_once else 0):
         return t - 1, t - 1, 0.0
     # Line 2: the principal selects I.
-    arm = select(t, counted, ledger.means, memory, params, stream)
-    # Line 3: the player would choose G, from what is displayed.
-    greedy = display(ledger, memory, params, shown)
+    arm = select(t, effective_pulls, ledger.means, memory, params, stream)
+    # Line 3: the player would choose G, based on the displayed values.
+    greedy = display(ledger, memory, params, displayed)
     if arm == PLAYERS_CHOICE:
         return greedy, greedy, payment_rule(t, greedy, greedy, 0.0, memory, params, stream)
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0
-    # Lines 4 to 8: pay the gap, or nothing; when I ties for the best, G is I.
-    return _paid(payment_rule, t, arm, greedy, shown, memory, params, stream)
+    # Lines 4 to 8: pay the difference, or nothing. If I ties for the best, G is I.
+    return _with_payment(payment_rule, t, arm, greedy, displayed, memory, params, stream)
 
 
 @compiled
-def _paid(
+def _with_payment(
     payment_rule: Callable[..., float],
     t: int,
     arm: int,
     greedy: int,
-    shown: npt.NDArray[np.float64],
+    displayed: npt.NDArray[np.float64],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
 ) -> tuple[int, int, float]:
-    forgone = required_payment(shown, greedy, arm)
-    if not forgone > 0.0:
-        forgone, greedy = 0.0, arm
-    return arm, greedy, payment_rule(t, arm, greedy, forgone, memory, params, stream)
+    """Return the arm, the player's own choice and the payment."""
+    required = required_payment(displayed, greedy, arm)
+    if not required > 0.0:
+        required, greedy = 0.0, arm
+    return arm, greedy, payment_rule(t, arm, greedy, required, memory, params, stream)
 
 
 TRIES = 64
-"""How often a policy that draws is asked again when it wants an arm that it can't have."""
+"""How often `select` is called in a round, at most, until it returns a permitted arm."""
 
 
 @compiled
-def offer_within(
+def constrained_offer(
     select: Callable[..., int],
     display: Callable[..., int],
     payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
-    counted: npt.NDArray[np.float64],
+    effective_pulls: npt.NDArray[np.float64],
     awaited: npt.NDArray[np.bool_],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
     stream: Stream,
-    most: float,
+    max_payment: float,
     eligible: npt.NDArray[np.bool_],
+    display_override: npt.NDArray[np.float64],
     displayed: npt.NDArray[np.float64],
-    shown: npt.NDArray[np.float64],
     permitted: npt.NDArray[np.bool_],
-    means: npt.NDArray[np.float64],
-    counts: npt.NDArray[np.float64],
+    policy_means: npt.NDArray[np.float64],
+    policy_counts: npt.NDArray[np.float64],
 ) -> tuple[int, int, float, int, int]:
-    """Decide a round in which not every arm is permitted: `offer` as a campaign needs it.
+    """Decide a round of a campaign: like `offer`, but some arms may not be permitted.
 
-    An arm is permitted if it is `eligible`, its price is at most `most`, and it is not an arm
-    without ratings whose first rating is `awaited` already. An arm that costs nothing is
-    permitted while it is eligible. `counted` are the pulls that the policy sees: those that were
-    rated and, of those under way, as many as are expected to be.
-    `displayed` is what the player sees where the caller knows better (nan: it does not). The last
-    four arrays are filled with what was shown, what was permitted, and what the policy saw.
+    An arm is permitted if it is `eligible`, requires a payment of at most `max_payment`, and is not
+    an unrated arm whose first rating is `awaited`. An eligible arm that requires no payment is
+    always permitted. `effective_pulls` counts each arm's ratings and those expected from pulls in
+    flight. `display_override` replaces displayed values; nan leaves a value as it is. The last four
+    arrays are outputs: the displayed values, the permitted arms, and the averages and counts that
+    the policy saw.
 
-    Returns the arm, the player's own choice, the payment, how many eligible arms were too dear,
-    and of the arms that tie for the best the first. When all arms are permitted, the first three
-    are what `offer` returns.
+    Returns the arm, the player's own choice, the payment, the number of eligible arms that require
+    more than `max_payment`, and the first of the arms that tie for the best. If all arms are
+    permitted, the first three equal the result of `offer`.
     """
     arms = ledger.pulls.shape[0]
     for i in range(arms):
-        shown[i] = ledger.means[i]
-    display(ledger, memory, params, shown)
+        displayed[i] = ledger.means[i]
+    display(ledger, memory, params, displayed)
     greedy = -1
     for i in range(arms):
-        if not np.isnan(displayed[i]):
-            shown[i] = displayed[i]
-        if eligible[i] and (greedy < 0 or shown[i] > shown[greedy]):
+        if not np.isnan(display_override[i]):
+            displayed[i] = display_override[i]
+        if eligible[i] and (greedy < 0 or displayed[i] > displayed[greedy]):
             greedy = i
-    limited, whole = 0, True
+    unaffordable, all_permitted = 0, True
     for i in range(arms):
-        forgone = required_payment(shown, greedy, i)
-        permitted[i] = eligible[i] and not (forgone > 0.0 and (forgone > most or awaited[i]))
-        limited += eligible[i] and forgone > most
-        whole = whole and permitted[i]
-        # No policy prefers an arm whose average is so low, nor takes it for unrated.
-        means[i] = ledger.means[i] if permitted[i] else -np.inf
-        counts[i] = counted[i] if permitted[i] else max(1.0, counted[i])
+        required = required_payment(displayed, greedy, i)
+        permitted[i] = eligible[i] and not (
+            required > 0.0 and (required > max_payment or awaited[i])
+        )
+        unaffordable += eligible[i] and required > max_payment
+        all_permitted = all_permitted and permitted[i]
+        # With these values no policy prefers the arm, or treats it as unrated.
+        policy_means[i] = ledger.means[i] if permitted[i] else -np.inf
+        policy_counts[i] = effective_pulls[i] if permitted[i] else max(1.0, effective_pulls[i])
     arm = greedy
-    for _ in range(1 if whole else TRIES):
-        wanted = select(t, counts, means, memory, params, stream)
-        if wanted == PLAYERS_CHOICE:
+    for _ in range(1 if all_permitted else TRIES):
+        selected = select(t, policy_counts, policy_means, memory, params, stream)
+        if selected == PLAYERS_CHOICE:
             break
-        if wanted < 0 or wanted >= arms:
-            return wanted, NO_SUCH_ARM, 0.0, limited, greedy
-        if permitted[wanted]:
-            arm = wanted
+        if selected < 0 or selected >= arms:
+            return selected, NO_SUCH_ARM, 0.0, unaffordable, greedy
+        if permitted[selected]:
+            arm = selected
             break
-    arm, own, payment = _paid(payment_rule, t, arm, greedy, shown, memory, params, stream)
-    return arm, own, payment if payment <= most else 0.0, limited, greedy
+    arm, players_choice, payment = _with_payment(
+        payment_rule, t, arm, greedy, displayed, memory, params, stream
+    )
+    return arm, players_choice, payment if payment <= max_payment else 0.0, unaffordable, greedy
 
 
 @compiled
@@ -158,6 +165,6 @@ def settle(
     payment: float,
     feedback: float,
 ) -> None:
-    """Enter the player's feedback, which is all that anyone learns of the round (line 11)."""
+    """Record the player's feedback, the only observation of the round (line 11)."""
     record(ledger, arm, feedback)
     update(memory, params, arm, payment, feedback)

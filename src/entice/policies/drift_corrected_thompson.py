@@ -100,13 +100,13 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
         return "DriftCorrectedThompson" + (f"({', '.join(told)})" if told else "")
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        shown = float(get_args(Display).index(self.display))
+        displayed = float(get_args(Display).index(self.display))
         return PolicyKernel(
             select,
             update,
-            params=(shown, self.noise, self.thrift),
+            params=(displayed, self.noise, self.thrift),
             memory=_HEAD + _BLOCK * arms,
-            display=show,
+            display=display_corrected,
             payment_rule=pay_required_and_probe,
         )
 
@@ -171,11 +171,11 @@ def update(memory: Floats, params: Params, arm: int, payment: float, feedback: f
 
 
 @compiled
-def show(ledger: Ledger, memory: Floats, params: Params, shown: Floats) -> int:
+def display_corrected(ledger: Ledger, memory: Floats, params: Params, displayed: Floats) -> int:
     """Fill in what players see, and return the arm that they would pick."""
-    for i in range(shown.shape[0]):
-        shown[i] = _displayed(ledger.means[i], i, memory, params)
-    return argmax(shown)
+    for i in range(displayed.shape[0]):
+        displayed[i] = _displayed(ledger.means[i], i, memory, params)
+    return argmax(displayed)
 
 
 @compiled
@@ -183,14 +183,14 @@ def pay_required_and_probe(
     t: int,
     arm: int,
     greedy: int,
-    forgone: float,
+    required: float,
     memory: Floats,
     params: Params,
     rng: Stream,
 ) -> float:
     """Pay what is forgone; now and then, by chance, pay for the greedy arm too."""
     if arm != greedy:
-        return forgone
+        return required
     noise = math.sqrt(_variance(memory, params))
     if uniform(rng) < min(0.5, _LARGE_RATE / t):
         return _LARGE_SIZE * noise

@@ -79,16 +79,20 @@ def select(
     # The arm of last time mostly leads again. That can mostly be told without log t, from its
     # value at both ends of a span of rounds: bounds, rounding included, grow with it.
     if t > span[2] or t < span[2] - SPAN:
-        span[0], span[1], span[2] = noise * growth(t), noise * growth(t + SPAN), t + SPAN
+        span[0], span[1], span[2] = (
+            noise * exploration_factor(t),
+            noise * exploration_factor(t + SPAN),
+            t + SPAN,
+        )
     if leads(last, means, roots, span[0], span[1]):
         return last
-    best = highest_bound(means, roots, noise * growth(t))
+    best = highest_bound(means, roots, noise * exploration_factor(t))
     memory[0] = best
     return best
 
 
 @compiled
-def growth(t: int) -> float:
+def exploration_factor(t: int) -> float:
     """The factor of noise/sqrt(n_i) in every bound of round t."""
     return math.sqrt(2.0 * math.log(t))
 

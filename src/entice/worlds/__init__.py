@@ -1,1 +1,1 @@
-"""What the simulator knows and the principal does not: true rewards, and how payment bends them."""
+"""The simulated world, hidden from the principal: true rewards, drifts, players, adversaries."""

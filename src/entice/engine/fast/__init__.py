@@ -1,6 +1,6 @@
-"""Fast paths: replications that are exact in distribution without playing every round.
+"""Fast paths: replications that skip rounds and are still exact in distribution.
 
-The generic kernel (`engine/kernel.py`) is the definition of what is computed. A fast path draws
-other random numbers, in another order, and far fewer of them; what comes out has the same
-distribution, up to rounding. Each says in its own file why.
+The generic kernel (`engine/kernel.py`) defines the computation. A fast path draws fewer random
+numbers, in a different order; its results have the same distribution, up to rounding. Each file
+explains why.
 """

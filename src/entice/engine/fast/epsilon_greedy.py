@@ -1,17 +1,19 @@
-"""ε-greedy in leaps: from exploration to exploration, past the greedy rounds between them.
+"""ε-greedy from one exploration to the next, skipping the greedy rounds between them.
 
-Equal in distribution to `entice.engine.kernel.replicate` for Gaussian arms without projection:
-only rounding differs, and the random numbers themselves. Two facts carry it.
+Equal in distribution to `entice.engine.kernel.replicate` for Gaussian arms without projection; only
+the random numbers and rounding differ. Two facts make this possible.
 
-*When the principal explores has nothing to do with what it sees.* Round s explores with
-probability ε_s = min(1, cK/s), independently of everything else. So the rounds of exploration
-and the arms tried there can be drawn ahead (`_plan`): ε_s never rises, so q = ε_{t+1} bounds it in
-all rounds after t. Candidates that come with probability q in each round have geometric distances
-and are drawn directly; the one in round s is kept with probability ε_s / q (thinning).
+*The rounds of exploration do not depend on the feedback.* Round s explores with probability
+ε_s = min(1, cK/s), independently of everything else. So the rounds of exploration and the arms
+tried in them can be drawn in advance (`_draw_explorations`). ε_s is non-increasing, so
+q = ε_{t+1} bounds it in all rounds after t. Candidates that occur with probability q in each round
+have geometric distances and are drawn directly; the one in round s is kept with probability ε_s / q
+(thinning).
 
-*Between two explorations only the greedy arm is pulled, and all other averages stand still.* Its
-lead D = S − r·n over the highest other average r is a Gaussian random walk, which `bridge.leap`
-takes to the next exploration, or to the round in which the arm is overtaken.
+*Between two explorations only the greedy arm is pulled, and all other averages stay constant.* The
+lead of the greedy arm, D = S − r·n over the highest other average r, is a Gaussian random walk.
+`random_walk.take_steps` takes it to the next exploration, or to the round in which another arm
+overtakes it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.fast.random_walk import leap
+from entice.engine.fast.random_walk import take_steps
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline, inline_always
 from entice.rng import Stream, advance, as_uniform, fill_normals, get_state, seed_stream, set_state
@@ -31,52 +33,53 @@ from entice.rng import Stream, advance, as_uniform, fill_normals, get_state, see
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-NOISE, PLAN, BRIDGE = 16, 17, 18
-"""Purposes of the streams: normal draws, the plan of explorations, and questions to bridges."""
+NOISE, EXPLORATION, BRIDGE = 16, 17, 18
+"""Purposes of the streams: normal draws, rounds of exploration, and Brownian bridges."""
 
-_DRAWS = 128  # normal draws made at a time
-_PLANNED = 64  # explorations planned at a time
-_FEW = 2  # so many greedy rounds are cheaper to walk than to leap
-_SOON = 8.0  # leads that are lost after so many rounds on average, too
-_CLOSE = 2.0  # leads of so many standard deviations, too: they would mostly be lost on the way
-_WORN = 0.9  # the bound on ε is renewed when ε has fallen to this share of it
+_NOISE_BATCH = 128  # normal draws made at a time
+_EXPLORATION_BATCH = 64  # explorations drawn at a time
+# Greedy rounds are played one by one, rather than jumped over,
+_MIN_JUMP = 2  # if there are no more than this,
+_MIN_LEAD_ROUNDS = 8.0  # or if the lead is lost after fewer rounds than this on average,
+_MIN_LEAD_STDS = 2.0  # or if it is fewer standard deviations: most jumps would be cut short.
+_BOUND_DECAY = 0.9  # the bound on ε is renewed once ε is below this share of it
 
 COUNT, TOTAL, MEAN, STD = 0, 1, 2, 3
-"""Columns of an account: n_i (in floating point, exact up to 2⁵³), S_i, the true mean and std."""
+"""Columns of `arm_stats`: n_i (floating point, exact up to 2⁵³), S_i, the true mean and std."""
 
 
-class Scratch(NamedTuple):
+class EpsilonGreedyWorkspace(NamedTuple):
     """Arrays that a replication fills and the next one reuses."""
 
-    accounts: Floats
-    """For each arm what a pull of it needs, side by side: the columns `COUNT` to `STD`."""
+    arm_stats: Floats
+    """For each arm, the values that a pull needs, in adjacent columns `COUNT` to `STD`."""
     means: Floats
     """m_i = S_i / n_i, or the prior."""
-    ceilings: Floats
-    """For each group of neighbouring arms: no average in it but the greedy arm's is higher."""
+    group_bounds: Floats
+    """For each group of neighbouring arms, a bound on all averages in it but the greedy arm's."""
     draws: Floats
-    """Normal draws, made in bulk."""
+    """A batch of normal draws."""
     rounds: Counts
-    """When the next explorations happen."""
+    """The rounds of the next explorations."""
     arms: Counts
-    """Which arms they try."""
-    noise: Stream
-    plan: Stream
-    bridge: Stream
+    """The arms that they try."""
+    noise_stream: Stream
+    exploration_stream: Stream
+    bridge_stream: Stream
 
 
-def new_workspace(arms: int, horizon: int) -> Scratch:
-    """Allocate what `replicate` needs, which does not depend on the horizon."""
+def new_workspace(arms: int, horizon: int) -> EpsilonGreedyWorkspace:
+    """Allocate the arrays of `replicate`; their size does not depend on the horizon."""
     groups = ((arms - 1) >> _bits_of(arms)) + 1
-    noise, plan, bridge = (np.empty(4, np.uint64) for _ in range(3))
-    return Scratch(
-        np.empty((arms, 4)), np.empty(arms), np.empty(groups), np.empty(_DRAWS),
-        np.empty(_PLANNED, np.int64), np.empty(_PLANNED, np.int64), noise, plan, bridge,
+    streams = (np.empty(4, np.uint64) for _ in range(3))
+    return EpsilonGreedyWorkspace(
+        np.empty((arms, 4)), np.empty(arms), np.empty(groups), np.empty(_NOISE_BATCH),
+        np.empty(_EXPLORATION_BATCH, np.int64), np.empty(_EXPLORATION_BATCH, np.int64), *streams,
     )  # fmt: skip
 
 
 def _bits_of(arms: int) -> int:
-    """Groups of 2^bits arms: about as many groups as members, and one group up to 16 arms."""
+    """Return log₂ of the group size: about as many groups as members, one group up to 16 arms."""
     bits = 4
     while 1 << 2 * bits < arms:
         bits += 1
@@ -88,7 +91,7 @@ _group_bits = compiled_internal(_bits_of)
 
 @inline_always
 def replicate(
-    drift: Callable[..., float],
+    drift_function: Callable[..., float],
     policy_params: tuple[float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
@@ -98,30 +101,30 @@ def replicate(
     seed: int,
     first: int,
     checkpoints: Counts,
-    scratch: Scratch,
+    workspace: EpsilonGreedyWorkspace,
     stop: Counts,
     metrics: Floats,
     pulls: Counts,
 ) -> tuple[int, int, int, int]:
     """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
 
-    Returns how it ended and, unless it is `DONE`, the replication, round and arm at which it did.
+    Returns a status code and, unless it is `DONE`, the replication, round and arm where it ended.
     """
-    accounts, means = scratch.accounts, scratch.means
-    arms = accounts.shape[0]
+    arm_stats, means = workspace.arm_stats, workspace.means
+    arms = arm_stats.shape[0]
     for i in range(arms):
-        accounts[i, MEAN] = arm_params[0][i]
-        accounts[i, STD] = arm_params[1][i]
+        arm_stats[i, MEAN] = arm_params[0][i]
+        arm_stats[i, STD] = arm_params[1][i]
     bits = _group_bits(arms)
     rate = policy_params[0] * arms
     horizon = checkpoints[checkpoints.shape[0] - 1]
-    cold = arms if each_arm_once else 0
+    cold_start_rounds = arms if each_arm_once else 0
     for row in range(metrics.shape[0]):
         replication = first + row
-        _begin(scratch, seed, replication, prior)
-        _plan(scratch, rate, cold, 0, horizon)
+        _reset(workspace, seed, replication, prior)
+        _draw_explorations(workspace, rate, cold_start_rounds, 0, horizon)
         leader, rival = 0, prior
-        planned, drawn = 0, _DRAWS
+        exploration, drawn = 0, _NOISE_BATCH
         regret = 0.0
         compensation = 0.0
         compensated = 0
@@ -132,42 +135,42 @@ def replicate(
                 return STOPPED, replication, t + 1, 0
             last = checkpoints[c]
             while t < last:
-                if drawn == _DRAWS:
+                if drawn == _NOISE_BATCH:
                     if stop[0] != 0:
                         return STOPPED, replication, t + 1, 0
-                    fill_normals(scratch.noise, scratch.draws)
+                    fill_normals(workspace.noise_stream, workspace.draws)
                     drawn = 0
-                noise = scratch.draws[np.uint64(drawn)]
+                noise = workspace.draws[np.uint64(drawn)]
                 drawn += 1
-                explored = scratch.rounds[np.uint64(planned)]
+                explored = workspace.rounds[np.uint64(exploration)]
                 if t + 1 < explored:
                     rounds = min(explored - 1, last) - t
-                    rounds = _exploit(scratch, leader, rival, rounds, noise)
+                    rounds = _exploit(workspace, leader, rival, rounds, noise)
                     regret += instance.gaps[leader] * rounds
                     t += rounds
                     if not abs(means[leader]) < instance.limit:
                         return NOT_FINITE, replication, t, leader
                     if means[leader] <= rival:
-                        leader, rival = _overtaken(scratch, leader, bits)
+                        leader, rival = _replace_leader(workspace, leader, bits)
                     continue
                 t += 1
-                arm = scratch.arms[np.uint64(planned)]
+                arm = workspace.arms[np.uint64(exploration)]
                 regret += instance.gaps[arm]
-                feedback = _reward(accounts, arm, noise)
+                feedback = _reward(arm_stats, arm, noise)
                 payment = means[np.uint64(leader)] - means[np.uint64(arm)]
-                if payment > 0.0 and t > cold:
-                    bend = drift(payment, t, arm, drift_params)
+                if payment > 0.0 and t > cold_start_rounds:
+                    drift = drift_function(payment, t, arm, drift_params)
                     compensation += payment
                     compensated += 1
-                    total_drift += bend
-                    feedback += bend
+                    total_drift += drift
+                    feedback += drift
                 if not abs(feedback) < instance.limit:
                     return NOT_FINITE, replication, t, arm
-                leader, rival = _explore(scratch, leader, rival, arm, feedback, bits)
-                planned += 1
-                if planned == _PLANNED:
-                    _plan(scratch, rate, cold, t, horizon)
-                    planned = 0
+                leader, rival = _explore(workspace, leader, rival, arm, feedback, bits)
+                exploration += 1
+                if exploration == _EXPLORATION_BATCH:
+                    _draw_explorations(workspace, rate, cold_start_rounds, t, horizon)
+                    exploration = 0
             error = abs(means[instance.best] - instance.best_mean)
             metrics[row, c, 0] = regret
             metrics[row, c, 1] = compensation
@@ -175,40 +178,42 @@ def replicate(
             metrics[row, c, 3] = total_drift
             metrics[row, c, 4] = error / instance.error_unit
         for i in range(arms):
-            pulls[row, i] = np.int64(accounts[i, COUNT])
+            pulls[row, i] = np.int64(arm_stats[i, COUNT])
     return DONE, 0, 0, 0
 
 
 @compiled_internal
-def _begin(scratch: Scratch, seed: int, replication: int, prior: float) -> None:
-    """Go to the beginning of a replication: fresh streams, no ratings."""
-    seed_stream(scratch.noise, seed, replication, NOISE)
-    seed_stream(scratch.plan, seed, replication, PLAN)
-    seed_stream(scratch.bridge, seed, replication, BRIDGE)
-    scratch.accounts[:, :MEAN] = 0.0
-    scratch.means[:] = prior
-    scratch.ceilings[:] = prior
+def _reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior: float) -> None:
+    """Reset the workspace for a replication: its streams, and no ratings."""
+    seed_stream(workspace.noise_stream, seed, replication, NOISE)
+    seed_stream(workspace.exploration_stream, seed, replication, EXPLORATION)
+    seed_stream(workspace.bridge_stream, seed, replication, BRIDGE)
+    workspace.arm_stats[:, :MEAN] = 0.0
+    workspace.means[:] = prior
+    workspace.group_bounds[:] = prior
 
 
 @compiled_internal_noinline
-def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> None:
-    """Draw the next explorations after round t; what is beyond the horizon is at horizon + 1.
+def _draw_explorations(
+    workspace: EpsilonGreedyWorkspace, rate: float, cold_start_rounds: int, t: int, horizon: int
+) -> None:
+    """Draw the next explorations after round t; one beyond the horizon is set to horizon + 1.
 
-    The first `cold` rounds try one arm after the other.
+    The first `cold_start_rounds` rounds try one arm after the other.
     """
-    stream, rounds, tried = scratch.plan, scratch.rounds, scratch.arms
+    stream, rounds, tried = workspace.exploration_stream, workspace.rounds, workspace.arms
     state = get_state(stream)
-    arms = float(scratch.means.shape[0])
+    arms = float(workspace.means.shape[0])
     bound, scale, spread = 1.0, 0.0, arms / rate
     for i in range(rounds.shape[0]):
-        if t < cold:
+        if t < cold_start_rounds:
             tried[i] = t
             t += 1
             rounds[i] = t
             continue
         pick = arms
         while pick >= arms:
-            if rate < _WORN * bound * (t + 1):
+            if rate < _BOUND_DECAY * bound * (t + 1):
                 bound = rate / (t + 1)
                 scale = -1.0 / math.log1p(-bound)
                 spread = bound / rate * arms
@@ -221,7 +226,7 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
                 t += int(skipped)
             t += 1
             # One draw decides whether the candidate is kept, with probability ε_t / bound, and
-            # which arm it tries: it is spread over K · bound / ε_t, of which K are arms.
+            # which arm it tries: uniform on [0, K · bound / ε_t), where values below K are arms.
             word, state = advance(state)
             pick = as_uniform(word) * max(spread * t, arms)
         rounds[i] = t
@@ -230,105 +235,114 @@ def _plan(scratch: Scratch, rate: float, cold: int, t: int, horizon: int) -> Non
 
 
 @compiled_internal
-def _exploit(scratch: Scratch, leader: int, rival: float, rounds: int, noise: float) -> int:
-    """Pull the greedy arm for so many rounds, or until it may be overtaken; returns how many."""
+def _exploit(
+    workspace: EpsilonGreedyWorkspace, leader: int, rival: float, rounds: int, noise: float
+) -> int:
+    """Pull the greedy arm `rounds` times, or until it is overtaken; return the number of pulls."""
     at = np.uint64(leader)
-    account = scratch.accounts
-    count, total = account[at, COUNT], account[at, TOTAL]
-    mean, std = account[at, MEAN], account[at, STD]
+    arm_stats = workspace.arm_stats
+    count, total = arm_stats[at, COUNT], arm_stats[at, TOTAL]
+    mean, std = arm_stats[at, MEAN], arm_stats[at, STD]
     lead = total - rival * count
-    if rounds <= _FEW or not lead > max(_CLOSE * std, _SOON * (rival - mean)):
-        # Also an arm without ratings.
+    if rounds <= _MIN_JUMP or not lead > max(
+        _MIN_LEAD_STDS * std, _MIN_LEAD_ROUNDS * (rival - mean)
+    ):
+        # This branch also handles an arm without ratings.
         rounds = 1
         count += 1.0
         total += mean + std * noise
     else:
-        rounds, lead = leap(lead, mean - rival, std, rounds, noise, scratch.bridge)
+        rounds, lead = take_steps(lead, mean - rival, std, rounds, noise, workspace.bridge_stream)
         count += rounds
         total = lead + rival * count
-    account[at, COUNT] = count
-    account[at, TOTAL] = total
-    scratch.means[at] = total / count
+    arm_stats[at, COUNT] = count
+    arm_stats[at, TOTAL] = total
+    workspace.means[at] = total / count
     return rounds
 
 
 @compiled_internal
 def _explore(
-    scratch: Scratch, leader: int, rival: float, arm: int, feedback: float, bits: int
+    workspace: EpsilonGreedyWorkspace,
+    leader: int,
+    rival: float,
+    arm: int,
+    feedback: float,
+    bits: int,
 ) -> tuple[int, float]:
-    """Enter the rating of an explored arm; returns the greedy arm and the bound on all others."""
-    mean = _enter(scratch, arm, feedback)
+    """Record the rating of an explored arm; return the greedy arm and a bound on all others."""
+    mean = _record(workspace, arm, feedback)
     if arm == leader:
         if mean <= rival:
-            return _overtaken(scratch, leader, bits)
+            return _replace_leader(workspace, leader, bits)
         return leader, rival
     group = np.uint64(arm >> bits)
     if mean >= rival:
-        top = scratch.means[leader]
+        top = workspace.means[leader]
         if mean > top or (mean == top and arm < leader):
             group = np.uint64(leader >> bits)
-            scratch.ceilings[group] = max(scratch.ceilings[group], top)
+            workspace.group_bounds[group] = max(workspace.group_bounds[group], top)
             return arm, top
         rival = mean
-    scratch.ceilings[group] = max(scratch.ceilings[group], mean)
+    workspace.group_bounds[group] = max(workspace.group_bounds[group], mean)
     return leader, rival
 
 
 @compiled_internal
-def _enter(scratch: Scratch, arm: int, feedback: float) -> float:
-    """Enter one rating; returns the arm's new average."""
+def _record(workspace: EpsilonGreedyWorkspace, arm: int, feedback: float) -> float:
+    """Record one rating; return the arm's new average."""
     at = np.uint64(arm)
-    count = scratch.accounts[at, COUNT] + 1.0
-    total = scratch.accounts[at, TOTAL] + feedback
+    count = workspace.arm_stats[at, COUNT] + 1.0
+    total = workspace.arm_stats[at, TOTAL] + feedback
     mean = float(total / count)
-    scratch.accounts[at, COUNT] = count
-    scratch.accounts[at, TOTAL] = total
-    scratch.means[at] = mean
+    workspace.arm_stats[at, COUNT] = count
+    workspace.arm_stats[at, TOTAL] = total
+    workspace.means[at] = mean
     return mean
 
 
 @compiled_internal
-def _reward(accounts: Floats, arm: int, noise: float) -> float:
-    """The true reward of a pull whose standard normal draw is `noise`."""
+def _reward(arm_stats: Floats, arm: int, noise: float) -> float:
+    """Return the true reward of a pull whose standard normal draw is `noise`."""
     at = np.uint64(arm)
-    return float(accounts[at, MEAN] + accounts[at, STD] * noise)
+    return float(arm_stats[at, MEAN] + arm_stats[at, STD] * noise)
 
 
 @compiled_internal
-def _overtaken(scratch: Scratch, leader: int, bits: int) -> tuple[int, float]:
-    """Find the greedy arm after the last one fell to the bound on the others, or below."""
+def _replace_leader(workspace: EpsilonGreedyWorkspace, leader: int, bits: int) -> tuple[int, float]:
+    """Find the new greedy arm after the previous one fell to the bound on the others."""
     group = leader >> bits
-    scratch.ceilings[group] = max(scratch.ceilings[group], scratch.means[leader])
-    return _find_leader(scratch.means, scratch.ceilings, bits)
+    workspace.group_bounds[group] = max(workspace.group_bounds[group], workspace.means[leader])
+    return _find_leader(workspace.means, workspace.group_bounds, bits)
 
 
 @compiled_internal_noinline
-def _find_leader(means: Floats, ceilings: Floats, bits: int) -> tuple[int, float]:
+def _find_leader(means: Floats, group_bounds: Floats, bits: int) -> tuple[int, float]:
     """Find the greedy arm, ties to the lowest index, and a bound on all other averages.
 
-    Looks into the group with the highest ceiling, the first of them in case of ties. If its best
-    average reaches the ceiling, no arm is better; otherwise the ceiling comes down to it.
+    Search the group with the highest bound, the first of them in case of ties. If its best average
+    reaches the bound, no arm is better; otherwise the bound is lowered to that average.
     """
     while True:
-        group, top, others = _top_two(ceilings, 0, ceilings.shape[0])
+        group, top, others = _top_two(group_bounds, 0, group_bounds.shape[0])
         begin = group << bits
         leader, best, second = _top_two(means, begin, min(begin + (1 << bits), means.shape[0]))
         if best < top:
-            ceilings[group] = best
+            group_bounds[group] = best
         else:
-            ceilings[group] = second
+            group_bounds[group] = second
             return leader, max(second, others)
 
 
 @compiled_internal
 def _top_two(values: Floats, begin: int, end: int) -> tuple[int, float, float]:
-    """Find where the highest value in a range is, ties to the first, and the two highest."""
-    place, best, second = begin, values[begin], -np.inf
+    """Return the position of the highest value in a range, ties to the first, and the top two."""
+    position, best, second = begin, values[begin], -np.inf
     for i in range(begin + 1, end):
         value = values[np.uint64(i)]
         if value > second:
             if value > best:
-                place, second, best = i, best, value
+                position, second, best = i, best, value
             else:
                 second = value
-    return place, best, second
+    return position, best, second

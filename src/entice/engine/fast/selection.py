@@ -1,4 +1,4 @@
-"""Which policies have a fast path, and where it is exact."""
+"""Selection of a fast path: which policies have one, and under which conditions it is exact."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.worlds.arms import Arms, Gaussian
 
 _LEAST_STD = 1e-140
-"""Below, variances are too small for a floating-point number; above the inverse, too large."""
+"""Smaller standard deviations have variances that underflow; above the inverse they overflow."""
 
 
 class FastPath(NamedTuple):
-    """One policy's way of not playing every round."""
+    """One policy's shortcut through the rounds."""
 
     replicate: Callable[..., tuple[int, int, int, int]]
-    """Does what `kernel.replicate` does; of the functions it takes the drift alone."""
+    """Replaces `kernel.replicate`; the drift function is its only function argument."""
     new_workspace: Callable[[int, int], Any]
-    """`new_workspace(arms, horizon)`: the arrays in which it works."""
+    """`new_workspace(arms, horizon)` allocates its arrays."""
     speedup: int
-    """How many times as fast as the kernel it is, at least, on the paper's instance."""
+    """A lower bound on its speed relative to the kernel, on the paper's instance."""
     params: tuple[Any, ...] = ()
-    """What it wants to know of the policy."""
+    """The parameters of the policy."""
     interleaved: bool = False
-    """Whether it has several replications under way at a time."""
+    """Whether it runs several replications at a time."""
 
 
 def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
-    """Find the fast path that is exact for a policy on these arms, in the paper's world.
+    """Return the fast path that is exact for a policy on these arms, in the paper's setting.
 
-    Sums of Gaussian rewards are Gaussian, and a sum of rewards is what lets a path skip rounds.
-    So the arms must be Gaussian, all with some noise (else ties matter, which a path may break
-    otherwise than the kernel), and feedback must neither be projected nor come late. The drift may
-    be any function of the payment: paid rounds are played one by one.
+    A path skips rounds by drawing a sum of rewards at once, and sums of Gaussian rewards are
+    Gaussian. So the arms must be Gaussian, and feedback must be neither projected nor delayed. All
+    arms must have noise: without it ties matter, and a path may break them differently from the
+    kernel. The drift may be any function of the payment, because paid rounds are played one by one.
     """
     if not isinstance(arms, Gaussian):
         return None
@@ -53,7 +53,7 @@ def fast_path(policy: Policy, arms: Arms) -> FastPath | None:
         return FastPath(ucb.replicate, new_workspace, 3, interleaved=True)
     if isinstance(policy, EpsilonGreedy):
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.new_workspace, 8, (policy.c,))
-    if isinstance(policy, Greedy):  # it is ε-greedy that never explores
+    if isinstance(policy, Greedy):  # ε-greedy that never explores
         return FastPath(epsilon_greedy.replicate, epsilon_greedy.new_workspace, 8, (0.0,))
     if isinstance(policy, ThompsonSampling):
         limit = bandit_instance(arms.true_means(), arms.scale()).limit

@@ -87,7 +87,7 @@ class Cell:
             kernel.compile_time_true if self._counting else kernel.compile_time_false,
             kernel.compile_time_true if study.probe is not None else kernel.compile_time_false,
             kernel.trace_display if traced else kernel.ignore_display,
-            kernel.traced if traced else kernel.ignore_round,
+            kernel.trace_round if traced else kernel.ignore_round,
         )
         parts = self._functions
         if self._fast is not None:
@@ -247,11 +247,11 @@ class Cell:
             ledger=ledger,
             memory=cache_aligned(np.zeros(policy.memory)),
             flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
-            counted=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
-            shown=ledger.means
+            effective_pulls=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
+            displayed=ledger.means
             if policy.display is display_averages
             else cache_aligned(np.zeros(self.arms)),
-            tried=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
+            all_pulls=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
             drift_memory=cache_aligned(np.zeros(self._drift_kernel.memory_per_arm * self.arms)),
             adversary_memory=cache_aligned(np.zeros(self._adversary.memory_per_arm * self.arms)),
             pending=cache_aligned(

@@ -1,4 +1,4 @@
-"""The tails of the normal distribution: how heavy they are, and draws from them; exponentials."""
+"""Tails of the normal distribution: their hazards and draws from them; exponential draws."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def exponential(stream: Stream) -> float:
 def exponential_at_the_edge(stream: Stream, layer: int, x: float) -> float:
     """Finish the 2 % of draws that fall outside the inner rectangle of their layer."""
     while True:
-        if layer == 0:  # beyond the lowest rectangle, where the distribution begins anew
+        if layer == 0:  # beyond the lowest rectangle the distribution is exponential again
             return _EXP_TAIL - math.log(1.0 - uniform(stream))
         low, high = _EXP_DENSITY[layer], _EXP_DENSITY[layer + 1]
         if low + uniform(stream) * (high - low) < math.exp(-x):
@@ -62,19 +62,19 @@ def exponential_at_the_edge(stream: Stream, layer: int, x: float) -> float:
             return x
 
 
-# −log Φ(z) = exp(−z²/2) · W(z), where W is so smooth that a polynomial of degree 7 on each eighth
-# of [_LOW, _HIGH) has it to the last digits: its nearest singularities are 2.8 away.
+# −log Φ(z) = exp(−z²/2) · W(z). W is smooth, its nearest singularities are 2.8 away, so a
+# polynomial of degree 7 on each interval of length 1/8 in [_LOW, _HIGH) has full precision.
 _LOW, _HIGH, _PIECES_PER_UNIT, _COEFFICIENTS = -1.0, 12.0, 8, 8
 
 
 def _smooth_part() -> Floats:
     """Fit W by Chebyshev interpolation; each row holds one piece's coefficients, lowest first."""
-    slowly = hazard_by_erfc.py_func  # type: ignore[attr-defined]
+    exact_hazard = hazard_by_erfc.py_func  # type: ignore[attr-defined]
     nodes = chebyshev.chebpts1(_COEFFICIENTS)
     rows = []
     for piece in range(round((_HIGH - _LOW) * _PIECES_PER_UNIT)):
         z = _LOW + (piece + 0.5 + 0.5 * nodes) / _PIECES_PER_UNIT
-        values = [slowly(x) * math.exp(0.5 * x * x) for x in z.tolist()]
+        values = [exact_hazard(x) * math.exp(0.5 * x * x) for x in z.tolist()]
         fit = chebyshev.chebfit(nodes, values, _COEFFICIENTS - 1)
         rows.append(chebyshev.cheb2poly(fit))
     return np.array(rows)
@@ -82,12 +82,12 @@ def _smooth_part() -> Floats:
 
 @compiled_internal
 def hazard(z: float) -> float:
-    """−log Φ(z): what a segment must be long to be hit when a standard normal exceeds z."""
-    place = (z - _LOW) * _PIECES_PER_UNIT
-    if not 0.0 <= place < _PIECES:
+    """Return −log Φ(z), the hazard of a standard normal variable exceeding z."""
+    position = (z - _LOW) * _PIECES_PER_UNIT
+    if not 0.0 <= position < _PIECES:
         return hazard_by_erfc(z)
-    piece = int(place)
-    u = 2.0 * (place - piece) - 1.0
+    piece = int(position)
+    u = 2.0 * (position - piece) - 1.0
     w = _SMOOTH[piece]
     v = u * u
     even = w[0] + v * (w[2] + v * (w[4] + v * w[6]))
@@ -97,7 +97,7 @@ def hazard(z: float) -> float:
 
 @compiled_internal_noinline
 def hazard_by_erfc(z: float) -> float:
-    """The same by the textbook, slower."""
+    """Return the same as `hazard` from the complementary error function, more slowly."""
     if z > 0.0:
         return -math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
     if z > -30.0:
@@ -114,7 +114,7 @@ _PIECES = float(len(_SMOOTH))
 def normal_above(z: float, stream: Stream) -> float:
     """Draw from the standard normal distribution above z.
 
-    By plain rejection where most draws pass, else by the exponential proposal of Robert (1995).
+    Uses plain rejection where most draws pass, else the exponential proposal of Robert (1995).
     """
     if z < 0.3:
         while True:

@@ -1,21 +1,21 @@
 """UCB with Gaussian arms, many rounds at a time: exact in distribution, not bit for bit.
 
-Between two rounds only the pulled arm's average and log t change. So one look at all arms says
-which one leads and, for many rounds, how high its rivals can get (`bounds`). The leader reigns
-while it is surely above them: paid rounds are played one by one, unpaid ones jumped over where a
-Brownian bridge allows it (`reign`). Where a reign ends, all arms are looked at again; so ceilings
-and jumps decide how often one looks, never which arm is chosen.
+Between two rounds only the pulled arm's average and log t change. So one search over all arms finds
+the leader and bounds its rivals for many rounds (`bounds`). The leader is pulled while it is
+certainly above that bound, its leader run: paid rounds are played one by one, and unpaid ones are
+skipped where a Brownian bridge allows it (`leader_run`). When a run ends, all arms are searched
+again. So bounds and jumps determine how often the arms are searched, never which arm is chosen.
 
-Two replications take turns, a reign each: the processor looks for the one's next leader while it
-plays the other's rounds. Each has its own arrays and random streams, so that its numbers depend
-neither on its seat nor on its neighbour.
+Two replications alternate, one leader run each: the processor searches for the next leader of one
+while it plays the rounds of the other. Each replication has its own arrays and random streams, a
+lane, so its results depend neither on the lane nor on the other replication.
 
-All comparisons are those of the generic kernel (`engine/kernel.py`, which remains the definition
-of what is computed) up to rounding. Ties between bounds or averages may be broken otherwise. They
-have probability 0 unless an arm has no noise, or unless averages are so large that noise is lost
-in their rounding: under the cold start `prior` with l = 3, each arm's first average is three times
-the last one's, 10¹⁸ after 40 arms. There the generic kernel's own choices are made by rounding,
-and this path rounds otherwise.
+All comparisons equal those of the generic kernel (`engine/kernel.py`, which defines the
+computation) up to rounding. Ties between bounds or averages may be broken differently. They have
+probability 0 unless an arm has no noise, or averages are so large that noise is lost in their
+rounding. That happens under the cold start `prior` with l = 3: each arm's first average is three
+times the last one's, 10¹⁸ after 40 arms. There rounding decides the generic kernel's choices too,
+and this path rounds differently.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from typing import Any
 
 import numpy as np
 
-from entice.engine.fast.ucb.bounds import Ceiling, draw_lines, find_greedy, look
-from entice.engine.fast.ucb.leader_run import reign
+from entice.engine.fast.ucb.bounds import RivalBound, find_greedy, find_leader, fit_block_bounds
+from entice.engine.fast.ucb.leader_run import run_leader
 from entice.engine.fast.ucb.simd import WIDTH
 from entice.engine.fast.ucb.workspace import (
     BATCH,
-    NOBODY,
-    SEATS,
+    IDLE,
+    LANES,
     Counts,
     Floats,
-    Scratch,
+    UCBWorkspace,
+    lane_view,
     new_workspace,
-    seated,
 )
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance, write_metrics
 from entice.jit.decorators import compiled_internal, inline_always
@@ -45,12 +45,12 @@ from entice.rng import fill_normals, seed_stream
 __all__ = ["new_workspace", "replicate"]
 
 NOISE, BRIDGE = 19, 20
-"""Purposes of the streams: normal draws, and questions to bridges."""
+"""Purposes of the streams: normal draws, and Brownian bridges."""
 
 
 @inline_always
 def replicate(
-    drift: Callable[..., float],
+    drift_function: Callable[..., float],
     policy_params: tuple[()],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
@@ -60,132 +60,141 @@ def replicate(
     seed: int,
     first: int,
     checkpoints: Counts,
-    scratch: Scratch,
+    workspace: UCBWorkspace,
     stop: Counts,
     metrics: Floats,
     pulls: Counts,
 ) -> tuple[int, int, int, int]:
-    """Fill the arrays that `kernel.replicate` fills, from the same distribution."""
+    """Fill the same arrays as `kernel.replicate`, from the same distribution."""
     rows, last_checkpoint = metrics.shape[0], checkpoints.shape[0] - 1
-    scratch.turn[:, 0] = NOBODY
-    begun, ended, seat = 0, 0, 0
-    while ended < rows:
-        seat = (seat + 1) % SEATS
-        own = seated(scratch, seat)
-        row, c, t, arm, until = own.turn[0], own.turn[1], own.turn[2], own.turn[3], own.turn[4]
-        if row != NOBODY:
-            if own.used[0] == BATCH:
+    workspace.progress[:, 0] = IDLE
+    started, finished, lane = 0, 0, 0
+    while finished < rows:
+        lane = (lane + 1) % LANES
+        current = lane_view(workspace, lane)
+        progress = current.progress
+        row, c, t, arm, until = progress[0], progress[1], progress[2], progress[3], progress[4]
+        if row != IDLE:
+            if current.noise_used[0] == BATCH:
                 if stop[0] != 0:
                     return STOPPED, first + row, t, arm
-                _draw_noise(own)
-            ceiling = Ceiling(until, own.ceiling[0], own.ceiling[1])
-            t = reign(drift, drift_params, arm_params, own, ceiling, instance.limit, t, arm)
+                _draw_noise(current)
+            rival_bound = RivalBound(until, current.rival_bound[0], current.rival_bound[1])
+            t = run_leader(
+                drift_function, drift_params, arm_params, current, rival_bound, instance.limit, t,
+                arm,
+            )  # fmt: skip
             if t < 0:
                 return NOT_FINITE, first + row, -t, arm
-        elif begun < rows:
-            row, c, arm = begun, 0, 0
-            begun += 1
+        elif started < rows:
+            row, c, arm = started, 0, 0
+            started += 1
             if stop[0] != 0:
                 return STOPPED, first + row, 1, 0
-            _clear(own, instance.gaps.shape[0], prior, seed, first + row)
-            c, t = _rate_each_arm(
-                drift, drift_params, arm_params, instance, each_arm_once, prior, checkpoints, own,
-                metrics[row],
+            _reset(current, instance.gaps.shape[0], prior, seed, first + row)
+            c, t = _play_first_rounds(
+                drift_function, drift_params, arm_params, instance, each_arm_once, prior,
+                checkpoints, current, metrics[row],
             )  # fmt: skip
             if t < 0:
                 return NOT_FINITE, first + row, -t, -t - 1
         else:
             continue
         if t > checkpoints[c]:
-            _report(own, instance, metrics[row, c])
+            _write_checkpoint(current, instance, metrics[row, c])
             c += 1
         if c > last_checkpoint:
             for i in range(pulls.shape[1]):
-                pulls[row, i] = own.pulls[i]
-            own.turn[0] = NOBODY
-            ended += 1
+                pulls[row, i] = current.pulls[i]
+            progress[0] = IDLE
+            finished += 1
             continue
-        arm, ceiling = look(own, t, checkpoints[c] + 1, arm)
-        own.turn[0], own.turn[1], own.turn[2], own.turn[3] = row, c, t, arm
-        own.turn[4], own.ceiling[0], own.ceiling[1] = ceiling.until, ceiling.level, ceiling.slope
+        arm, rival_bound = find_leader(current, t, checkpoints[c] + 1, arm)
+        progress[0], progress[1], progress[2], progress[3] = row, c, t, arm
+        progress[4] = rival_bound.until
+        current.rival_bound[0], current.rival_bound[1] = rival_bound.level, rival_bound.slope
     return DONE, 0, 0, 0
 
 
 @compiled_internal
-def _clear(scratch: Scratch, arms: int, prior: float, seed: int, replication: int) -> None:
-    """Forget the last replication and begin this one's random streams."""
-    scratch.pulls[:] = 0
-    scratch.sums[:] = 0.0
-    scratch.means[:arms] = prior
-    scratch.roots[:] = 0.0
-    scratch.levels[:] = -np.inf
-    scratch.slopes[:] = 0.0
-    scratch.rival[0] = prior
-    scratch.tally[:] = 0.0
-    scratch.used[0] = BATCH
-    seed_stream(scratch.noise_stream, seed, replication, NOISE)
-    seed_stream(scratch.bridge_stream, seed, replication, BRIDGE)
+def _reset(workspace: UCBWorkspace, arms: int, prior: float, seed: int, replication: int) -> None:
+    """Clear the last replication, and seed the random streams of this one."""
+    workspace.pulls[:] = 0
+    workspace.sums[:] = 0.0
+    workspace.means[:arms] = prior
+    workspace.roots[:] = 0.0
+    workspace.levels[:] = -np.inf
+    workspace.slopes[:] = 0.0
+    workspace.rival[0] = prior
+    workspace.totals[:] = 0.0
+    workspace.noise_used[0] = BATCH
+    seed_stream(workspace.noise_stream, seed, replication, NOISE)
+    seed_stream(workspace.bridge_stream, seed, replication, BRIDGE)
 
 
 @compiled_internal
-def _draw_noise(scratch: Scratch) -> None:
-    fill_normals(scratch.noise_stream, scratch.noise)
-    scratch.used[0] = 0
+def _draw_noise(workspace: UCBWorkspace) -> None:
+    fill_normals(workspace.noise_stream, workspace.noise)
+    workspace.noise_used[0] = 0
 
 
 @compiled_internal
-def _rate_each_arm(
-    drift: Callable[..., float],
+def _play_first_rounds(
+    drift_function: Callable[..., float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
     checkpoints: Counts,
-    scratch: Scratch,
+    workspace: UCBWorkspace,
     metrics: Floats,
 ) -> tuple[int, int]:
-    """Play the first K rounds, in which under either cold start each arm has its turn.
+    """Play the first K rounds, in which either cold start pulls each arm once.
 
-    Meanwhile `rival` holds the highest of the prior and the averages so far, which is what a
-    myopic player would choose. Returns the next checkpoint to report and the next round, or minus
-    the round whose feedback is not finite. Checkpoints on the way are reported.
+    Meanwhile `rival` holds the highest of the prior and the averages so far, which a myopic player
+    would choose. Returns the next checkpoint and the next round, or minus the round whose feedback
+    is not finite. Checkpoints on the way are written.
     """
     c, t = 0, 1
     while t <= instance.gaps.shape[0]:
         if t > checkpoints[c]:
             if c + 1 == checkpoints.shape[0]:
                 break
-            _report(scratch, instance, metrics[c])
+            _write_checkpoint(workspace, instance, metrics[c])
             c += 1
-        if scratch.used[0] == BATCH:
-            _draw_noise(scratch)
+        if workspace.noise_used[0] == BATCH:
+            _draw_noise(workspace)
         arm = t - 1
-        feedback = arm_params[0][arm] + arm_params[1][arm] * scratch.noise[scratch.used[0]]
-        scratch.used[0] += 1
-        payment = scratch.rival[0] - prior
+        feedback = (
+            arm_params[0][arm] + arm_params[1][arm] * workspace.noise[workspace.noise_used[0]]
+        )
+        workspace.noise_used[0] += 1
+        payment = workspace.rival[0] - prior
         if payment > 0.0 and not each_arm_once:
-            bend = drift(payment, t, arm, drift_params)
-            feedback += bend
-            scratch.tally[0] += payment
-            scratch.tally[1] += 1.0
-            scratch.tally[2] += bend
+            drift = drift_function(payment, t, arm, drift_params)
+            feedback += drift
+            workspace.totals[0] += payment
+            workspace.totals[1] += 1.0
+            workspace.totals[2] += drift
         if not abs(feedback) < instance.limit:
             return c, -t
-        scratch.pulls[arm] = 1
-        scratch.sums[arm] = feedback
-        scratch.means[arm] = feedback
-        scratch.roots[arm] = 1.0
-        scratch.rival[0] = max(scratch.rival[0], feedback)
+        workspace.pulls[arm] = 1
+        workspace.sums[arm] = feedback
+        workspace.means[arm] = feedback
+        workspace.roots[arm] = 1.0
+        workspace.rival[0] = max(workspace.rival[0], feedback)
         t += 1
-    find_greedy(scratch)
-    if scratch.means.shape[0] > WIDTH:
-        draw_lines(scratch, t)
+    find_greedy(workspace)
+    if workspace.means.shape[0] > WIDTH:
+        fit_block_bounds(workspace, t)
     return c, t
 
 
 @compiled_internal
-def _report(scratch: Scratch, instance: BanditInstance, metrics: Floats) -> None:
-    """Write down a checkpoint."""
-    tally = scratch.tally
-    write_metrics(metrics, instance, scratch.pulls, scratch.means, tally[0], tally[1], tally[2])
+def _write_checkpoint(workspace: UCBWorkspace, instance: BanditInstance, metrics: Floats) -> None:
+    """Write the metrics of a checkpoint."""
+    totals = workspace.totals
+    write_metrics(
+        metrics, instance, workspace.pulls, workspace.means, totals[0], totals[1], totals[2]
+    )

@@ -1,11 +1,11 @@
-"""UCB's ledger for the fast path, and the highest of its upper confidence bounds.
+"""The ledger of UCB's fast path, and the highest of its upper confidence bounds.
 
-Every arm's bound m_i + g_t/sqrt(n_i), with g_t = noise · sqrt(2 log t), is a line in g as long as
-the arm is not pulled. The highest of some lines is convex in g, so below its chord between two
-rounds: one look at all arms certifies a ceiling over the rivals for many rounds.
+Every arm's bound m_i + g_t/sqrt(n_i), with g_t = noise · sqrt(2 log t), is linear in g while the
+arm is not pulled. The maximum of linear functions is convex in g, so it lies below its chord
+between two rounds: one search over all arms bounds the rivals for many rounds.
 
-With many arms, each block of `WIDTH` carries one line in g that lies above all its bounds, and
-only blocks whose line is highest are looked into (`_top`).
+With many arms, each block of `WIDTH` arms has one line in g that lies above all its bounds, and
+only the blocks with the highest lines are searched (`_leader_by_blocks`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.engine.fast.ucb.simd import WIDTH, leader_and_rivals, leaders, rivals
-from entice.engine.fast.ucb.workspace import Scratch
+from entice.engine.fast.ucb.simd import WIDTH, leader_and_rivals, rivals, top_two
+from entice.engine.fast.ucb.workspace import UCBWorkspace
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline
-from entice.policies.ucb import growth
+from entice.policies.ucb import exploration_factor
 
-_AHEAD = 8
-"""A ceiling reaches t/8 rounds ahead: further on it would rise too far above the bounds of now."""
+_BOUND_REACH = 8
+"""A rival bound covers the next t/8 rounds; a longer one would be too loose at first."""
 _NEVER = -1
 
 
@@ -29,50 +29,50 @@ _NEVER = -1
 
 
 @compiled_internal
-def enter(scratch: Scratch, t: int, arm: int, pulls: int, total: float) -> None:
-    """Enter an arm's count and sum before round t, and keep what follows from them up to date."""
+def record_pulls(workspace: UCBWorkspace, t: int, arm: int, pulls: int, total: float) -> None:
+    """Record an arm's count and sum before round t, and update everything derived from them."""
     at, mean = np.uint64(arm), total / pulls
-    scratch.pulls[at] = pulls
-    scratch.sums[at] = total
-    scratch.means[at] = mean
-    scratch.roots[at] = 1.0 / math.sqrt(pulls)
-    _compare(scratch, arm, mean)
-    if scratch.means.shape[0] > WIDTH:
-        _move_line(scratch, t, arm)
+    workspace.pulls[at] = pulls
+    workspace.sums[at] = total
+    workspace.means[at] = mean
+    workspace.roots[at] = 1.0 / math.sqrt(pulls)
+    _update_greedy(workspace, arm, mean)
+    if workspace.means.shape[0] > WIDTH:
+        _update_block_bound(workspace, t, arm)
 
 
 @compiled_internal
-def _compare(scratch: Scratch, arm: int, mean: float) -> None:
-    """Keep the greedy arm, and the bound on all other averages, right after one has changed."""
-    greedy, rival = scratch.greedy[0], scratch.rival[0]
+def _update_greedy(workspace: UCBWorkspace, arm: int, mean: float) -> None:
+    """Update the greedy arm, and the bound on all other averages, after one has changed."""
+    greedy, rival = workspace.greedy[0], workspace.rival[0]
     if arm == greedy:
         if mean <= rival:
-            find_greedy(scratch)
+            find_greedy(workspace)
     elif mean >= rival:
-        highest = scratch.means[np.uint64(greedy)]
-        scratch.rival[0] = min(mean, highest)
+        highest = workspace.means[np.uint64(greedy)]
+        workspace.rival[0] = min(mean, highest)
         if mean > highest:
-            scratch.greedy[0] = arm
+            workspace.greedy[0] = arm
 
 
 @compiled_internal_noinline
-def find_greedy(scratch: Scratch) -> None:
+def find_greedy(workspace: UCBWorkspace) -> None:
     """Search all averages for the greedy arm and for the best of the others."""
     greedy, highest, rival = 0, -np.inf, -np.inf
-    for block in range(0, scratch.means.shape[0], WIDTH):
-        place, value, second, _ = leaders(scratch.means, scratch.roots, block, 0.0)
+    for block in range(0, workspace.means.shape[0], WIDTH):
+        position, value, second, _ = top_two(workspace.means, workspace.roots, block, 0.0)
         rival = max(rival, min(value, highest), second)
         if value > highest:
-            greedy, highest = place, value
-    scratch.greedy[0] = greedy
-    scratch.rival[0] = rival
+            greedy, highest = position, value
+    workspace.greedy[0] = greedy
+    workspace.rival[0] = rival
 
 
-# The highest bound, and a ceiling over the others ------------------------------------------------
+# The highest bound, and a bound on the rivals ----------------------------------------------------
 
 
-class Ceiling(NamedTuple):
-    """Before round `until`, no rival's bound is above level + slope · g."""
+class RivalBound(NamedTuple):
+    """An upper bound, level + slope · g, on the rivals' confidence bounds before round `until`."""
 
     until: int
     level: float
@@ -80,37 +80,37 @@ class Ceiling(NamedTuple):
 
 
 @compiled_internal
-def growth_at(scratch: Scratch, t: int) -> float:
-    """g_t = noise · sqrt(2 log t)."""
-    if t < scratch.growth.shape[0]:
-        return float(scratch.growth[np.uint64(t)])
-    return float(scratch.policy_noise[0] * growth(t))
+def factor_at(workspace: UCBWorkspace, t: int) -> float:
+    """Return g_t = noise · sqrt(2 log t)."""
+    if t < workspace.factors.shape[0]:
+        return float(workspace.factors[np.uint64(t)])
+    return float(workspace.policy_noise[0] * exploration_factor(t))
 
 
 @compiled_internal
-def look(scratch: Scratch, t: int, end: int, last: int) -> tuple[int, Ceiling]:
-    """Find the arm with the highest bound at round t (line 2 of Algorithm 2), and a ceiling.
+def find_leader(workspace: UCBWorkspace, t: int, end: int, last: int) -> tuple[int, RivalBound]:
+    """Return the arm with the highest bound at round t (line 2 of Algorithm 2), and a rival bound.
 
-    The ceiling is over all other arms, and ends before the round `end`; `last` is the arm that was
-    pulled before.
+    The rival bound holds for all other arms, before round `end` at most. `last` is the arm that was
+    pulled last.
     """
-    until = min(t + t // _AHEAD + _AHEAD, end)
-    now, later = growth_at(scratch, t), growth_at(scratch, until)
-    if scratch.means.shape[0] <= WIDTH:
-        arm, height, height_later = leader_and_rivals(scratch.means, scratch.roots, now, later)
+    until = min(t + t // _BOUND_REACH + _BOUND_REACH, end)
+    now, later = factor_at(workspace, t), factor_at(workspace, until)
+    if workspace.means.shape[0] <= WIDTH:
+        arm, height, height_later = leader_and_rivals(workspace.means, workspace.roots, now, later)
     else:
-        arm = _top(scratch, t, now)
-        if arm != last:  # most reigns last for one round here: do not look further ahead
-            return arm, Ceiling(t + 1, np.inf, 0.0)
-        height, height_later = _rivals_of(scratch, arm, now, later)
+        arm = _leader_by_blocks(workspace, t, now)
+        if arm != last:  # most leader runs last one round here, so a longer bound does not pay
+            return arm, RivalBound(t + 1, np.inf, 0.0)
+        height, height_later = _rivals_of(workspace, arm, now, later)
     level, slope = _chord(now, height, later, height_later)
-    return arm, Ceiling(until, level, slope)
+    return arm, RivalBound(until, level, slope)
 
 
 @compiled_internal
 def _chord(now: float, height: float, later: float, height_later: float) -> tuple[float, float]:
-    """Return (a, b) of the line a + b·g through two points: a convex function is below it."""
-    slope = (height_later - height) / max(later - now, 1e-300)  # 0 where g does not resolve rounds
+    """Return (a, b) of the line a + b·g through two points of a convex function."""
+    slope = (height_later - height) / max(later - now, 1e-300)  # 0 if g is equal in both rounds
     return height - slope * now, slope
 
 
@@ -118,71 +118,73 @@ def _chord(now: float, height: float, later: float, height_later: float) -> tupl
 
 
 @compiled_internal
-def _top(scratch: Scratch, t: int, growth: float) -> int:
+def _leader_by_blocks(workspace: UCBWorkspace, t: int, factor: float) -> int:
     """Return the arm with the highest bound at round t."""
     while True:
         block, height, others = 0, -np.inf, -np.inf
-        for some in range(0, scratch.levels.shape[0], WIDTH):
-            place, value, second, _ = leaders(scratch.levels, scratch.slopes, some, growth)
+        for start in range(0, workspace.levels.shape[0], WIDTH):
+            position, value, second, _ = top_two(workspace.levels, workspace.slopes, start, factor)
             others = max(others, min(value, height), second)
             if value > height:
-                block, height = place, value
-        if scratch.known[block] != t:
-            height = _draw_line(scratch, t, growth, block)
+                block, height = position, value
+        if workspace.exact_at[block] != t:
+            height = _fit_block_bound(workspace, t, factor, block)
         if height >= others:
-            # It is the block's highest bound, and no other block's line is above it.
-            return int(scratch.tops[block])
+            # This is the block's highest bound, and no other block's line is above it.
+            return int(workspace.top_arms[block])
 
 
 @compiled_internal
-def _rivals_of(scratch: Scratch, arm: int, now: float, later: float) -> tuple[float, float]:
-    """Bound what is highest now and later in an arm's own block, without it, and in all others."""
+def _rivals_of(workspace: UCBWorkspace, arm: int, now: float, later: float) -> tuple[float, float]:
+    """Bound the rivals of an arm, now and later: those in its own block, and all other blocks."""
     block = arm // WIDTH
     start = block * WIDTH
-    height, height_later = rivals(scratch.means, scratch.roots, start, arm, now, later)
-    for some in range(0, scratch.levels.shape[0], WIDTH):
-        line, line_later = rivals(scratch.levels, scratch.slopes, some, block, now, later)
+    height, height_later = rivals(workspace.means, workspace.roots, start, arm, now, later)
+    for start in range(0, workspace.levels.shape[0], WIDTH):
+        line, line_later = rivals(workspace.levels, workspace.slopes, start, block, now, later)
         height, height_later = max(height, line), max(height_later, line_later)
     return height, height_later
 
 
 @compiled_internal_noinline
-def draw_lines(scratch: Scratch, t: int) -> None:
-    """Draw the lines of all blocks."""
-    for block in range(scratch.means.shape[0] // WIDTH):
-        _draw_line(scratch, t, growth_at(scratch, t), block)
+def fit_block_bounds(workspace: UCBWorkspace, t: int) -> None:
+    """Fit the lines of all blocks."""
+    for block in range(workspace.means.shape[0] // WIDTH):
+        _fit_block_bound(workspace, t, factor_at(workspace, t), block)
 
 
 @compiled_internal
-def _draw_line(scratch: Scratch, t: int, growth: float, block: int) -> float:
-    """Put a block's line through its highest bound at round t, and return that bound.
+def _fit_block_bound(workspace: UCBWorkspace, t: int, factor: float, block: int) -> float:
+    """Fit a block's line through its highest bound at round t, and return that bound.
 
-    The bounds' own slopes in g are the 1/sqrt(n_i), which pulls make smaller. With the steepest of
+    The slopes of the bounds in g are 1/sqrt(n_i), which decrease with pulls. With the steepest of
     them, the line stays above all bounds as g grows.
     """
-    arm, bound, rest, steepest = leaders(scratch.means, scratch.roots, block * WIDTH, growth)
-    scratch.tops[block] = arm
-    scratch.rest_levels[block] = rest - growth * steepest
-    scratch.rest_slopes[block] = steepest
-    _set_line(scratch, t, growth, block, bound, steepest)
+    arm, bound, rest, steepest = top_two(workspace.means, workspace.roots, block * WIDTH, factor)
+    workspace.top_arms[block] = arm
+    workspace.rest_levels[block] = rest - factor * steepest
+    workspace.rest_slopes[block] = steepest
+    _store_block_bound(workspace, t, factor, block, bound, steepest)
     return float(bound)
 
 
 @compiled_internal
-def _move_line(scratch: Scratch, t: int, arm: int) -> None:
-    """Lay the line of a block anew after pulls of its top arm, from what is known of the others."""
+def _update_block_bound(workspace: UCBWorkspace, t: int, arm: int) -> None:
+    """Refit the line of a block after pulls of its top arm, from the line above the others."""
     block = arm // WIDTH
-    growth = growth_at(scratch, t)
-    bound = scratch.means[arm] + growth * scratch.roots[arm]
-    rest = scratch.rest_levels[block] + growth * scratch.rest_slopes[block]
-    known = t if bound > rest else _NEVER
-    _set_line(scratch, known, growth, block, max(bound, rest), scratch.rest_slopes[block])
+    factor = factor_at(workspace, t)
+    bound = workspace.means[arm] + factor * workspace.roots[arm]
+    rest = workspace.rest_levels[block] + factor * workspace.rest_slopes[block]
+    exact_at = t if bound > rest else _NEVER
+    _store_block_bound(
+        workspace, exact_at, factor, block, max(bound, rest), workspace.rest_slopes[block]
+    )
 
 
 @compiled_internal
-def _set_line(
-    scratch: Scratch, t: int, growth: float, block: int, height: float, slope: float
+def _store_block_bound(
+    workspace: UCBWorkspace, t: int, factor: float, block: int, height: float, slope: float
 ) -> None:
-    scratch.levels[block] = height - growth * slope
-    scratch.slopes[block] = slope
-    scratch.known[block] = t
+    workspace.levels[block] = height - factor * slope
+    workspace.slopes[block] = slope
+    workspace.exact_at[block] = t

@@ -1,8 +1,8 @@
-"""Thirty-two upper confidence bounds at once.
+"""SIMD intrinsics that compare 32 upper confidence bounds at once.
 
-Numba leaves a search for the highest value to a chain of scalar compares: without `fastmath`,
-LLVM may not reorder them. These intrinsics spell the reduction out in vectors of eight, which
-LLVM turns into whatever the processor has. They take arrays without counting references.
+Numba compiles a search for the highest value to a chain of scalar comparisons: without `fastmath`,
+LLVM may not reorder them. These intrinsics write the reduction in vectors of eight, which LLVM maps
+to the vector registers of the processor. They take arrays without counting references.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 WIDTH = 32
-"""How many bounds one call looks at."""
+"""The number of bounds that one call compares."""
 
-_LANES = 8
+_VECTOR_LENGTH = 8
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
-_VECTOR = ir.VectorType(_DOUBLE, _LANES)
+_VECTOR = ir.VectorType(_DOUBLE, _VECTOR_LENGTH)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def leaders(typing: Any, levels: Any, slopes: Any, start: Any, at: Any) -> Any:
-    """Return (place, value, next value, highest slope) of levels[i] + at · slopes[i].
+def top_two(typing: Any, levels: Any, slopes: Any, start: Any, at: Any) -> Any:
+    """Return (position, value, second value, highest slope) of levels[i] + at · slopes[i].
 
-    That is: where the highest value is, which one it is, the second-highest one, and the highest
-    of the slopes, for start ≤ i < start + WIDTH. Ties go to the lowest place. Unused places hold
-    the level −inf and the slope 0.
+    These are the position of the highest value, that value, the second-highest value, and the
+    highest of the slopes, for start ≤ i < start + WIDTH. Ties go to the lowest position. Unused
+    entries hold the level −inf and the slope 0.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         level, slope = _rows(context, builder, signature, arguments)
         bounds = _bounds(builder, level, slope, arguments[3])
         top, second = _highest_two(builder, bounds)
-        place = builder.add(arguments[2], _first_equal(builder, bounds, top))
-        outcome = (place, top, second, _highest(builder, slope))
+        position = builder.add(arguments[2], _first_equal(builder, bounds, top))
+        outcome = (position, top, second, _highest(builder, slope))
         return context.make_tuple(builder, signature.return_type, outcome)
 
     result = types.Tuple((types.int64, types.float64, types.float64, types.float64))
@@ -47,7 +47,7 @@ def leaders(typing: Any, levels: Any, slopes: Any, start: Any, at: Any) -> Any:
 def rivals(
     typing: Any, levels: Any, slopes: Any, start: Any, skipped: Any, at: Any, later: Any
 ) -> Any:
-    """Return the highest value at `at` and at `later` for all places other than `skipped`."""
+    """Return the highest value at `at` and at `later` over all positions other than `skipped`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         level, slope = _rows(context, builder, signature, arguments)
@@ -63,17 +63,17 @@ def rivals(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def leader_and_rivals(typing: Any, levels: Any, slopes: Any, at: Any, later: Any) -> Any:
-    """Return the place of the highest value at `at`, and what `rivals` returns for all others.
+    """Return the position of the highest value at `at`, and the result of `rivals` for the others.
 
-    For the first WIDTH places, without a branch.
+    Covers the first WIDTH positions, without a branch.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         level, slope = _rows(context, builder, signature, [*arguments[:2], _INT(0)])
         bounds = [_bounds(builder, level, slope, at) for at in arguments[2:]]
-        place = _first_equal(builder, bounds[0], _highest(builder, bounds[0]))
-        others = [_highest(builder, _without(builder, each, place)) for each in bounds]
-        return context.make_tuple(builder, signature.return_type, [place, *others])
+        position = _first_equal(builder, bounds[0], _highest(builder, bounds[0]))
+        others = [_highest(builder, _without(builder, each, position)) for each in bounds]
+        return context.make_tuple(builder, signature.return_type, [position, *others])
 
     result = types.Tuple((types.int64, types.float64, types.float64))
     return result(levels, slopes, types.float64, types.float64), generate
@@ -86,9 +86,9 @@ def _rows(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(kind)(context, builder, array).data
         first = builder.gep(data, [arguments[2]])
         rows = []
-        for row in range(WIDTH // _LANES):
-            place = builder.gep(first, [_INT(row * _LANES)])
-            address = builder.bitcast(place, _VECTOR.as_pointer())
+        for row in range(WIDTH // _VECTOR_LENGTH):
+            position = builder.gep(first, [_INT(row * _VECTOR_LENGTH)])
+            address = builder.bitcast(position, _VECTOR.as_pointer())
             rows.append(builder.load(address, align=8))
         loaded.append(rows)
     return loaded
@@ -97,7 +97,7 @@ def _rows(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 def _spread(builder: Any, scalar: Any, kind: Any) -> Any:
     """Repeat a scalar in all lanes."""
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR_LENGTH), [0] * _VECTOR_LENGTH)
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
@@ -151,31 +151,33 @@ def _highest_two(builder: Any, rows: Any) -> Any:
         pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
     top, second = pairs[0]
     while top.type.count > 1:
-        tops, seconds = _halves(builder, top), _halves(builder, second)
-        top, second = merge((tops[0], seconds[0]), (tops[1], seconds[1]))
+        top_arms, seconds = _halves(builder, top), _halves(builder, second)
+        top, second = merge((top_arms[0], seconds[0]), (top_arms[1], seconds[1]))
     return _only(builder, top), _only(builder, second)
 
 
 def _first_equal(builder: Any, rows: Any, value: Any) -> Any:
-    """Return the lowest place whose value is this one."""
+    """Return the lowest position with this value."""
     spread = _spread(builder, value, _VECTOR)
     found = _INT(0)
     for row, values in enumerate(rows):
-        bits = builder.bitcast(builder.fcmp_ordered("==", values, spread), ir.IntType(_LANES))
-        bits = builder.shl(builder.zext(bits, _INT), _INT(row * _LANES))
+        bits = builder.bitcast(
+            builder.fcmp_ordered("==", values, spread), ir.IntType(_VECTOR_LENGTH)
+        )
+        bits = builder.shl(builder.zext(bits, _INT), _INT(row * _VECTOR_LENGTH))
         found = builder.or_(found, bits)
-    # Where overflow has made a NaN of the bounds, none is equal: stay within the arrays.
+    # If overflow turned the bounds into NaN, none is equal: stay within the arrays.
     none = builder.icmp_unsigned("==", found, _INT(0))
     return builder.select(none, _INT(0), builder.cttz(found, cgutils.false_bit))
 
 
 def _without(builder: Any, rows: Any, skip: Any) -> Any:
-    """Put −inf in the place `skip`, counted from the first row."""
-    kind = ir.VectorType(_INT, _LANES)
+    """Put −inf at position `skip`, counted from the first row."""
+    kind = ir.VectorType(_INT, _VECTOR_LENGTH)
     spread = _spread(builder, skip, kind)
-    nothing = ir.Constant(_VECTOR, [float("-inf")] * _LANES)
+    nothing = ir.Constant(_VECTOR, [float("-inf")] * _VECTOR_LENGTH)
     kept = []
     for row, values in enumerate(rows):
-        places = ir.Constant(kind, list(range(row * _LANES, (row + 1) * _LANES)))
-        kept.append(builder.select(builder.icmp_signed("==", places, spread), nothing, values))
+        positions = ir.Constant(kind, list(range(row * _VECTOR_LENGTH, (row + 1) * _VECTOR_LENGTH)))
+        kept.append(builder.select(builder.icmp_signed("==", positions, spread), nothing, values))
     return kept
