@@ -27,7 +27,7 @@ from rich.table import Table
 
 import entice
 from entice.policies import Policy
-from entice.policies.policy import keep_inverse_roots
+from entice.policies.policy import update_inverse_roots
 from entice.policies.ucb import exploration_factor, highest_bound, leads
 from entice.study.running.cell import Cell
 from entice.worlds.drifts import Drift
@@ -56,7 +56,7 @@ def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
     last = int(memory[0])
-    keep_inverse_roots(roots, taken, pulls, last, 0)
+    update_inverse_roots(roots, taken, pulls, last, 0)
     if t > span[2] or t < span[2] - 31:
         span[0], span[1], span[2] = exploration_factor(t), exploration_factor(t + 31), t + 31
     if leads(last, means, roots, span[0], span[1]):

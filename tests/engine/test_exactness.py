@@ -1,8 +1,8 @@
-"""The fast paths have the kernel's distribution, and the tests that say so have power.
+"""The fast paths have the kernel's distribution, and the comparison has the power to detect faults.
 
-Seeds are fixed. Had they been drawn, an exact path would fail the comparison over its grid with
-probability `ALPHA`, 0.1 %, at most; the same for each bold setting. Planted faults have to fail the
-very same test.
+Seeds are fixed. With random seeds, an exact path would fail the comparison over its grid with
+probability `ALPHA`, 0.1 %, at most; the same holds for each aggressive setting. Planted faults have
+to fail the same comparison.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], ca
     assert is_exact(found), found[:3]
 
 
-BOLD = {
-    # Leaps so long that the lead is mostly lost on the way, and where they would not pay.
+AGGRESSIVE = {
+    # Jumps so long that the lead is mostly lost on the way, even where they do not pay.
     "epsilon_greedy": (
         Change("epsilon_greedy", "_MIN_JUMP = 2 ", "_MIN_JUMP = 1 "),
         Change("epsilon_greedy", "_MIN_LEAD_STDS = 2.0 ", "_MIN_LEAD_STDS = 0.01 "),
@@ -52,17 +52,17 @@ BOLD = {
         Change("thompson_sampling.leader_run", "_FLOOR_SLACK = 0.75 ", "_FLOOR_SLACK = 0.1 "),
         Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 8 "),
     ),
-    # Jumps of which most touch their line.
+    # Jumps of which most hit their line.
     "ucb": (
         Change("ucb.leader_run", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
         Change("ucb.leader_run", "SAFETY = 4.0\n", "SAFETY = 0.3\n"),
     ),
-    # The same with another noise, and widths beyond the table of them from round 32 on.
+    # The same with a different noise, and with factors beyond the table from round 32 on.
     "ucb_noise": (
         Change("ucb.leader_run", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
         Change("ucb.workspace", "_TABLE_ROUNDS = 1 << 20\n", "_TABLE_ROUNDS = 1 << 5\n"),
     ),
-    # Few arms by the method for many.
+    # Few arms by the method for many arms.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
         Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 16 "),
@@ -95,20 +95,20 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("setting", BOLD)
-def test_how_far_a_path_leaps_changes_no_distribution(setting: str) -> None:
-    with changed(*BOLD[setting]):
+@pytest.mark.parametrize("setting", AGGRESSIVE)
+def test_the_length_of_jumps_does_not_change_the_distribution(setting: str) -> None:
+    with changed(*AGGRESSIVE[setting]):
         found = compare(CASES[setting], replications=10_000, seed=500)
     assert is_exact(found), found[:3]
 
 
 _FOUND = "if sample > top:\n            top = sample\n            best = arm"
 FAULTS = {
-    "a bridge's touch is ignored": (
+    "a bridge that hits zero is ignored": (
         "epsilon_greedy",
         Change("random_walk", " or bridge_hits_zero(lead, end, variance, stream):", ":"),
     ),
-    "a touch counts as lost": (
+    "a hit counts as a lost lead": (
         "epsilon_greedy",
         Change("random_walk", "        if lead <= 0.0:\n            return passed, lead",
                "        if True:\n            return passed, -abs(lead)"),
@@ -121,9 +121,9 @@ FAULTS = {
         "epsilon_greedy",
         Change("epsilon_greedy", "            return arm, top", "            pass"),
     ),
-    "a touch of the line is ignored": (
+    "a hit of the line is ignored": (
         "ucb",
-        Change("ucb.leader_run", " or bridge_hits_zero(above, above_ahead, variance, stream):", ":"),
+        Change("ucb.leader_run", " or bridge_hits_zero(above, above_ahead, variance, stream)", ""),
     ),
     "the first point below the line is forgotten": (
         "ucb",
@@ -133,11 +133,11 @@ FAULTS = {
         "ucb",
         Change("ucb.leader_run", "return max(rival * pulls, height", "return (height"),
     ),
-    "the ceiling does not rise": (
+    "the rival bound does not rise": (
         "ucb",
         Change("ucb.bounds", "    return height - slope * now, slope", "    return height, 0.0"),
     ),
-    "a touch of the floor is ignored": (
+    "a hit of the floor is ignored": (
         "thompson_sampling",
         Change("random_walk", " or bridge_hits_zero(lead, end, variance, stream):", ":"),
     ),
@@ -155,7 +155,8 @@ FAULTS = {
     ),
     "the noise is forgotten beyond the table": (
         "ucb_noise",
-        Change("ucb.bounds", "workspace.policy_noise[0] * exploration_factor(t)", "exploration_factor(t)"),
+        Change("ucb.bounds", "workspace.policy_noise[0] * exploration_factor(t)",
+               "exploration_factor(t)"),
     ),
     "a second sample above the level is forgotten": (
         "thompson_search",
@@ -166,8 +167,8 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str) -> None:
+def test_a_planted_fault_is_detected(fault: str) -> None:
     setting, change = FAULTS[fault]
-    with changed(*BOLD[setting], change):
+    with changed(*AGGRESSIVE[setting], change):
         found = compare(CASES[setting], replications=10_000, seed=500)
     assert not is_exact(found), found[:3]

@@ -473,7 +473,7 @@ def test_several_amounts_go_through_toml() -> None:
     [
         ([], "must have at least 1 numbers"),
         ([0.1, 0.0], "must be greater than 0"),
-        ([0.1, 0.1], "must not name an amount twice"),
+        ([0.1, 0.1], "must not repeat an amount"),
         (["much"], "must be a number"),
         ("much", "must be a number"),
     ],

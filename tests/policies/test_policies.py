@@ -10,7 +10,7 @@ import pytest
 
 import entice
 from entice.model.step import PLAYERS_CHOICE
-from entice.policies.policy import keep_inverse_roots
+from entice.policies.policy import update_inverse_roots
 from entice.testing import check_policy
 
 
@@ -77,6 +77,6 @@ def test_roots_follow_whatever_counts_have_changed() -> None:
     """Also several at once, and downwards: ratings arrive late, and pulls in flight are lost."""
     taken, roots = np.zeros(3), np.zeros(3)
     for counts in ([1, 4, 9], [1, 16, 9], [4, 16, 4], [4, 1, 0], [0, 0, 0]):
-        keep_inverse_roots(roots, taken, np.array(counts), 1, 0)
+        update_inverse_roots(roots, taken, np.array(counts), 1, 0)
         with np.errstate(divide="ignore"):
             assert roots.tolist() == (1 / np.sqrt(counts)).tolist()

@@ -93,7 +93,7 @@ def cut_everywhere(recording: Recording, folder: Path, seed: int, times: int) ->
         ("DELETE", "OFF", True, True),
     ],
 )
-def test_a_power_cut_takes_what_sqlite_says_it_may_take(
+def test_a_power_cut_takes_what_sqlite_says_it_may_compute_root(
     disk: Disk, tmp_path: Path, journal: str, synchronous: str, loses: bool, damages: bool
 ) -> None:
     recording = fill(disk, journal, synchronous)

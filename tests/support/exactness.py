@@ -1,11 +1,11 @@
-"""Are the fast paths exact in distribution? Two-sample tests against the generic kernel.
+"""Two-sample tests of the fast paths against the generic kernel: exactness in distribution.
 
-Each case runs one policy both ways, with different seeds, and compares by Kolmogorov–Smirnov
-(shape) and Welch (mean): all metrics at three checkpoints and at the end, and the pulls of each
-arm. With N tests in all, an exact path has a p-value below α/N with probability α at most
+Each case runs one policy both ways, with different seeds, and compares all metrics at three
+checkpoints and at the end, and the pulls of each arm, by Kolmogorov–Smirnov (shape) and Welch
+(mean). With N tests in all, an exact path has a p-value below α/N with probability α at most
 (Bonferroni; Kolmogorov–Smirnov is conservative for counts). `test_exactness.py` runs a part of the
-grid in CI; this file as a script, `make exactness`, another part with 100,000
-replications a case, which takes half an hour; `--cases 2000` is all of the grid.
+grid in CI. As a script, `make exactness`, this file runs another part with 100,000 replications
+per case, which takes half an hour; `--cases 2000` runs the whole grid.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Case(NamedTuple):
     std: str
     cold_start: Any
     spread: float = 0.8
-    """How far the worst arm is below the best."""
+    """The difference between the best and the worst mean."""
 
     def study(self, seed: int, engine: Any) -> entice.Study:
-        """The case as a study of one cell."""
+        """Return the case as a study of one cell."""
         means = np.linspace(0.9, 0.9 - self.spread, self.arms)
         stds = {
             "0.1": np.full(self.arms, 0.1),
@@ -69,7 +69,7 @@ class Case(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One test."""
+    """The result of one test."""
 
     p: float
     what: str
@@ -87,14 +87,14 @@ OTHER_NOISE = (
     entice.ThompsonSampling(noise=3.0),
     entice.ThompsonSampling(scale="std", noise=3.0),
 )
-"""UCB and Thompson sampling that assume another noise than 1, often a wrong one."""
+"""UCB and Thompson sampling that assume a noise other than 1, often a wrong one."""
 
 
 def grid(policies: Sequence[Policy], count: int | None = None) -> list[Case]:
-    """Combinations of policy, K, T, l, std and cold start: all, or so many in a random order.
+    """Return combinations of policy, K, T, l, std and cold start: all, or `count` random ones.
 
-    Left out: 40 arms that start at the prior with l = 3. There each arm's first average is three
-    times the last one's. At 10¹⁸ noise is lost in rounding, and rounding decides on both sides.
+    40 arms that start at the prior with l = 3 are left out. There each arm's first average is three
+    times the last one's. At 10¹⁸ noise is lost in rounding, and rounding decides both runs.
     """
     levels = (
         policies, (2, 3, 9, 40), (300, 3_000, 20_000), (0.0, 0.5, 1.1, 3.0),
@@ -104,35 +104,35 @@ def grid(policies: Sequence[Policy], count: int | None = None) -> list[Case]:
     cases = [c for c in cases if (c.arms, c.l, c.cold_start) != (40, 3.0, "prior")]
     random.Random(1).shuffle(cases)
     chosen = cases[:count]
-    for i, values in enumerate(levels):  # few cases, but each value of everything is among them
+    for i, values in enumerate(levels):  # each value occurs at least once
         assert {case[i] for case in chosen} == set(values), (count, values)
     return chosen
 
 
 RAN_AWAY = 1e300
-"""Stands for the metrics of a run that was stopped."""
+"""Replaces the metrics of a run that was stopped."""
 
 
 def sample(study: entice.Study, replications: int) -> Sample:
-    """Metrics at all checkpoints, and pulls, of each replication."""
+    """Return the metrics at all checkpoints, and the pulls, of each replication."""
     cell = Cell(study, study.policies[0], study.drifts[0], stop=np.zeros(1, np.int64))
     room = cell.allocate(replications)
     size = -(-replications // 16)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda i: cell.run(i, room.rows(i, size)), range(0, replications, size)))
     assert ((room.pulls.sum(axis=1) == study.horizon) | (room.stopped > 0)).all()
-    # Runs whose payments ran away are compared as well: how many they are, and from when on.
+    # Runs with diverging payments are compared too: their number and the round they stop in.
     return np.nan_to_num(room.metrics, nan=RAN_AWAY), room.pulls
 
 
 @functools.lru_cache(maxsize=8)
 def by_kernel(case: Case, seed: int, replications: int) -> Sample:
-    """What a case is held against; one fault after the other is held against the same."""
+    """Run a case on the generic kernel. All planted faults are compared with the same run."""
     return sample(case.study(seed, "generic"), replications)
 
 
 def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
-    """All tests of one case: p-value and name."""
+    """Return the p-values and names of all tests of one case."""
     columns: list[tuple[str, Any, Any]] = [
         (f"{METRICS[j]} at checkpoint {c}", one[0][:, c, j], other[0][:, c, j])
         for c in range(one[0].shape[1])
@@ -146,13 +146,13 @@ def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
             found.append((float(np.isclose(x[0], y[0])), f"equal {name}"))
             continue
         found.append((float(stats.ks_2samp(x, y, method="asymp").pvalue), f"KS {name}"))
-        x, y = x - y[0], y - y[0]  # so that nothing cancels where almost all values are equal
+        x, y = x - y[0], y - y[0]  # avoids cancellation if almost all values are equal
         found.append((float(stats.ttest_ind(x, y, equal_var=False).pvalue), f"mean {name}"))
     return found
 
 
 def compare(cases: Iterable[Case], replications: int, seed: int) -> list[Finding]:
-    """Run all cases both ways; the smallest p-values come first."""
+    """Run all cases both ways; return the findings, the smallest p-values first."""
     found = []
     for i, case in enumerate(cases):
         fast = case.study(seed + 2 * i, "auto")
@@ -165,38 +165,37 @@ def compare(cases: Iterable[Case], replications: int, seed: int) -> list[Finding
 
 
 def is_exact(found: list[Finding]) -> bool:
-    """Whether no test is more unlikely than the smallest of so many may well be."""
+    """Return whether the smallest p-value passes the Bonferroni threshold."""
     return found[0].p >= ALPHA / len(found)
 
 
 def main() -> None:
-    """Compare over the whole grid, policy by policy, and say what was found."""
+    """Compare over the grid, policy by policy, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=100_000)
-    parser.add_argument("--cases", type=int, default=14, help="so many for each policy")
-    asked = parser.parse_args()
+    parser.add_argument("--cases", type=int, default=14, help="number of cases for each policy")
+    options = parser.parse_args()
     exact = True
     for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY, OTHER_NOISE):
-        begun = time.perf_counter()
-        cases = grid(policies, asked.cases)
+        started = time.perf_counter()
+        cases = grid(policies, options.cases)
         found: list[Finding] = []
         for i, case in enumerate(cases):
-            found += compare([case], asked.replications, seed=10_000 + 2 * i)
+            found += compare([case], options.replications, seed=10_000 + 2 * i)
             if sys.stderr.isatty():
                 print(f"\r{i + 1} of {len(cases)} cases", end="", file=sys.stderr, flush=True)
         found.sort(key=lambda f: f.p)
         exact &= is_exact(found)
         p = np.array([f.p for f in found])
-        print(
-            f"\n{', '.join(p.label for p in policies)}: {len(cases)} cases × {asked.replications} "
-            f"replications, {len(found)} tests, {time.perf_counter() - begun:.0f} s"
-        )
-        print(f"  smallest p-values, to be above {ALPHA / len(found):.1e}:")
+        labels, seconds = ", ".join(p.label for p in policies), time.perf_counter() - started
+        print(f"\n{labels}: {len(cases)} cases × {options.replications} replications, ", end="")
+        print(f"{len(found)} tests, {seconds:.0f} s")
+        print(f"  smallest p-values (threshold {ALPHA / len(found):.1e}):")
         for f in found[:3]:
             print(f"    {f.p:.1e}  {f.what}  {f.case}")
         shares = ", ".join(f"{(p < q).mean():.4f} < {q}" for q in (0.001, 0.01, 0.1))
         print(f"  share of p-values: {shares}")
-        print("  exact in distribution, as far as this tells" if is_exact(found) else "  NOT EXACT")
+        print("  no difference found" if is_exact(found) else "  NOT EXACT")
     sys.exit(not exact)
 
 

@@ -1,7 +1,7 @@
-"""Fast paths with their source changed: a fault planted, or a setting made bold.
+"""Fast paths with changed source: a planted fault, or an aggressive setting.
 
-A bold setting changes how far a path leaps, which must not change what comes out; but leaps that
-are mostly cut short put every rare branch to work, where a fault can't hide.
+An aggressive setting changes the length of jumps, which must not change the distribution. Most of
+its jumps are cut short, so that every rare branch runs and no fault stays hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAST = "entice.engine.fast"
 
 
 class Change(NamedTuple):
-    """Some text in a module of the fast paths, and what is to stand there."""
+    """A replacement of text in a module of the fast paths."""
 
     module: str
     old: str
@@ -57,25 +57,25 @@ class _Finder(MetaPathFinder):
 
 @contextlib.contextmanager
 def changed(*changes: Change) -> Iterator[None]:
-    """Let studies run on fast paths with these changes."""
+    """Run studies on fast paths with these changes."""
     kept = {name: module for name, module in sys.modules.items() if name.startswith(FAST)}
-    specs: Any = entice.study.spec  # where studies look the choice up
-    honest, finder = specs.fast_path, _Finder(changes)
-    _forget()
+    specs: Any = entice.study.spec  # studies look `fast_path` up here
+    original, finder = specs.fast_path, _Finder(changes)
+    _unload()
     sys.meta_path.insert(0, finder)
     try:
-        choice = importlib.import_module(f"{FAST}.selection")
+        selection = importlib.import_module(f"{FAST}.selection")
         touched = {f"{FAST}.{change.module}" for change in changes}
         assert touched <= sys.modules.keys(), touched - sys.modules.keys()
-        specs.fast_path = choice.fast_path
+        specs.fast_path = selection.fast_path
         yield
     finally:
-        specs.fast_path = honest
+        specs.fast_path = original
         sys.meta_path.remove(finder)
-        _forget()
+        _unload()
         sys.modules.update(kept)
 
 
-def _forget() -> None:
+def _unload() -> None:
     for name in [name for name in sys.modules if name.startswith(FAST)]:
         del sys.modules[name]

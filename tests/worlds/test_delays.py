@@ -16,7 +16,7 @@ from spec_fixtures import complaint
 from world_comparison import SEED, Draws, assert_same_world
 
 import entice
-from entice.policies.policy import keep_inverse_roots
+from entice.policies.policy import update_inverse_roots
 from entice.rng import PLAYER, new_stream
 from entice.worlds.delays import Delay
 
@@ -106,7 +106,7 @@ def test_expectations_too_small_to_change_a_sum_with_1_are_told_apart() -> None:
     roots, taken = np.zeros(3), np.zeros(3)
     for counts in ([1e-20, 1e-22, 0.0], [1e-22, 1e-20, 0.0], [1e-22, 0.0, 2.0], [0.0, 1e-24, 2.0]):
         pulls = np.array(counts)
-        keep_inverse_roots(roots, taken, pulls, 0, 0)
+        update_inverse_roots(roots, taken, pulls, 0, 0)
         with np.errstate(divide="ignore"):
             assert (roots == 1 / np.sqrt(pulls)).all()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def star_counts() -> Path:
-    """Return the path of a CSV file of star counts, made up after the shape of real ones.
+    """Return the path of a CSV file of synthetic star counts, modelled on real ones.
 
-    100 products of three categories; for each, how many reviews gave 1, 2, 3, 4 and 5 stars
-    (`stars_1` … `stars_5`), with a second row for the paid reviews of 40 of them
-    (`incentivized` = 1). No row is a real product's: `make_star_counts.py`, beside the file,
-    draws all of them from a fixed seed and says after which published shares.
+    The file has 100 products in three categories. Each has the number of reviews with 1, 2, 3, 4
+    and 5 stars (`stars_1` … `stars_5`), and 40 of them have a second row for their paid reviews
+    (`incentivized` = 1). No row describes a real product: `make_star_counts.py`, in the same
+    folder, draws all of them from a fixed seed and names the published shares behind them.
 
     >>> import entice
     >>> arms = entice.Empirical.from_star_counts(entice.datasets.star_counts(), arms=10)

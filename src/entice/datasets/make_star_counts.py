@@ -1,18 +1,18 @@
 """Make star_counts.csv: `python -m entice.datasets.make_star_counts > star_counts.csv`.
 
-The counts are random, from a fixed seed; what they are modelled on is known of real reviews, of
-which some were written under a programme that gives the product away (reviews of three kinds of
-products, 2002 to 2015, the tables of COMAP's MCM 2020, problem C, which are not ours to pass on):
+The counts are random, from a fixed seed. They are modelled on published facts about real reviews,
+some of which were written under a programme that gives products away (reviews of three kinds of
+products, 2002 to 2015; the tables of COMAP's MCM 2020, problem C, which we may not redistribute):
 
 - ratings are strongly skewed: most give 5 stars;
-- of products with both kinds of reviews, 6.2 % of the ordinary ones give 1 star and 57.9 % give 5,
-  and of the paid ones 0.9 % and 55.9 %: paid ratings are not shifted but compressed, towards 4;
-- paid ratings are higher by about 0.29 stars on average, by more for some products than for others.
+- for products with both kinds of reviews, 6.2 % of the ordinary ones give 1 star and 57.9 % give 5;
+  of the paid ones, 0.9 % and 55.9 %: paid ratings are not shifted but compressed, towards 4;
+- paid ratings are higher by about 0.29 stars on average, with differences between products.
 
-The shares of 2, 3 and 4 stars and the numbers of reviews are ours. A product's shares are the
-average ones, tilted towards high or low stars by its quality; a second, smaller tilt makes the
-difference of its paid reviews its own. Only `random()` of Python's generator is used, whose numbers
-do not change from version to version.
+The shares of 2, 3 and 4 stars and the numbers of reviews are our own choice. A product's shares are
+the average ones, tilted towards high or low stars by its quality; a second, smaller tilt gives each
+product its own difference between paid and ordinary reviews. The script uses only `random()` of
+Python's generator, whose numbers are the same in all versions.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ORDINARY = (0.062, 0.065, 0.105, 0.189, 0.579)
 PAID = (0.009, 0.016, 0.066, 0.350, 0.559)
 """Shares of 1 to 5 stars."""
 QUALITY, OWN_EFFECT = 0.22, 0.12
-"""Standard deviations of both tilts; 0.22 spreads the products' means by some 0.3 stars."""
+"""Standard deviations of both tilts. 0.22 gives the products' means a spread of about 0.3 stars."""
 
 Row = tuple[str, str, int, int, int, int, int, int]
 HEADER = ("category", "product", "incentivized", *(f"stars_{i}" for i in range(1, 6)))
 
 
 def rows(seed: int = SEED) -> Iterator[Row]:
-    """Draw all products: the ordinary reviews of each, then its paid ones if it has any."""
+    """Draw all products: the ordinary reviews of each, then its paid ones, if any."""
     draw = random.Random(seed).random
     for i in range(PRODUCTS):
         category = CATEGORIES[i % len(CATEGORIES)]
@@ -69,7 +69,7 @@ def _counts(
 
 
 def write(file: TextIO, seed: int = SEED) -> None:
-    """Write the file."""
+    """Write the CSV file."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(HEADER)
     writer.writerows(rows(seed))

@@ -28,7 +28,7 @@ from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
-from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
+from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
 from entice.worlds.players import Acceptance, AlwaysAccept
 
 MOST_VISITORS = 5_000_000
@@ -212,7 +212,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Return how the days until a rating comes are drawn."""
         if isinstance(self.rating_delay, DelaySpec):
             return self.rating_delay.sampler()
-        return DelaySampler(constant, (self.rating_delay,), self.rating_delay)
+        return DelaySampler(constant_delay, (self.rating_delay,), self.rating_delay)
 
     def item_sampler(self) -> ItemSampler:
         """Make what draws the items' truth, run by run; star counts are read here."""

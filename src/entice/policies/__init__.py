@@ -1,4 +1,4 @@
-"""Policies: how the principal wants arms to be explored. One file each."""
+"""Policies: the principal's exploration strategies, one file each."""
 
 from entice.policies.alternating_thompson import AlternatingThompson
 from entice.policies.beta_thompson import BetaThompson

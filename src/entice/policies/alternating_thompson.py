@@ -12,14 +12,14 @@ from entice.rng import Stream
 class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
     """Thompson sampling in odd rounds, the player's own choice in even ones.
 
-    The rounds in between cost nothing and sharpen the average of the arm that looks best, so that
-    a lucky arm is found out before anyone is paid to prefer another over it: Wang and Huang,
-    "Multi-armed Bandits with Compensation" (NeurIPS 2018), need them to bound the compensation.
+    The even rounds cost nothing and refine the average of the arm that looks best, so that an
+    overrated arm is detected before players are paid to choose another. Wang and Huang,
+    "Multi-armed Bandits with Compensation" (NeurIPS 2018), use them to bound the compensation.
 
-    Their samples come from Beta(1, 1) priors, updated with rewards that are rounded to 0 or 1 by
-    lot. Feedback with drift need not lie between 0 and 1, so here they are those of Algorithm 4 of
-    the paper, N(m_i, 1/(n_i + 1)), from the ratings of all rounds. Without drift, and on arms of
-    their kind, that is another posterior than theirs.
+    In their version, samples come from Beta(1, 1) priors, updated with rewards that are rounded to
+    0 or 1 at random. Feedback with drift need not lie between 0 and 1, so this policy samples as
+    Algorithm 4 of the paper does, from N(m_i, 1/(n_i + 1)), using the ratings of all rounds. Even
+    without drift, on arms with rewards of 0 and 1, that is a different posterior.
 
     >>> import entice
     >>> entice.AlternatingThompson().label
@@ -31,7 +31,7 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
         return "AlternatingThompson"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        # What select_by_variance is given, and what it remembers.
+        # The params and memory of select_by_variance.
         return PolicyKernel(select, params=(1.0,), memory=3 * arms + 1)
 
 
@@ -39,7 +39,7 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
 def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
-    """Sample in odd rounds, so that the first one explores, and leave even ones to the player."""
+    """Sample in odd rounds, so that round 1 explores; leave even rounds to the player."""
     if t % 2 == 0:
         return PLAYERS_CHOICE
     return select_by_variance(t, pulls, means, memory, params, rng)

@@ -13,15 +13,15 @@ from entice.rng import Stream, beta
 class BetaThompson(PolicySpec, frozen=True, tag="beta_thompson"):
     """Draw θ_i from Beta(1 + s_i, 1 + n_i − s_i) for each arm and select the highest draw.
 
-    s_i = n_i · m_i is the sum of an arm's ratings, which for ratings of 0 and 1 is the number of
-    ones, and the distribution is the posterior of a Bernoulli arm under a uniform prior. Ratings
-    in between enter by their value: a rating of 0.7 counts as 0.7 of a success and 0.3 of a
-    failure. That is the expectation of rounding it to 0 or 1 by lot, as Agrawal and Goyal do,
-    without a random number for each rating. It assumes at least the noise that such ratings have.
+    s_i = n_i · m_i is the sum of an arm's ratings. With ratings of 0 and 1 it is the number of
+    ones, and the distribution is the posterior of a Bernoulli arm under a uniform prior. Ratings in
+    between count proportionally: 0.7 is 0.7 of a success and 0.3 of a failure. That is the
+    expectation of rounding the rating to 0 or 1 at random, as Agrawal and Goyal do, but needs no
+    random number per rating. Such ratings have no more noise than the posterior assumes.
 
-    Drift may push an average out of the range from 0 to 1. It then counts as the nearest end of
-    the range, as the sum and not each rating is clipped: an average of 1.2 is n_i successes.
-    With `feedback_range=(0, 1)`, ratings are projected first, and nothing is left to clip.
+    Drift may push an average out of the range from 0 to 1. It then counts as the nearest end of the
+    range: the sum is clipped, not each rating, so an average of 1.2 is n_i successes. With
+    `feedback_range=(0, 1)` ratings are projected first, and nothing is left to clip.
 
     >>> import entice
     >>> entice.BetaThompson().label

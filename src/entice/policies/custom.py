@@ -1,4 +1,4 @@
-"""A user's own policy, at the speed of the built-in ones."""
+"""User-defined policies, compiled to the speed of the built-in ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from entice.user_functions import custom_label, set_function
 
 
 class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
-    """Any function `select(t, pulls, means, memory, params, rng) -> arm`.
+    """A user-defined policy: any function `select(t, pulls, means, memory, params, rng) -> arm`.
 
     Parameters
     ----------
     select
-        A Python function in the subset that Numba compiles, or ``"module:name"`` of one. It sees
-        the round t = 1, 2, …, the counts and averages of all arms, the policy's own memory and
-        parameters, and a stream for `entice.rng.uniform`, `normal` and `below`. Instead of an
-        arm it may return `entice.PLAYERS_CHOICE`: the best average, which need not be searched.
+        A Python function in the subset that Numba compiles, or its ``"module:name"``. Its arguments
+        are the round t = 1, 2, …, the counts and averages of all arms, the policy's own memory and
+        parameters, and a stream for `entice.rng.uniform`, `normal` and `below`. Instead of an arm
+        it may return `entice.PLAYERS_CHOICE`, the arm with the best average, without a search.
     update
-        Optional `update(memory, params, arm, payment, feedback)`, called at each rating.
+        Optional `update(memory, params, arm, payment, feedback)`, called for each rating.
     params
-        Numbers handed to both.
+        Numbers passed to both functions.
     memory, memory_per_arm
-        The policy remembers `memory + memory_per_arm * K` numbers, 0.0 before the first round.
+        The policy's memory has `memory + memory_per_arm * K` numbers, 0.0 before the first round.
 
     >>> import entice
     >>> def least_tried(t, pulls, means, memory, params, rng):

@@ -1,4 +1,4 @@
-"""UCB that forgets by and by (Garivier and Moulines 2011)."""
+"""UCB with discounted ratings, for worlds that change (Garivier and Moulines 2011)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from entice.rng import Stream
 
 
 class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
-    """UCB in which a rating that is s ratings old counts γ^s: for worlds that change.
+    """UCB in which a rating that is s ratings old has the weight γ^s: for worlds that change.
 
-    Select the arm with the highest M_i + sqrt(ξ log n / N_i), where N_i is the weight of the arm's
-    ratings, M_i their weighted average and n = N_1 + … + N_K; unrated arms come first. Since N_i
-    decays while arm i is left alone, it is tried again and again for ever.
+    Select the arm with the highest M_i + sqrt(ξ log n / N_i), where N_i is the total weight of the
+    arm's ratings, M_i their weighted average and n = N_1 + … + N_K; unrated arms come first. N_i
+    decays while arm i is not pulled, so every arm is tried again from time to time.
 
-    D-UCB of Garivier and Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
+    This is D-UCB of Garivier and Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
     Problems" (ALT 2011), whose widths are 2B sqrt(ξ' log n / N_i) for rewards up to B. The ξ here
-    is their 4B²ξ'. Its default, 2, is Algorithm 2's, and theirs for B = 1 and ξ' = 1/2; γ = 1 is
-    UCB with log(t − 1) for log t. They discount by rounds; a policy learns of ratings alone, which
-    is the same wherever each round brings one.
+    is their 4B²ξ'. Its default, 2, equals that of Algorithm 2, and theirs for B = 1 and ξ' = 1/2;
+    γ = 1 is UCB with log(t − 1) for log t. They discount by rounds. A policy sees ratings only,
+    which is the same if each round brings one.
 
-    Players still see the average of all ratings, old ones included, and are paid for what they
-    forgo by it: that an arm has become the best takes them longer to see than the policy.
+    Players still see the average of all ratings, old ones included, and payments are based on it.
+    So players notice later than the policy that an arm has become the best.
 
     Parameters
     ----------
     gamma
-        γ: about the last 1/(1 − γ) ratings count. For U changes in T rounds the authors advise
+        γ: about the last 1/(1 − γ) ratings count. For U changes in T rounds the authors recommend
         1 − sqrt(U/T)/4.
     xi
-        ξ: how wide the bounds are.
+        ξ: the width of the bounds.
 
     >>> import entice
     >>> entice.DiscountedUCB(gamma=0.999).label
@@ -54,8 +54,8 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
 
     @property
     def default_label(self) -> str:  # noqa: D102
-        told = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
-        return f"DiscountedUCB({told})"
+        settings = f"gamma={self.gamma:.9g}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
+        return f"DiscountedUCB({settings})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
@@ -76,7 +76,7 @@ def select(
     total = 0.0
     for i in range(arms):
         total += weights[i]
-    # The latest rating alone weighs 1; before it, nothing does, and all arms are unrated.
+    # The latest rating has weight 1. Without ratings the total is 0, and all arms are unrated.
     return highest_weighted_bound(weights, sums, math.sqrt(xi * math.log(max(1.0, total))))
 
 
@@ -84,7 +84,7 @@ def select(
 def update(
     memory: Floats, params: tuple[int, float, float], arm: int, payment: float, feedback: float
 ) -> None:
-    """Let all earlier ratings fade, and enter the new one."""
+    """Discount all earlier ratings, and add the new one."""
     arms, gamma, _ = params
     for i in range(2 * arms):
         memory[i] *= gamma

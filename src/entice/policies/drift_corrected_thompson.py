@@ -1,18 +1,19 @@
-"""Thompson sampling that learns the drift and takes it out of what it believes (ours).
+"""Thompson sampling that estimates the drift and subtracts it from the averages.
 
-A rating of arm i under payment x is taken to be μ_i + f(x) + noise with f(x) = β·φ(x) and
-φ(x) = (x, [x > 0], x²): a slope, a jump and a curve, so that linear, step and convex drifts are
-covered. β is the ridge regression of ratings on φ, both centred within each arm. Arms are compared
-by a joint posterior sample: one draw of β for all of them, one draw of its own mean for each.
+This policy is not from the paper. A rating of arm i under payment x is modelled as
+μ_i + f(x) + noise with f(x) = β·φ(x) and φ(x) = (x, [x > 0], x²): a slope, a jump and a curve, to
+cover linear, step and convex drifts. β is the ridge regression of ratings on φ, both centred within
+each arm. Arms are compared by a joint posterior sample: one draw of β for all of them, and one draw
+of each arm's own mean.
 
-The noise is estimated from unpaid ratings alone. An estimate that drift could inflate would inflate
+The noise is estimated from unpaid ratings only. An estimate that drift could inflate would inflate
 samples and probes, hence payments, hence drift, and under a convex drift that loop diverges.
 
-Payments depend on past ratings, so regression alone would be fooled. Probes, payments that chance
-adds for the greedy arm, keep β identifiable: rarely a large one (slope and curve), often at first a
-tiny one (the jump). Both fade like 1/t.
+Payments depend on past ratings, so regression alone would be biased. Probes, random payments for
+the greedy arm, keep β identifiable: rarely a large one (for slope and curve), often at first a tiny
+one (for the jump). Both rates decay like 1/t.
 
-Constants were found on the paper's instance; there is no proof.
+The constants were tuned on the paper's instance; there is no proof.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _FEATURES = 3
 _RIDGE = (1.0, 30.0, 1.0)
 """Prior weights of slope, jump and curve: standard deviations of 1, 0.18 noise and 1/noise."""
 _LARGE_RATE, _LARGE_SIZE = 5.0, 0.5
-"""With probability 5/t the greedy arm is paid half a standard deviation of the noise …"""
+"""With probability 5/t the greedy arm is paid half a standard deviation of the noise."""
 _SMALL_RATE, _SMALL_SIZE = 400.0, 0.005
-"""… or else, with probability 400/t, next to nothing: enough to tell a jump."""
+"""Otherwise, with probability 400/t, it is paid a tiny amount, enough to detect a jump."""
 _GUESS = 2.0
-"""How many ratings the first guess of the noise is worth."""
+"""The number of ratings that the initial guess of the noise is worth."""
 
-# Where things lie in memory: a head, then a block for each arm.
+# Layout of memory: a head, then a block for each arm.
 _SQUARES, _DEGREES = 0, 1  # of unpaid ratings, within arms
 _BETA = 2
 _DRAWN = _BETA + _FEATURES  # a draw of β less β
@@ -50,24 +51,25 @@ _HEAD = _CROSS + _FEATURES
 _COUNT, _MEAN, _UNPAID, _UNPAID_MEAN, _PHI = 0, 1, 2, 3, 4
 _BLOCK = _PHI + _FEATURES
 
-# And in params.
+# Layout of params.
 _DISPLAY, _NOISE, _THRIFT = 0, 1, 2
 
 
 class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thompson"):
-    """Thompson sampling on averages from which the estimated drift is taken out.
+    """Thompson sampling on averages from which the estimated drift is subtracted.
 
     Parameters
     ----------
     display
-        What players see. ``"raw"``: averages as they are. ``"corrected"``: less all estimated
-        drift. ``"tempered"``: of the estimated drift, what lies between nothing and the average
-        payment is left in, where it only makes exploring cheaper, and the rest is taken out.
+        The values that players see. ``"raw"``: unchanged averages. ``"corrected"``: averages minus
+        all estimated drift. ``"tempered"``: the part of the estimated drift between 0 and the
+        average payment stays, because there it only makes exploration cheaper; the rest is
+        subtracted.
     noise
-        A first guess of the ratings' standard deviation, worth two ratings.
+        Initial guess of the ratings' standard deviation, worth two ratings.
     thrift
-        The weight of the payment in the choice of the arm: the arm with the highest sample less
-        `thrift` times its price is chosen.
+        Weight of the payment in the choice of the arm: the policy selects the arm with the highest
+        sample minus `thrift` times its payment.
 
     >>> import entice
     >>> entice.DriftCorrectedThompson().label
@@ -94,17 +96,17 @@ class DriftCorrectedThompson(PolicySpec, frozen=True, tag="drift_corrected_thomp
 
     @property
     def default_label(self) -> str:  # noqa: D102
-        told: list[str] = [] if self.display == "tempered" else [self.display]
-        told += [] if self.noise == 1 else [f"noise={self.noise:g}"]
-        told += [] if self.thrift == 0.1 else [f"thrift={self.thrift:g}"]
-        return "DriftCorrectedThompson" + (f"({', '.join(told)})" if told else "")
+        settings: list[str] = [] if self.display == "tempered" else [self.display]
+        settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
+        settings += [] if self.thrift == 0.1 else [f"thrift={self.thrift:g}"]
+        return "DriftCorrectedThompson" + (f"({', '.join(settings)})" if settings else "")
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        displayed = float(get_args(Display).index(self.display))
+        display_index = float(get_args(Display).index(self.display))
         return PolicyKernel(
             select,
             update,
-            params=(displayed, self.noise, self.thrift),
+            params=(display_index, self.noise, self.thrift),
             memory=_HEAD + _BLOCK * arms,
             display=display_corrected,
             payment_rule=pay_required_and_probe,
@@ -118,7 +120,7 @@ Params = tuple[float, float, float]
 def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: Params, rng: Stream
 ) -> int:
-    """Choose the arm with the highest sample, less what it would cost."""
+    """Choose the arm with the highest sample, minus the weighted payment."""
     if memory[_FACTOR] == 0.0:  # no rating yet
         _fit(memory, params)
     noise = math.sqrt(_variance(memory, params))
@@ -133,7 +135,7 @@ def select(
         for j in range(_FEATURES):
             beta = memory[_BETA + j] + memory[_DRAWN + j]
             sample -= beta * memory[_HEAD + _BLOCK * i + _PHI + j]
-        # What the greedy arm displays is part of every price, and makes no difference.
+        # The greedy arm's displayed value is part of every payment, so it makes no difference.
         value = sample + params[_THRIFT] * _displayed(means[i], i, memory, params)
         if value > top:
             best, top = i, value
@@ -142,7 +144,7 @@ def select(
 
 @compiled
 def update(memory: Floats, params: Params, arm: int, payment: float, feedback: float) -> None:
-    """Take a rating into the regression, and an unpaid one into the noise (Welford's updates)."""
+    """Add a rating to the regression, and an unpaid one to the noise (Welford's updates)."""
     at = _HEAD + _BLOCK * arm
     if payment == 0.0:
         if memory[at + _UNPAID] > 0.0:
@@ -172,7 +174,7 @@ def update(memory: Floats, params: Params, arm: int, payment: float, feedback: f
 
 @compiled
 def display_corrected(ledger: Ledger, memory: Floats, params: Params, displayed: Floats) -> int:
-    """Fill in what players see, and return the arm that they would pick."""
+    """Fill `displayed` with the values that players see, and return the arm they would pick."""
     for i in range(displayed.shape[0]):
         displayed[i] = _displayed(ledger.means[i], i, memory, params)
     return argmax(displayed)
@@ -188,7 +190,7 @@ def pay_required_and_probe(
     params: Params,
     rng: Stream,
 ) -> float:
-    """Pay what is forgone; now and then, by chance, pay for the greedy arm too."""
+    """Pay the required payment, and sometimes, at random, pay for the greedy arm."""
     if arm != greedy:
         return required
     noise = math.sqrt(_variance(memory, params))
@@ -201,7 +203,7 @@ def pay_required_and_probe(
 
 @compiled
 def _variance(memory: Floats, params: Params) -> float:
-    """Estimate the noise's variance from unpaid ratings, and a first guess."""
+    """Estimate the variance of the noise from unpaid ratings and the initial guess."""
     return float(
         (_GUESS * params[_NOISE] * params[_NOISE] + memory[_SQUARES]) / (_GUESS + memory[_DEGREES])
     )
@@ -224,7 +226,7 @@ def _displayed(mean: float, arm: int, memory: Floats, params: Params) -> float:
 def _fit(memory: Floats, params: Params) -> None:
     """Factor the Gram matrix with its ridge (Cholesky), and solve for β."""
     variance = _variance(memory, params)
-    # In units that make the policy indifferent to the scale of ratings.
+    # Units that make the policy invariant to the scale of ratings.
     ridge = (_RIDGE[0] * variance, _RIDGE[1], _RIDGE[2] * variance * variance)
     for j in range(_FEATURES):
         for i in range(j, _FEATURES):

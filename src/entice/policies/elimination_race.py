@@ -11,41 +11,42 @@ from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, uniform
 
 NO_LAYER = -1.0
-"""Stands for the layer of an arm that was selected on behalf of a layer without arms."""
+"""The layer recorded for an arm that was selected for a layer without arms."""
 
 
 class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
-    """Layers that each drop arms by their own ratings; the slower a layer, the harder to fool.
+    """Layers that eliminate arms by their own ratings; slower layers resist more corruption.
 
     The multi-layer active arm elimination race of Lykouris, Mirrokni and Paes Leme, "Stochastic
     Bandits Robust to Adversarial Corruptions" (STOC 2018). Each round belongs to a layer ℓ of
-    1 … log₂ T, drawn with probability 2^−ℓ (what is left over goes to layer 1). It selects, of the
-    layer's arms, the one that it has selected least. A layer drops arm a, for itself and for all
-    layers below it, when another of its arms, a', is better beyond doubt:
+    1 … log₂ T, drawn with probability 2^−ℓ (the remaining probability goes to layer 1). The layer
+    selects, among its arms, the one that it has selected least. A layer drops arm a, for itself and
+    for all layers below it, when another of its arms, a', is significantly better:
 
         m(a') − m(a) > w(a) + w(a'),   w = sqrt(L/n) + L/n,   L = log(4KT log₂(T)/δ),
 
-    n and m being counts and averages of the layer's own ratings. Corruption of C in total reaches
-    layer ℓ with C/2^ℓ only, so layers from log₂ C on drop no good arm, and correct those below.
-    When all of a layer's arms have been dropped from above, the lowest layer with arms decides:
-    the authors take any of its arms, this policy the one with the best displayed average, for
-    which least is to be paid. The rating of such a round counts for no layer.
+    where n and m are counts and averages of the layer's own ratings. Of a total corruption C, only
+    C/2^ℓ reaches layer ℓ. So layers from log₂ C on drop no good arm, and correct the layers below.
+    When all of a layer's arms have been dropped from above, the lowest layer with arms decides: the
+    authors take any of its arms; this policy takes the one with the best displayed average, which
+    requires the smallest payment. The rating of such a round counts for no layer.
 
-    The guarantee is dear. L is 19 for 9 arms and T = 20,000, so arms are dropped late, if at all,
-    and until then all are tried alike: on the paper's instance without drift the regret is 5,400
-    where UCB has 380. It pays where few well-placed lies would fool UCB for good, as those about
-    the best arm's first ratings do; against `StrategicArms` UCB has the smaller regret too. The
-    guarantee is stated for rewards between 0 and 1, and takes drift for corruption.
+    The guarantee has a high cost. L is 19 for 9 arms and T = 20,000, so arms are dropped late, if
+    at all, and until then all are tried equally often: on the paper's instance without drift the
+    regret is 5,400, compared with 380 for UCB. The policy pays off where a few false ratings would
+    mislead UCB permanently, such as those of the best arm's first pulls; against `StrategicArms`,
+    UCB still has the smaller regret. The guarantee is stated for rewards between 0 and 1, and
+    treats drift as corruption.
 
     The rounds of ``cold_start="each_arm_once"`` belong to layer 1. A rating counts for the layer in
-    which its arm was last selected. Where ratings come at once and offers are accepted, that is the
-    layer of its round; else ratings of one arm may be counted for another layer than selected it,
-    which mixes layers, and the protection of the slow ones weakens.
+    which its arm was last selected. If ratings are immediate and offers are accepted, that is the
+    layer of its round. Otherwise a rating may count for a layer that did not select the arm, which
+    mixes layers and weakens the protection of the slow ones.
 
     Parameters
     ----------
     horizon
-        T. It sets the number of layers and the widths; more rounds may be played, without the
+        T. It sets the number of layers and the widths. More rounds may be played, but without the
         guarantee.
     delta
         δ, the probability with which the guarantee may fail.
@@ -66,21 +67,21 @@ class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
 
     @property
     def default_label(self) -> str:  # noqa: D102
-        told = f"horizon={self.horizon}" + (f", delta={self.delta:g}" if self.delta != 0.05 else "")
-        return f"EliminationRace({told})"
+        delta = f", delta={self.delta:g}" if self.delta != 0.05 else ""
+        return f"EliminationRace(horizon={self.horizon}{delta})"
 
     @property
     def layers(self) -> int:
-        """How many layers race: log₂ T, rounded down."""
+        """The number of layers: log₂ T, rounded down."""
         return max(1, self.horizon.bit_length() - 1)
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        # For each arm: out of how many layers it is, counted from the lowest; and in which one it
-        # was last selected. Then for each layer and arm: selections, ratings, their sum. Layers are
-        # numbered from 0, which is the authors' 1.
-        doubt = math.log(4 * arms * self.horizon * self.layers / self.delta)
+        # For each arm: the number of layers, from the lowest, that have dropped it, and the layer
+        # in which it was last selected. Then for each layer and arm: selections, ratings, their
+        # sum. Layers are numbered from 0, which is the authors' 1.
+        log_term = math.log(4 * arms * self.horizon * self.layers / self.delta)
         size = (2 + 3 * self.layers) * arms
-        return PolicyKernel(select, update, (arms, self.layers, doubt), memory=size)
+        return PolicyKernel(select, update, (arms, self.layers, log_term), memory=size)
 
 
 @compiled
@@ -104,12 +105,12 @@ def select(
         layer_of[arm] = NO_LAYER
         return arm
     first = (2 + 3 * layer) * arms
-    asked = memory[first : first + arms]
+    selections = memory[first : first + arms]
     arm = -1
     for i in range(arms):
-        if dropped[i] <= layer and (arm < 0 or asked[i] < asked[arm]):
+        if dropped[i] <= layer and (arm < 0 or selections[i] < selections[arm]):
             arm = i
-    asked[arm] += 1.0
+    selections[arm] += 1.0
     layer_of[arm] = layer
     return arm
 
@@ -128,7 +129,7 @@ def draw_layer(layers: int, rng: Stream) -> int:
 
 @compiled
 def best_of_layer(layer: int, dropped: Floats, means: Floats) -> int:
-    """Find the arm of a layer with the best displayed average."""
+    """Return the arm of a layer with the best displayed average."""
     best = -1
     for i in range(means.shape[0]):
         if dropped[i] <= layer and (best < 0 or means[i] > means[best]):
@@ -140,8 +141,8 @@ def best_of_layer(layer: int, dropped: Floats, means: Floats) -> int:
 def update(
     memory: Floats, params: tuple[int, int, float], arm: int, payment: float, feedback: float
 ) -> None:
-    """Count a rating for its layer, and drop the arms that it leaves beaten."""
-    arms, _, doubt = params
+    """Count a rating for its layer, and drop the arms that are now significantly worse."""
+    arms, _, log_term = params
     dropped, layer_of = memory[:arms], memory[arms : 2 * arms]
     if layer_of[arm] == NO_LAYER:
         return
@@ -150,23 +151,25 @@ def update(
     rated, sums = memory[first : first + arms], memory[first + arms : first + 2 * arms]
     rated[arm] += 1.0
     sums[arm] += feedback
-    drop_beaten(layer, rated, sums, dropped, doubt)
+    drop_worse_arms(layer, rated, sums, dropped, log_term)
 
 
 @compiled
-def drop_beaten(layer: int, rated: Floats, sums: Floats, dropped: Floats, doubt: float) -> None:
+def drop_worse_arms(
+    layer: int, rated: Floats, sums: Floats, dropped: Floats, log_term: float
+) -> None:
     """Drop the arms of a layer whose highest plausible mean is below another's lowest one."""
     lowest = -math.inf
     for i in range(rated.shape[0]):
         if rated[i] > 0.0 and dropped[i] <= layer:
-            lowest = max(lowest, sums[i] / rated[i] - width(rated[i], doubt))
+            lowest = max(lowest, sums[i] / rated[i] - width(rated[i], log_term))
     for i in range(rated.shape[0]):
-        highest = sums[i] / rated[i] + width(rated[i], doubt)  # inf or nan without ratings
+        highest = sums[i] / rated[i] + width(rated[i], log_term)  # inf or nan without ratings
         if dropped[i] <= layer and highest < lowest:
             dropped[i] = layer + 1
 
 
 @compiled
-def width(n: float, doubt: float) -> float:
-    """How far an average of n ratings may be off: by chance, and by corruption."""
-    return math.sqrt(doubt / n) + doubt / n
+def width(n: float, log_term: float) -> float:
+    """Return the width of the confidence interval of n ratings, for noise and for corruption."""
+    return math.sqrt(log_term / n) + log_term / n

@@ -13,8 +13,8 @@ from entice.rng import Stream, below, uniform
 class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
     """With probability min(1, cK/t) a uniformly drawn arm, else the one with the best average.
 
-    The paper does not say which c its experiments used; 5 comes closest. Its theorem asks for
-    c ≥ 36/Δ, which is 360 there.
+    The paper does not state the c of its experiments; 5 comes closest. Its theorem requires
+    c ≥ 36/Δ, which is 360 on its instance.
 
     >>> import entice
     >>> entice.EpsilonGreedy(c=5).label
@@ -41,7 +41,7 @@ class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
 def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
-    """Explore by chance, otherwise exploit (lines 2 and 3 of Algorithm 3)."""
+    """Explore with probability ε, otherwise exploit (lines 2 and 3 of Algorithm 3)."""
     arms = pulls.shape[0]
     if uniform(rng) < min(1.0, params[0] * arms / t):
         return below(rng, arms)

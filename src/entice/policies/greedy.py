@@ -1,4 +1,4 @@
-"""The baseline: leave players to themselves."""
+"""The baseline without incentives: the player's own choice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from entice.rng import Stream
 
 
 class Greedy(PolicySpec, frozen=True, tag="greedy"):
-    """Select what the player would pick anyway: never a payment, and often the wrong arm for good.
+    """Select the arm that the player would pick anyway: never pays, and often stays at a wrong arm.
 
     >>> import entice
     >>> entice.Greedy().label

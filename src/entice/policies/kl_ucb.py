@@ -13,11 +13,11 @@ from entice.policies.ucb import first_unrated
 from entice.rng import Stream
 
 TOLERANCE = 1e-12
-"""How far a computed bound is from the exact one, at most. One that is closer to 1 is 1."""
-_CLEARLY = 1e-9
-"""An arm whose bound is below the leader's by more than this is passed over without solving."""
+"""Maximum error of a computed bound. A bound within this distance of 1 is 1."""
+_MARGIN = 1e-9
+"""An arm whose bound is lower than the leader's by more than this is skipped without solving."""
 _LEAST_MEAN = 1e-300
-"""A smaller average counts as 0: nothing can be divided by it."""
+"""A smaller average counts as 0, because division by it overflows."""
 
 
 class KLUCB(PolicySpec, frozen=True, tag="kl_ucb"):
@@ -28,14 +28,15 @@ class KLUCB(PolicySpec, frozen=True, tag="kl_ucb"):
     come first. Garivier and Cappé, "The KL-UCB Algorithm for Bounded Stochastic Bandits and
     Beyond" (COLT 2011).
 
-    Drift may push an average out of the range from 0 to 1; it then counts as the nearest end of
-    the range. Several arms whose averages are 1 or more tie at the bound 1, and the first of them
-    is selected: project ratings with `feedback_range=(0, 1)` where drift is strong.
+    Drift may push an average out of the range from 0 to 1; it then counts as the nearest end of the
+    range. Arms with averages of 1 or more tie at the bound 1, and the first of them is selected. If
+    drift is strong, project ratings with `feedback_range=(0, 1)`.
 
     Parameters
     ----------
     c
-        The weight of log log t, 0 before round 3. Their proof takes 3, and they advise 0.
+        The weight of log log t, which is 0 before round 3. The proof uses 3; the authors recommend
+        0 in practice.
 
     >>> import entice
     >>> entice.KLUCB().label, entice.KLUCB(c=3).label
@@ -64,9 +65,8 @@ def select(
 ) -> int:
     """Choose by the highest bound, ties to the lowest index.
 
-    The arm of last time mostly leads again. Its bound is solved for first, and one divergence
-    tells of most others that theirs is lower. Which arm comes first decides how long that takes,
-    not what is selected.
+    The last selected arm usually leads again. Its bound is computed first, and then one divergence
+    per arm shows for most others that their bound is lower. The order affects speed only.
     """
     unrated = first_unrated(pulls)
     if unrated >= 0:
@@ -80,7 +80,7 @@ def select(
         if means[i] == -math.inf:  # not permitted: no drift makes an average infinite
             continue
         mean, radius = _clipped(means[i]), level / pulls[i]
-        ahead = top - _CLEARLY - mean
+        ahead = top - _MARGIN - mean
         if i == first or (ahead > 0.0 and divergence(mean, ahead) > radius):
             continue
         bound = upper_bound(mean, radius)
@@ -97,7 +97,7 @@ def _clipped(mean: float) -> float:
 
 @compiled
 def divergence(mean: float, ahead: float) -> float:
-    """kl(mean, mean + ahead) for 0 < ahead < 1 − mean, exact also where ahead is small."""
+    """Return kl(mean, mean + ahead) for 0 < ahead < 1 − mean, accurate also for small `ahead`."""
     below = mean * math.log1p(ahead / mean) if mean > _LEAST_MEAN else 0.0
     rest = 1.0 - mean
     return -rest * math.log1p(-ahead / rest) - below
@@ -109,7 +109,7 @@ def upper_bound(mean: float, radius: float) -> float:
 
     The divergence is convex in q, so steps from above never overshoot. Both starting points are
     above the solution: kl ≥ 2 (q − mean)² (Pinsker), and kl ≥ mean · log(mean) + (1 − mean) ·
-    log((1 − mean)/(1 − q)). From the lower of them, a step is at least half of what is left.
+    log((1 − mean)/(1 − q)). From the lower of them, each step is at least half of the distance.
     """
     rest = 1.0 - mean
     if radius <= 0.0 or rest <= 0.0:

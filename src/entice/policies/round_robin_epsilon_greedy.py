@@ -1,4 +1,4 @@
-"""ε-greedy that explores in turn instead of by lot (Wang and Huang 2018)."""
+"""ε-greedy that explores arms in turn instead of at random (Wang and Huang 2018)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from entice.rng import Stream, uniform
 class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_greedy"):
     """With probability min(1, cK/t) the next arm in turn, else the one with the best average.
 
-    Chance decides when to explore, but not what: after m explorations each arm has had m/K of
-    them, give or take one, where `EpsilonGreedy` leaves a spread of about sqrt(m/K). That is the
-    modified ε-greedy of Wang and Huang, "Multi-armed Bandits with Compensation" (NeurIPS 2018),
-    whose setting is the paper's without drift.
+    The rounds of exploration are random, but the arms are not: after m explorations each arm has
+    had m/K of them, plus or minus one; under `EpsilonGreedy` that number has a standard deviation
+    of about sqrt(m/K). This is the modified ε-greedy of Wang and Huang, "Multi-armed Bandits with
+    Compensation" (NeurIPS 2018), whose setting is the paper's without drift.
 
     Parameters
     ----------
     c
-        How much to explore; about cK log(T) rounds of T.
+        Amount of exploration: about cK log(T) of T rounds.
 
     >>> import entice
     >>> entice.RoundRobinEpsilonGreedy(c=5).label
@@ -48,7 +48,7 @@ class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_
 def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
-    """Explore by chance the arm whose turn it is, otherwise exploit."""
+    """Explore the next arm in turn with probability ε, otherwise exploit."""
     arms = pulls.shape[0]
     if uniform(rng) < min(1.0, params[0] * arms / t):
         arm = int(memory[0])

@@ -1,4 +1,4 @@
-"""UCB that forgets all but the latest ratings (Garivier and Moulines 2011)."""
+"""UCB on the latest ratings only, for worlds that change (Garivier and Moulines 2011)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from entice.rng import Stream
 
 
 class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
-    """UCB from the latest τ ratings, of whichever arms: for worlds that change.
+    """UCB on the latest τ ratings, over all arms: for worlds that change.
 
     Select the arm with the highest M_i + sqrt(ξ log min(t, τ) / N_i), where N_i is the number of
-    the arm's ratings in the window and M_i their average; arms without one come first. So each
-    arm is tried at least once in τ rounds, for ever.
+    the arm's ratings in the window and M_i their average; arms without a rating come first. So each
+    arm is tried at least once in every τ rounds.
 
-    SW-UCB of Garivier and Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
-    Problems" (ALT 2011), whose widths are B sqrt(ξ' log min(t, τ) / N_i) for rewards up to B: the ξ
-    here is their B²ξ'. Its default, 2, is Algorithm 2's, so that τ ≥ T is the paper's UCB. Their
-    window is of rounds; a policy learns of ratings alone, which is the same wherever each round
-    brings one. Where ratings come late, an arm that has left the window is selected until its next
-    one is seen: τ should be many times the delay.
+    This is SW-UCB of Garivier and Moulines, "On Upper-Confidence Bound Policies for Switching
+    Bandit Problems" (ALT 2011), whose widths are B sqrt(ξ' log min(t, τ) / N_i) for rewards up to
+    B: the ξ here is their B²ξ'. Its default, 2, equals that of Algorithm 2, so τ ≥ T is the paper's
+    UCB. Their window consists of rounds. A policy sees ratings only, which is the same if each
+    round brings one. If ratings are late, an arm without ratings in the window is selected until
+    its next one arrives: τ should be many times the delay.
 
-    Players still see the average of all ratings, old ones included, and are paid for what they
-    forgo by it: that an arm has become the best takes them longer to see than the policy.
+    Players still see the average of all ratings, old ones included, and payments are based on it.
+    So players notice later than the policy that an arm has become the best.
 
     Parameters
     ----------
     window
-        τ. For U changes in T rounds the authors advise 2 sqrt(T log(T) / U).
+        τ. For U changes in T rounds the authors recommend 2 sqrt(T log(T) / U).
     xi
-        ξ: how wide the bounds are.
+        ξ: the width of the bounds.
 
     >>> import entice
     >>> entice.SlidingWindowUCB(window=1000).label
@@ -52,12 +52,12 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
 
     @property
     def default_label(self) -> str:  # noqa: D102
-        told = f"window={self.window}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
-        return f"SlidingWindowUCB({told})"
+        settings = f"window={self.window}" + (f", xi={self.xi:g}" if self.xi != 2 else "")
+        return f"SlidingWindowUCB({settings})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        # Each arm's count and sum in the window; the ratings in it, in a ring, and whose they are;
-        # and how many there have been in all, which tells the ring's place for the next.
+        # Each arm's count and sum in the window; a ring buffer of the ratings in it, and of their
+        # arms; and the number of all ratings, which gives the next position in the ring.
         size = 2 * arms + 2 * self.window + 1
         return PolicyKernel(select, update, (arms, self.window, self.xi), memory=size)
 
@@ -81,27 +81,27 @@ def select(
 def update(
     memory: Floats, params: tuple[int, int, float], arm: int, payment: float, feedback: float
 ) -> None:
-    """Put a rating in the place of the oldest one."""
+    """Replace the oldest rating by the new one."""
     arms, window, _ = params
     counts, sums, ring = memory[:arms], memory[arms : 2 * arms], memory[2 * arms :]
-    ratings, whose, so_far = ring[:window], ring[window : 2 * window], ring[2 * window :]
+    ratings, rated_arms, so_far = ring[:window], ring[window : 2 * window], ring[2 * window :]
     place = int(so_far[0]) % window
     if so_far[0] >= window:
-        oldest = int(whose[place])
+        oldest = int(rated_arms[place])
         counts[oldest] -= 1.0
         sums[oldest] -= ratings[place]
-    whose[place] = arm
+    rated_arms[place] = arm
     ratings[place] = feedback
     counts[arm] += 1.0
     sums[arm] += feedback
     so_far[0] += 1.0
     if place == window - 1:
-        add_up(sums, whose, ratings)
+        recompute_sums(sums, rated_arms, ratings)
 
 
 @compiled
-def add_up(sums: Floats, whose: Floats, ratings: Floats) -> None:
-    """Sum a full ring afresh: what subtraction leaves of old ratings lasts one window at most."""
+def recompute_sums(sums: Floats, rated_arms: Floats, ratings: Floats) -> None:
+    """Recompute the sums of a full ring, so that rounding errors last one window at most."""
     sums[:] = 0.0
     for place in range(ratings.shape[0]):
-        sums[int(whose[place])] += ratings[place]
+        sums[int(rated_arms[place])] += ratings[place]

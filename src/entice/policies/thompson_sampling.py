@@ -8,7 +8,7 @@ from typing import Literal
 from entice.checks import set_noise
 from entice.errors import InputError
 from entice.jit.decorators import compiled
-from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, keep_inverse_roots
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, update_inverse_roots
 from entice.rng import Stream, get_state, normal_from, set_state
 
 Scale = Literal["variance", "std"]
@@ -20,12 +20,11 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
     Parameters
     ----------
     scale
-        What 1/(n_i + 1) is. ``"variance"``: Algorithm 4 as written. ``"std"``: the standard
-        deviation, which under-explores, locks onto wrong arms, and is what the published table
-        ran.
+        The meaning of 1/(n_i + 1). ``"variance"``: Algorithm 4 as written. ``"std"``: the standard
+        deviation, which under-explores and locks onto wrong arms; the published table used it.
     noise
-        The standard deviation of ratings, as far as it is known; Algorithm 4 has 1. Every draw's
-        standard deviation is multiplied by it, under either scale.
+        The standard deviation of ratings, if known; Algorithm 4 assumes 1. The standard deviation
+        of every draw is multiplied by it, under either scale.
 
     >>> import entice
     >>> entice.ThompsonSampling().label, entice.ThompsonSampling(scale="std").label
@@ -42,7 +41,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
         if self.scale not in ("variance", "std"):
             raise InputError(
                 "ThompsonSampling: scale",
-                'must be "variance" (Algorithm 4) or "std" (what the published table ran)',
+                'must be "variance" (Algorithm 4) or "std" (as in the published table)',
                 given=self.scale,
             )
         set_noise(self)
@@ -66,7 +65,7 @@ def select_by_variance(
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
     roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
-    keep_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
+    update_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
     best = highest_sample(means, roots, params[0], sample, rng)
     memory[3 * arms] = best
     return best
@@ -76,7 +75,7 @@ def select_by_variance(
 def highest_sample(
     means: Floats, spreads: Floats, noise: float, sample: Floats, rng: Stream
 ) -> int:
-    """Draw from N(m_i, (noise · spread_i)²) for each arm and find the highest draw."""
+    """Draw from N(m_i, (noise · spread_i)²) for each arm and return the arm of the highest draw."""
     top = -math.inf
     state = get_state(rng)
     for i in range(means.shape[0]):
@@ -104,10 +103,10 @@ def select_by_std(
 
 @compiled
 def position_of(top: float, sample: Floats) -> int:
-    """Find the highest sample, whose value is known.
+    """Return the position of the highest sample, whose value is known.
 
-    Samples change their order every round. A search in one pass has to guess at each arm whether
-    it leads, and mostly waits for having guessed wrong.
+    The order of samples changes every round, so a one-pass argmax suffers from branch
+    mispredictions.
     """
     for i in range(sample.shape[0]):
         if sample[i] == top:

@@ -10,11 +10,11 @@ from entice.checks import set_noise
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.model.ledger import argmax
-from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, keep_inverse_roots
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, update_inverse_roots
 from entice.rng import Stream
 
 SPAN = 31
-"""Rounds beyond the first of those for which log t is taken at their ends only."""
+"""Length of a span of rounds, minus one: log t is computed only at both ends of a span."""
 
 
 class UCB(PolicySpec, frozen=True, tag="ucb"):
@@ -23,16 +23,16 @@ class UCB(PolicySpec, frozen=True, tag="ucb"):
     Parameters
     ----------
     count_in_flight
-        Whether n_i counts, beside an arm's ratings, those that its other pulls are still expected
-        to bring: each with the probability that its rating still comes, which is learnt from the
-        ages at which earlier pulls were rated; m_i is the average of ratings either way. While
-        ratings are late, bounds that wait for them keep pointing at the same arm, and all who come
-        meanwhile are paid for what one of them would have told. Where ratings come at once, nothing
-        is in flight and both are the same.
+        Whether n_i also counts the ratings expected from pulls in flight: each pull with the
+        probability that its rating still arrives, estimated from the ages at which earlier pulls
+        were rated. m_i is the average of ratings in either case. If ratings are late and pulls in
+        flight do not count, the bounds keep pointing at the same arm, and every player who arrives
+        meanwhile is paid for the same information. If ratings are immediate, the setting makes no
+        difference.
     noise
-        The standard deviation of ratings, as far as it is known. The paper's Algorithm 2 has 1,
-        which on a scale from 0 to 1 explores several times as much as it needs to: no rating there
-        has a standard deviation above 0.5.
+        The standard deviation of ratings, if known. The paper's Algorithm 2 assumes 1, which on a
+        scale from 0 to 1 explores several times as much as necessary: ratings on that scale have a
+        standard deviation of at most 0.5.
 
     >>> import entice
     >>> entice.UCB().label, entice.UCB(count_in_flight=True).label, entice.UCB(noise=0.5).label
@@ -69,15 +69,15 @@ def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
     """Choose by the upper confidence bound (line 2 of Algorithm 2)."""
-    if t == 1:  # log 1 = 0: every bound is an average, and an unrated arm's has no value
+    if t == 1:  # log 1 = 0: every bound is an average, and that of an unrated arm is undefined
         unrated = first_unrated(pulls)
         return unrated if unrated >= 0 else argmax(means)
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
     last, noise = int(memory[0]), params[0]
-    keep_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf puts unrated arms first
-    # The arm of last time mostly leads again. That can mostly be told without log t, from its
-    # value at both ends of a span of rounds: bounds, rounding included, grow with it.
+    update_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf puts unrated arms first
+    # The last selected arm usually leads again. The value of log t at both ends of a span of rounds
+    # usually suffices to show that: bounds increase with log t, even after rounding.
     if t > span[2] or t < span[2] - SPAN:
         span[0], span[1], span[2] = (
             noise * exploration_factor(t),
@@ -93,13 +93,13 @@ def select(
 
 @compiled
 def exploration_factor(t: int) -> float:
-    """The factor of noise/sqrt(n_i) in every bound of round t."""
+    """Return sqrt(2 log t), the factor of noise/sqrt(n_i) in the bounds of round t."""
     return math.sqrt(2.0 * math.log(t))
 
 
 @compiled
 def leads(arm: int, means: Floats, roots: Floats, low: float, high: float) -> bool:
-    """Tell whether an arm's lowest bound is above all others' highest."""
+    """Return whether an arm's lowest bound in a span is above all others' highest."""
     at = np.uint64(arm)
     bound = means[at] + low * roots[at]
     for i in range(np.uint64(means.shape[0])):
@@ -110,7 +110,7 @@ def leads(arm: int, means: Floats, roots: Floats, low: float, high: float) -> bo
 
 @compiled
 def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
-    """Find the arm with the highest bound, ties to the lowest index."""
+    """Return the arm with the highest bound, ties to the lowest index."""
     best, top = 0, means[0] + factor * roots[0]
     for i in range(1, means.shape[0]):
         bound = means[i] + factor * roots[i]
@@ -121,10 +121,10 @@ def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
 
 @compiled
 def highest_weighted_bound(weights: Floats, sums: Floats, factor: float) -> int:
-    """Find the arm with the highest bound when not all ratings count, or not fully.
+    """Return the arm with the highest bound for weighted ratings.
 
-    `weights` says how much each arm's ratings count together, `sums` is their sum, so weighted. An
-    arm without any comes first; ties go to the lowest index.
+    `weights` holds the total weight of each arm's ratings, `sums` their weighted sum. Arms without
+    ratings come first; ties go to the lowest index.
     """
     best, top = 0, -math.inf
     for i in range(weights.shape[0]):

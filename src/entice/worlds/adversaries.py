@@ -1,4 +1,4 @@
-"""Those who bend feedback on purpose: arms that cheat, and an attacker."""
+"""Adversaries: deliberate manipulation of feedback by dishonest arms or an attacker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class AdversaryKernel(NamedTuple):
-    """A adversary as the engine runs it."""
+    """An adversary in the form that the engine runs."""
 
     manipulate: Callable[..., float]
-    """`manipulate(felt, t, arm, ledger, params, memory) -> what is added to the feedback`."""
+    """`manipulate(feedback, t, arm, ledger, params, memory) -> change`, added to the feedback."""
     params: tuple[Any, ...] = ()
     memory_per_arm: int = 0
 
@@ -44,29 +44,29 @@ class NoAdversary(AdversarySpec, frozen=True, tag="none"):
         return "NoAdversary"
 
     def kernel(self, means: Floats) -> AdversaryKernel:  # noqa: D102
-        return AdversaryKernel(_leave_alone)
+        return AdversaryKernel(_no_manipulation)
 
 
 @compiled
-def _leave_alone(
-    felt: float, t: int, arm: int, ledger: Ledger, params: tuple[()], memory: Floats
+def _no_manipulation(
+    feedback: float, t: int, arm: int, ledger: Ledger, params: tuple[()], memory: Floats
 ) -> float:
     return 0.0
 
 
 class StrategicArms(AdversarySpec, frozen=True, tag="strategic_arms"):
-    """Each arm but the best adds to its own feedback, as much as it can, until `budget` is spent.
+    """Every arm but the best raises its own feedback as much as allowed until its budget is spent.
 
-    Lump-sum investing: early ratings count most. Feng, Parkes and Xu, "The Intrinsic Robustness of
-    Stochastic Bandits to Strategic Manipulation" (2019), show regret of O(max(B, log T)) for UCB,
-    ε-greedy and Thompson sampling, B being the largest budget.
+    This is lump-sum investing: early ratings count most. Feng, Parkes and Xu, "The Intrinsic
+    Robustness of Stochastic Bandits to Strategic Manipulation" (2019), show regret of
+    O(max(B, log T)) for UCB, ε-greedy and Thompson sampling, where B is the largest budget.
 
     Parameters
     ----------
     budget
-        What each of these arms may add in total.
+        The total amount that each of these arms may add.
     at_most
-        What it may add to one rating.
+        The amount that it may add to one rating.
 
     >>> import entice
     >>> entice.StrategicArms(budget=50).label
@@ -89,13 +89,18 @@ class StrategicArms(AdversarySpec, frozen=True, tag="strategic_arms"):
     def kernel(self, means: Floats) -> AdversaryKernel:  # noqa: D102
         best = int(means.argmax())
         return AdversaryKernel(
-            _promote_oneself, (self.budget, self.at_most, best), memory_per_arm=1
+            _promote_own_arm, (self.budget, self.at_most, best), memory_per_arm=1
         )
 
 
 @compiled
-def _promote_oneself(
-    felt: float, t: int, arm: int, ledger: Ledger, params: tuple[float, float, int], memory: Floats
+def _promote_own_arm(
+    feedback: float,
+    t: int,
+    arm: int,
+    ledger: Ledger,
+    params: tuple[float, float, int],
+    memory: Floats,
 ) -> float:
     budget, at_most, best = params
     if arm == best:
@@ -106,22 +111,22 @@ def _promote_oneself(
 
 
 class Attacker(AdversarySpec, frozen=True, tag="attacker"):
-    """Pushes every other arm below a target arm, so that the target is pulled almost always.
+    """An attacker that pushes all other arms below a target arm, which is then pulled most often.
 
     Jun, Li, Ma and Zhu, "Adversarial Attacks on Stochastic Bandits" (2018): whenever another arm is
-    rated, its feedback is lowered by just enough that its average falls below
+    rated, its feedback is lowered by just enough for its average to fall to
     mean_target − 2β(n_target) − margin, with β(n) = sqrt(2σ²/n · log(π²Kn²/(3δ))).
 
     Parameters
     ----------
     target
-        The arm that is to win; none: the worst one.
+        The arm to promote; by default the worst one.
     sigma
-        The noise that the attacker assumes.
+        The noise assumed by the attacker.
     delta
-        The probability with which it accepts to fail.
+        The accepted probability of failure.
     margin
-        How far below, on top of the bound.
+        Additional distance below the bound.
 
     >>> import entice
     >>> entice.Attacker(target=8).label
@@ -157,7 +162,7 @@ class Attacker(AdversarySpec, frozen=True, tag="attacker"):
 
 @compiled
 def _push_below(
-    felt: float,
+    feedback: float,
     t: int,
     arm: int,
     ledger: Ledger,
@@ -171,8 +176,9 @@ def _push_below(
     arms = ledger.pulls.shape[0]
     beta = math.sqrt(2 * sigma**2 / n * math.log(math.pi**2 * arms * n**2 / (3 * delta)))
     ceiling = ledger.means[target] - 2 * beta - margin
-    wanted = ceiling * (ledger.pulls[arm] + 1) - ledger.sums[arm]  # the feedback that gets there
-    return float(min(0.0, wanted - felt))
+    # The feedback that brings the arm's average to the ceiling.
+    needed = ceiling * (ledger.pulls[arm] + 1) - ledger.sums[arm]
+    return float(min(0.0, needed - feedback))
 
 
 Adversary = NoAdversary | StrategicArms | Attacker

@@ -1,4 +1,4 @@
-"""Arms: what each item is truly worth to those who try it."""
+"""Arms: the distributions of true rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class RewardSampler(NamedTuple):
-    """Arms as the engine runs them."""
+    """Arms in the form that the engine runs."""
 
     sample: Callable[..., float]
     """`sample(arm, params, rng) -> r`, a true reward."""
@@ -33,16 +33,16 @@ class RewardSampler(NamedTuple):
 class ArmsSpec(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", kw_only=True
 ):
-    """Base of all kinds of arms; `names`, one for each arm, are shown where arms are listed.
+    """Base of all kinds of arms; `names`, one for each arm, are displayed where arms are listed.
 
-    `true_means()` are the expected rewards, `support()` is the lowest and the highest reward that
-    any arm may give, `scale()` says roughly how large rewards are.
+    `true_means()` returns the expected rewards, `support()` the lowest and the highest possible
+    reward of any arm, and `scale()` the approximate size of rewards.
     """
 
     names: Sequence[str] | None = None
 
     def _check_arms(self, field: str, count: int) -> None:
-        """Refuse a single arm, and names that are not one for each arm."""
+        """Reject a single arm, and names that do not match the arms."""
         if count < 2:
             raise InputError(
                 f"{type(self).__name__}: {field}",
@@ -54,7 +54,7 @@ class ArmsSpec(
             return
         where, names = f"{type(self).__name__}: names", self.names
         if not is_list(names) or not all(isinstance(n, str) and n.strip() for n in names):
-            raise InputError(where, "must be a list of texts that are not empty", given=names)
+            raise InputError(where, "must be a list of non-empty strings", given=names)
         if len(names) != count:
             raise InputError(where, f"must have one for each of the {count} arms", given=names)
         if len(set(names)) < count:
@@ -63,7 +63,7 @@ class ArmsSpec(
 
 
 class Gaussian(ArmsSpec, frozen=True, tag="gaussian"):
-    """Rewards mean_i + std_i · N(0, 1): the paper's experiments have nine with std 1.
+    """Rewards mean_i + std_i · N(0, 1). The paper's experiments have nine such arms with std 1.
 
     >>> import entice
     >>> entice.Gaussian([0.9, 0.5]).true_means()
@@ -111,7 +111,7 @@ def _sample_gaussian(arm: int, params: tuple[Floats, Floats], rng: Stream) -> fl
 
 
 class Bernoulli(ArmsSpec, frozen=True, tag="bernoulli"):
-    """Rewards 1 with probability mean_i, else 0: bought or not, liked or not.
+    """Rewards of 1 with probability mean_i, else 0: bought or not, liked or not.
 
     >>> import entice
     >>> entice.Bernoulli([0.9, 1.2])
@@ -186,14 +186,14 @@ def _sample_beta(arm: int, params: tuple[Floats, Floats], rng: Stream) -> float:
 
 
 class Empirical(ArmsSpec, frozen=True, tag="empirical"):
-    """Rewards from a grid of values, such as 1 to 5 stars, with given weights for each arm.
+    """Rewards from a grid of values, such as 1 to 5 stars, with weights for each arm.
 
     Parameters
     ----------
     values
-        The grid.
+        The grid of values.
     weights
-        For each arm, how often each value occurs: counts or probabilities.
+        For each arm, the frequency of each value: counts or probabilities.
 
     >>> import entice
     >>> entice.Empirical(values=[0, 1], weights=[[1, 3], [2, 2]]).true_means()
@@ -207,17 +207,17 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
     def from_star_counts(
         cls, path: str | Path, *, arms: int | None = None, least_ratings: int = 1
     ) -> Empirical:
-        """Make arms of products whose stars were counted, on a scale from 0 (1 star) to 1 (5).
+        """Build arms from star counts of products, on a scale from 0 (1 star) to 1 (5 stars).
 
         Parameters
         ----------
         path
-            A CSV file with a row for each product and columns `stars_1` … `stars_5`. Where there is
-            a column `incentivized`, ordinary reviews (0) are taken.
+            A CSV file with a row for each product and columns `stars_1` … `stars_5`. If it has a
+            column `incentivized`, only ordinary reviews (0) are used.
         arms
-            How many products to take: those with the most ratings; all by default.
+            The number of products: those with the most ratings. All by default.
         least_ratings
-            Products with fewer are left out.
+            Products with fewer ratings are left out.
         """
         least = as_whole_number("least_ratings", least_ratings)
         if arms is not None and as_whole_number("arms", arms) < 2:
@@ -229,7 +229,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         if arms is not None:
             counts = counts.head(int(arms))
         if counts.height < 2:
-            rule = f"must have at least 2 products with {least_ratings} ordinary ratings or more"
+            rule = f"must have at least 2 products with at least {least_ratings} ordinary ratings"
             raise InputError("the star counts", rule, given=str(path))
         return cls(values=STAR_VALUES, weights=counts.select(STARS).rows())
 
@@ -244,26 +244,27 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
         arms: int | None = None,
         least_ratings: float = 1,
     ) -> Empirical:
-        """Make arms of a long table of ratings: an entry for each rating, or each kind of them.
+        """Build arms from a long table of ratings: one entry per rating, or per (item, rating).
 
-        Columns of polars, pandas and NumPy will do, and any other iterables.
+        Columns may be polars or pandas series, NumPy arrays or any other iterables.
 
         Parameters
         ----------
         items
-            What was rated. Items become arms, in the order in which they first occur, and keep
+            The rated items. They become arms, in the order in which they first occur, and keep
             their names.
         ratings
             Numbers on any scale.
         counts
-            How often each (item, rating) was given; once by default. Equal ones are added up.
+            The number of occurrences of each (item, rating), 1 by default. Counts of equal entries
+            are added up.
         scale
-            The lowest and the highest rating that can be given, which become 0 and 1. By default
-            ratings stay as they are.
+            The lowest and the highest possible rating, which become 0 and 1. By default ratings are
+            not rescaled.
         arms
-            How many items to take: those with the most ratings; all by default.
+            The number of items: those with the most ratings. All by default.
         least_ratings
-            Items with fewer are left out.
+            Items with fewer ratings are left out.
 
         >>> import entice
         >>> arms = entice.Empirical.from_ratings(
@@ -286,7 +287,7 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
             if len(numbers) != len(values):
                 raise InputError(name, f"must have {len(values)} entries", given=numbers)
             if min(numbers) < 0 or sum(numbers) <= 0:
-                raise InputError(name, "must not be negative, nor all be 0", given=numbers)
+                raise InputError(name, "must not be negative or all be 0", given=numbers)
             rows.append(numbers)
         self._check_arms("weights", len(rows))
         msgspec.structs.force_setattr(self, "weights", tuple(rows))
@@ -303,14 +304,14 @@ class Empirical(ArmsSpec, frozen=True, tag="empirical"):
 
     def sampler(self) -> RewardSampler:  # noqa: D102
         cumulative = np.cumsum(self.probabilities(), axis=1)
-        # Rounding may leave the last sum just below 1; a value without weight must stay impossible.
+        # Rounding may leave the last sum just below 1; values of weight 0 must stay impossible.
         cumulative[cumulative >= cumulative[:, -1:]] = 1.0
         return RewardSampler(_sample_empirical, (np.array(self.values), cumulative))
 
     def probabilities(self) -> Floats:
-        """For each arm, the probability of each value."""
+        """Return the probability of each value, for each arm."""
         weights = np.array(self.weights)
-        weights = weights / weights.max(axis=1, keepdims=True)  # so that the sum can't overflow
+        weights = weights / weights.max(axis=1, keepdims=True)  # prevents overflow of the sum
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 

@@ -1,4 +1,4 @@
-"""How long ratings take: distributions of the delay between a pull and its rating.
+"""Distributions of the delay between a pull and its rating.
 
 A delay has the unit of its parameters: rounds in a study, days in a plan.
 """
@@ -23,13 +23,13 @@ Floats = npt.NDArray[np.float64]
 
 
 class DelaySampler(NamedTuple):
-    """A distribution of delays as the engine runs it."""
+    """A distribution of delays in the form that the engine runs."""
 
     draw: Callable[..., float]
     """`draw(params, rng) -> delay`, called for each rating that is not lost."""
     params: tuple[Any, ...]
     longest: float = math.inf
-    """No delay is longer."""
+    """An upper bound on the delay."""
 
 
 class DelaySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -37,7 +37,7 @@ class DelaySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 
 class ExponentialDelay(DelaySpec, frozen=True, tag="exponential"):
-    """Ratings come at a constant rate: delays are exponential with the given mean.
+    """Exponential delays with the given mean: ratings arrive at a constant rate.
 
     >>> import entice
     >>> entice.ExponentialDelay(mean=300)
@@ -59,9 +59,9 @@ def _exponential(params: tuple[float], rng: Stream) -> float:
 
 
 class LogNormalDelay(DelaySpec, frozen=True, tag="log_normal"):
-    """Delays whose logarithm is normal with standard deviation `sigma`: some are very long.
+    """Log-normal delays, some of them very long: `sigma` is the standard deviation of the log.
 
-    Half of the ratings come within `median`, two thirds between `median` / exp(`sigma`) and
+    Half of the ratings arrive within `median`, and two thirds between `median` / exp(`sigma`) and
     `median` · exp(`sigma`).
 
     >>> import entice
@@ -86,10 +86,10 @@ def _log_normal(params: tuple[float, float], rng: Stream) -> float:
 
 
 class TableDelay(DelaySpec, frozen=True, tag="table"):
-    """A share `shares[i]` of the ratings has come at age `ages[i]`; straight lines in between.
+    """A tabulated distribution: a share `shares[i]` of ratings has arrived by age `ages[i]`.
 
-    The first share comes at the first age exactly, and the last share is 1: of ratings that never
-    come, `Players` has the `loss`.
+    Shares are interpolated linearly. The first share arrives exactly at the first age, and the last
+    share is 1: ratings that never arrive are set by the `loss` of `Players`.
 
     >>> import entice
     >>> table = entice.TableDelay(ages=[0, 100, 1000], shares=[0.2, 0.7, 1])
@@ -112,8 +112,8 @@ class TableDelay(DelaySpec, frozen=True, tag="table"):
             rule = "must not be negative, nor decrease"
             raise InputError("TableDelay: shares", rule, given=shares)
         if shares[-1] != 1:
-            rule = "must end with 1: all ratings that come have come at the last age"
-            todo = "Use Players(loss=…) for ratings that never come."
+            rule = "must end with 1: by the last age all ratings have arrived"
+            todo = "Use Players(loss=…) for ratings that never arrive."
             raise InputError("TableDelay: shares", rule, given=shares, todo=todo)
 
     def sampler(self) -> DelaySampler:  # noqa: D102
@@ -135,7 +135,7 @@ def _by_table(params: tuple[Floats, Floats], rng: Stream) -> float:
 
 
 @compiled
-def constant(params: tuple[float], rng: Stream) -> float:
+def constant_delay(params: tuple[float], rng: Stream) -> float:
     """Return the same delay each time, without drawing."""
     return params[0]
 

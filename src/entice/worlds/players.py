@@ -1,4 +1,4 @@
-"""Players: whether they take an offer, and when, if ever, their rating is seen."""
+"""Players: whether they accept an offer, and when, if ever, their rating arrives."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from entice.checks import set_number, set_numbers, set_whole
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream, uniform
-from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant
+from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
 
 Floats = npt.NDArray[np.float64]
 
 MAX_DELAY_ROUNDS = 10**7
-"""For each of these rounds a run keeps a place for a rating that is under way, of 56 bytes."""
+"""Longest delay of a rating. A run keeps 56 bytes for each round that a rating may be pending."""
 
 
 class AcceptanceKernel(NamedTuple):
-    """An acceptance as the engine runs it."""
+    """An acceptance rule in the form that the engine runs."""
 
     accept: Callable[..., bool]
-    """`accept(payment, params, rng) -> bool`, asked of offers for another arm than the greedy."""
+    """`accept(payment, params, rng) -> bool`, called if the offered arm is not the greedy one."""
     params: tuple[Any, ...] = ()
 
 
 class AcceptanceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of the ways in which players take or decline an offer."""
+    """Base of the rules by which players accept or decline an offer."""
 
 
 class AlwaysAccept(AcceptanceSpec, frozen=True, tag="always"):
-    """Everyone who is offered the gap takes it (the paper).
+    """Every player accepts (as in the paper).
 
     >>> import entice
     >>> entice.AlwaysAccept()
@@ -53,7 +53,7 @@ def _always(payment: float, params: tuple[()], rng: Stream) -> bool:
 
 
 class LogisticAcceptance(AcceptanceSpec, frozen=True, tag="logistic"):
-    """Of those offered x, a share 1/(1 + exp(−(x − midpoint)/width)) takes the offer.
+    """An offer of x is accepted with probability 1/(1 + exp(−(x − midpoint)/width)).
 
     >>> import entice
     >>> entice.LogisticAcceptance(midpoint=0.1, width=0.05)
@@ -79,9 +79,9 @@ def _logistic(payment: float, params: tuple[float, float], rng: Stream) -> bool:
 
 
 class TableAcceptance(AcceptanceSpec, frozen=True, tag="table"):
-    """Of those offered `payments[i]`, `shares[i]` take it; straight lines in between.
+    """A tabulated rule: an offer of `payments[i]` is accepted with probability `shares[i]`.
 
-    Below the first payment and beyond the last their shares hold.
+    Shares are interpolated linearly, and constant below the first and beyond the last payment.
 
     >>> import entice
     >>> table = entice.TableAcceptance(payments=[0, 0.1, 0.2], shares=[0.34, 0.67, 0.77])
@@ -122,22 +122,23 @@ Acceptance = AlwaysAccept | LogisticAcceptance | TableAcceptance
 
 
 class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who comes: whether offers are taken, how late ratings are, how many are never given.
+    """The behaviour of players: acceptance of offers, and delay and loss of ratings.
 
     Parameters
     ----------
     acceptance
-        Who declines an offer takes the arm with the best displayed average, unpaid.
+        The rule by which players accept offers. A player who declines picks the arm with the best
+        displayed average, unpaid.
     delay
-        How many rounds ratings take: one number for all of them, or a distribution. A rating of
-        round t with delay d is seen from round t + 1 + ⌊d⌋ on. Ratings that are seen from the
-        same round on come in the order of their pulls.
+        The delay of ratings in rounds: one number for all of them, or a distribution. A rating of
+        round t with delay d is visible from round t + 1 + ⌊d⌋ on. Ratings that become visible in
+        the same round are recorded in the order of their pulls.
     loss
-        The probability that a rating never comes. A missing rating stays missing.
+        The probability that a rating never arrives. A missing rating stays missing.
     rating_window
-        Ratings that have not come so many rounds after the pull never come: from round
-        t + 1 + `rating_window` on, nobody waits for those of round t. Policies that count pulls in
-        flight know the window. By default it is the length of the study.
+        The number of rounds after which a missing rating is no longer awaited: a rating of round t
+        never arrives from round t + 1 + `rating_window` on. Policies that count pulls in flight
+        know the window. By default it is the length of the study.
 
     >>> import entice
     >>> entice.Players(delay=500, loss=0.7)
@@ -162,22 +163,22 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return
         window = set_whole(self, "rating_window", at_least=1)
         if isinstance(self.delay, int) and window <= self.delay:
-            rule = f"must be greater than the delay, {self.delay}, or no rating ever comes"
+            rule = f"must be greater than the delay, {self.delay}, or no rating ever arrives"
             raise InputError("Players: rating_window", rule, given=window)
 
     @property
     def rates_immediately(self) -> bool:
-        """Whether every rating is seen before the next decision."""
+        """Whether every rating is visible before the next decision."""
         return self.delay == 0 and self.loss == 0
 
     def delay_sampler(self) -> DelaySampler:
-        """Return how delays are drawn; a constant one takes no random numbers."""
+        """Return the sampler of delays; a constant delay draws no random numbers."""
         if isinstance(self.delay, DelaySpec):
             return self.delay.sampler()
-        return DelaySampler(constant, (float(self.delay),), self.delay)
+        return DelaySampler(constant_delay, (float(self.delay),), self.delay)
 
     def longest_wait(self, horizon: int) -> int:
-        """Return for how many rounds of a study a rating that is yet to come may be under way."""
+        """Return the maximum number of rounds for which a rating may be pending in a study."""
         rounds = horizon if self.rating_window is None else min(horizon, self.rating_window)
         longest = self.delay_sampler().longest
         return rounds if longest >= rounds else math.floor(longest) + 1

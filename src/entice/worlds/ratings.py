@@ -1,4 +1,4 @@
-"""Ratings in a long table, a row for each, as the values and weights of arms."""
+"""Conversion of a long table of ratings to the values and weights of arms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ratings_by_item(
     arms: int | None,
     least_ratings: float,
 ) -> dict[str, Any]:
-    """Count the ratings of each item; return the settings of `Empirical`."""
+    """Count the ratings of each item, and return the settings of `Empirical`."""
     table = _table(items, ratings, counts)
     least = as_number(f"{_WHERE}: least_ratings", least_ratings)
     per_item = table.group_by("item", maintain_order=True).agg(total=pl.col("count").sum())
@@ -34,8 +34,8 @@ def ratings_by_item(
         rank = pl.col("total").rank("ordinal", descending=True)
         per_item = per_item.filter(rank <= arms)
     if per_item.height < 2:
-        rule = f"must hold at least 2 items with {least:g} ratings or more"
-        raise InputError(f"{_WHERE}: items", rule, given=f"{per_item.height} of them")
+        rule = f"must hold at least 2 items with at least {least:g} ratings"
+        raise InputError(f"{_WHERE}: items", rule, given=f"{per_item.height} such items")
     table = table.filter(pl.col("item").is_in(per_item["item"].implode()))
     weights = (
         table.sort("rating")
@@ -60,7 +60,7 @@ def _table(
         columns["count"] = _numbers("counts", counts)
     lengths = {f"{name}s": len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise InputError(_WHERE, "must be given columns of one length", given=lengths)
+        raise InputError(_WHERE, "must have columns of equal length", given=lengths)
     table = pl.DataFrame(columns)
     if counts is None:
         return table.with_columns(count=pl.lit(1.0))
@@ -70,7 +70,7 @@ def _table(
 
 
 def _column(name: str, given: Any, kind: Callable[[Any], Any] = str) -> pl.Series:
-    """Make a column of texts or numbers without missing values."""
+    """Return a column of strings or numbers, and reject missing values."""
     where = f"{_WHERE}: {name}"
     if isinstance(given, pl.Series):
         column = given
@@ -79,7 +79,7 @@ def _column(name: str, given: Any, kind: Callable[[Any], Any] = str) -> pl.Serie
             values = given.tolist() if hasattr(given, "tolist") else list(given)
         except TypeError:
             raise InputError(where, "must be a column or a list", given=given) from None
-        # pandas writes nan where a text is missing.
+        # pandas represents a missing string as nan.
         column = pl.Series([None if v is None or v != v else kind(v) for v in values])
     if column.null_count():
         row = column.is_null().arg_max()

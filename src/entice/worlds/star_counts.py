@@ -1,4 +1,4 @@
-"""Counted stars: real rating distributions, ordinary and paid for, from a CSV file."""
+"""Star counts of products from a CSV file, for ordinary and for paid reviews."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STAR_VALUES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def read_star_counts(path: str | Path) -> pl.DataFrame:
-    """Read how often products got each number of stars.
+    """Read the number of reviews with 1 to 5 stars of each product.
 
-    A row for each product, with columns `stars_1` … `stars_5`; `incentivized` tells ordinary
-    reviews (0, also where the column is missing) from those that were paid for (1); `product` names
-    what belongs together, the row's number where it is missing.
+    The file has a row for each product, with columns `stars_1` … `stars_5`. Two columns are
+    optional: `incentivized` is 0 for ordinary reviews (the default) and 1 for paid ones; `product`
+    links the rows of one product (by default, the row number).
     """
     try:
         counts = pl.read_csv(path)

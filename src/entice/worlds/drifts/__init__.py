@@ -1,4 +1,4 @@
-"""Drifts: one file for each kind."""
+"""Drifts: how payments change ratings. One file for each kind of drift function."""
 
 from entice.worlds.drifts.carried import CarriedDrift
 from entice.worlds.drifts.compression import CompressionDrift

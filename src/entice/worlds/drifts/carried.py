@@ -1,4 +1,4 @@
-"""A drift that lingers on the arm."""
+"""A drift that carries over to later ratings of the same arm."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from entice.checks import set_number
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream
-from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, not_negative
+from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, require_non_negative
 
 
 class CarriedDrift(DriftSpec, frozen=True, tag="carried"):
-    """b = l · x, of which a share `keep` bends the next rating of the same arm too, and so on.
+    """b = l · x, of which a share `keep` carries over to the next rating of the same arm.
 
-    Who reads a grateful review rates higher as well, paid or not: each rating is bent by
-    c' = keep · c + l · x, where c bent the last one. Outside Assumption 1, since ratings without
-    a payment are bent too.
+    Players who read a grateful review rate higher too, paid or not: each rating has the drift
+    c' = keep · c + l · x, where c is the drift of the arm's last rating. Outside Assumption 1,
+    because ratings without a payment have a drift too.
 
     >>> import entice
     >>> entice.CarriedDrift(l=0.5, keep=0.8).label
@@ -29,7 +29,7 @@ class CarriedDrift(DriftSpec, frozen=True, tag="carried"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
+        require_non_negative(self, "l")
         if not 0 <= set_number(self, "keep") < 1:
             rule = "must be at least 0 and less than 1"
             raise InputError("CarriedDrift: keep", rule, given=self.keep)
@@ -44,14 +44,14 @@ class CarriedDrift(DriftSpec, frozen=True, tag="carried"):
 
     @property
     def outside(self) -> str:  # noqa: D102
-        return "bends ratings without a payment" if self.keep > 0 and self.l > 0 else ""
+        return "changes ratings without a payment" if self.keep > 0 and self.l > 0 else ""
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(params=(self.l, self.keep), apply_drift=_lingering, memory_per_arm=1)
+        return DriftKernel(params=(self.l, self.keep), apply_drift=_carried, memory_per_arm=1)
 
 
 @compiled
-def _lingering(
+def _carried(
     drift: Callable[..., float],
     reward: float,
     payment: float,

@@ -1,4 +1,4 @@
-"""A drift that draws paid ratings towards one value."""
+"""A drift that pulls paid ratings towards one value."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from entice.worlds.star_counts import STAR_VALUES, STARS, read_star_counts
 
 
 class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
-    """b = strength · (target − r) in paid rounds: who was paid avoids extremes.
+    """b = strength · (target − r) in paid rounds: paid players avoid extreme ratings.
 
-    Seen in real paid reviews, which have far fewer low ratings and somewhat fewer top ones than
-    ordinary reviews of the same products. Outside Assumption 1: it jumps at 0, and lowers high
-    ratings.
+    Real paid reviews have far fewer low ratings, and somewhat fewer top ones, than ordinary reviews
+    of the same products. Outside Assumption 1: it jumps at 0, and lowers high ratings.
 
     >>> import entice
     >>> entice.CompressionDrift(target=0.75, strength=0.4).outside
@@ -43,10 +42,10 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
     def from_star_counts(cls, path: str | Path) -> CompressionDrift:
         """Fit the drift to products that have both ordinary reviews and paid ones.
 
-        Within products, weighted by their paid reviews: `strength` is how much narrower paid
-        ratings are spread, and `target` the value towards which their mean has moved. Stars are on
-        a scale from 0 to 1. Two numbers fit mean and spread, not the share of each star; and the
-        file can't show how the drift depends on the payment.
+        Within products, weighted by their paid reviews, `strength` is the relative reduction of the
+        standard deviation in paid ratings, and `target` the value towards which their mean has
+        moved. Stars are on a scale from 0 to 1. Two numbers fit the mean and the spread, not the
+        share of each star, and the file does not show how the drift depends on the payment.
         """
         counts = read_star_counts(path)
         values = np.array(STAR_VALUES)
@@ -63,7 +62,7 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
             raise InputError("the star counts", rule, given=str(path))
         n, paid = (both[name].to_numpy().astype(float) for name in ("ratings", "ratings_paid"))
         means = [np.average(both[name].to_numpy(), weights=paid) for name in ("mean", "mean_paid")]
-        # Few ratings have too small a variance by themselves, by a factor of (n−1)/n.
+        # The variance of n ratings is biased by a factor of (n−1)/n.
         wide = float(((paid - 1) * both["variance"].to_numpy() * n / np.maximum(1, n - 1)).sum())
         narrow = float((paid * both["variance_paid"].to_numpy()).sum())
         if wide == 0.0:
@@ -89,11 +88,11 @@ class CompressionDrift(DriftSpec, frozen=True, tag="compression"):
         return "depends on the reward, and jumps at 0" if self.strength > 0 else ""
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(params=(self.target, self.strength), apply_drift=_towards)
+        return DriftKernel(params=(self.target, self.strength), apply_drift=_compress)
 
 
 @compiled
-def _towards(
+def _compress(
     drift: Callable[..., float],
     reward: float,
     payment: float,

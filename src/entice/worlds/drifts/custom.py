@@ -1,4 +1,8 @@
-"""A user's own drift, at the speed of the built-in ones."""
+"""User-defined drift functions, compiled to the speed of the built-in ones.
+
+The function is compiled by `entice.jit.user_code.compile_user_function` when a study or a check
+first runs it.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,18 @@ from entice.worlds.drifts.drift import DriftKernel, DriftSpec
 
 
 class CustomDrift(DriftSpec, frozen=True, tag="custom"):
-    """Any function `f(payment, t, arm, params) -> drift`, compiled like the built-in ones.
+    """A user-defined drift: any function `f(payment, t, arm, params) -> drift`.
 
     Parameters
     ----------
     function
-        A Python function in the subset that Numba compiles, or ``"module:name"`` of one. It may
-        depend on the round t (a time-varying f_t) and on the arm. f(0) must be 0.
+        A Python function in the subset that Numba compiles, or its ``"module:name"``. It may depend
+        on the round t (a time-varying f_t) and on the arm. f(0) must be 0.
     params
-        Numbers handed to the function, so that one function serves a whole family of drifts.
+        Numbers passed to the function, so that one function defines a family of drifts.
     lipschitz
-        The constant l of Assumption 1, over all rounds and arms, if you can vouch for one: the
-        bounds of `entice.theory` need it. `check_drift` looks for what contradicts it.
+        The constant l of Assumption 1, over all rounds and arms, if known: the bounds of
+        `entice.theory` need it. `check_drift` searches for a violation.
 
     >>> import entice
     >>> def fading(payment, t, arm, params):
@@ -61,7 +65,7 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
                 f"CustomDrift: {import_path(self.function)}",
                 "must return 0 for a payment of 0 (Assumption 1 of the paper)",
                 given=at_zero,
-                todo="A player who is not paid has no reason to rate otherwise.",
+                todo="Without a payment there is no drift.",
             )
 
     @property

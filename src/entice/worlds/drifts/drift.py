@@ -1,8 +1,11 @@
-"""What a drift is: how a payment bends the feedback. b = f_t(x), unknown to the principal.
+"""The interface of a drift, b = f_t(x): the change of feedback caused by a payment x.
 
-Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0 and Lipschitz with constant l.
-Each drift says what it knows of that: `lipschitz` is the constant, infinite where the assumption
-does not hold (`outside` says why), None if nobody has said.
+The principal does not know f_t. Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0
+and Lipschitz with constant l. `lipschitz` is that constant: infinite if the assumption does not
+hold (`outside` says why), None if unknown.
+
+Built-in drift functions are compiled by `entice.jit.decorators.compiled`, a user's drift function
+by `entice.jit.user_code.compile_user_function`.
 """
 
 from __future__ import annotations
@@ -34,50 +37,50 @@ def apply_if_paid(
     memory: Floats,
     rng: Stream,
 ) -> float:
-    """Bend a rating by a function of the payment, in rounds with a payment (Assumption 1)."""
+    """Apply a drift function, in rounds with a payment only (Assumption 1)."""
     return drift(payment, t, arm, params) if payment > 0.0 else 0.0
 
 
 @compiled
-def no_function(payment: float, t: int, arm: int, params: tuple[Any, ...]) -> float:
-    """Stand where a drift is no function of the payment alone."""
+def no_drift_function(payment: float, t: int, arm: int, params: tuple[Any, ...]) -> float:
+    """Return 0: a placeholder for drifts that are not functions of the payment alone."""
     return 0.0
 
 
 class DriftKernel(NamedTuple):
-    """A drift as the engine runs it."""
+    """A drift in the form that the engine runs."""
 
-    function: Callable[..., float] = no_function
-    """`f(payment, t, arm, params) -> drift`, asked only in rounds with a payment."""
+    function: Callable[..., float] = no_drift_function
+    """The drift function `f(payment, t, arm, params) -> drift`, called if there is a payment."""
     params: tuple[Any, ...] = ()
     apply_drift: Callable[..., float] = apply_if_paid
-    """`respond(function, reward, payment, t, arm, params, memory, rng) -> drift`, asked in every
-    round: for drifts that need more than the payment."""
+    """`apply_drift(function, reward, payment, t, arm, params, memory, rng) -> drift`, called in
+    every round: for drifts that need more than the payment."""
     memory_per_arm: int = 0
-    """How many numbers `apply_drift` keeps of each arm; they are 0.0 before the first round."""
+    """The numbers that `apply_drift` stores for each arm; they are 0.0 before the first round."""
 
     @property
     def is_function_of_payment(self) -> bool:
-        """Whether `function` is all there is to it."""
+        """Whether the drift function alone determines the drift."""
         return self.apply_drift is apply_if_paid
 
 
 class DriftSpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all drifts; `name` is their label in tables and figures, if there is one."""
+    """Base of all drifts; `name` is an optional label for tables and figures."""
 
     @property
     def outside(self) -> str:
-        """Why the drift is outside Assumption 1, as in "it …"; empty if it is not."""
+        """Why the drift violates Assumption 1, to complete "it …"; empty if it does not."""
         lipschitz: float | None = getattr(self, "lipschitz", None)
         return "is not Lipschitz" if lipschitz == math.inf else ""
 
 
-def not_negative(spec: DriftSpec, field: str) -> None:
-    """Make a field a number that is not negative, or say why it can't be one."""
+def require_non_negative(spec: DriftSpec, field: str) -> None:
+    """Convert a field to a non-negative float, or raise `InputError`."""
     if set_number(spec, field) < 0:
         raise InputError(
             f"{type(spec).__name__}: {field}",
             "must not be negative",
             given=getattr(spec, field),
-            todo="For payments that lower ratings there is NegativeDrift.",
+            todo="Use NegativeDrift for payments that lower ratings.",
         )

@@ -1,4 +1,4 @@
-"""Drifts that are proportional to the payment, and none at all."""
+"""Drifts proportional to the payment, and no drift."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from entice.checks import set_number, set_numbers
 from entice.errors import InputError
 from entice.jit.decorators import compiled
-from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, not_negative
+from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, require_non_negative
 
 
 class NoDrift(DriftSpec, frozen=True, tag="none"):
-    """Players rate what they got, whatever they were paid.
+    """b = 0: payments do not change ratings.
 
     >>> import entice
     >>> entice.NoDrift().label
@@ -50,7 +50,7 @@ class LinearDrift(DriftSpec, frozen=True, tag="linear"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
+        require_non_negative(self, "l")
 
     @property
     def default_label(self) -> str:  # noqa: D102
@@ -70,7 +70,7 @@ def _linear(payment: float, t: int, arm: int, params: tuple[float]) -> float:
 
 
 class NegativeDrift(DriftSpec, frozen=True, tag="negative"):
-    """b = −l · x: who is paid feels bought, and rates lower.
+    """b = −l · x: players who are paid feel bought, and rate lower.
 
     >>> import entice
     >>> entice.NegativeDrift(1.1).outside
@@ -81,7 +81,7 @@ class NegativeDrift(DriftSpec, frozen=True, tag="negative"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
+        require_non_negative(self, "l")
 
     @property
     def default_label(self) -> str:  # noqa: D102
@@ -112,7 +112,7 @@ class FadingDrift(DriftSpec, frozen=True, tag="fading"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
+        require_non_negative(self, "l")
         if set_number(self, "half_life") <= 0:
             rule = "must be greater than 0, in rounds"
             raise InputError("FadingDrift: half_life", rule, given=self.half_life)
@@ -135,7 +135,7 @@ def _fading(payment: float, t: int, arm: int, params: tuple[float, float]) -> fl
 
 
 class ArmDrift(DriftSpec, frozen=True, tag="per_arm"):
-    """b = l_i · x, another l for each arm: some items are easier to be grateful for.
+    """b = l_i · x, with a separate slope for each arm.
 
     >>> import entice
     >>> entice.ArmDrift([0.5, 2.0]).lipschitz
@@ -159,9 +159,9 @@ class ArmDrift(DriftSpec, frozen=True, tag="per_arm"):
         return max(self.slopes)
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(_by_arm, (np.array(self.slopes),))
+        return DriftKernel(_arm_slope, (np.array(self.slopes),))
 
 
 @compiled
-def _by_arm(payment: float, t: int, arm: int, params: tuple[Floats]) -> float:
+def _arm_slope(payment: float, t: int, arm: int, params: tuple[Floats]) -> float:
     return float(params[0][arm] * payment)

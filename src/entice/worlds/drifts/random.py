@@ -8,13 +8,13 @@ from entice.checks import set_number
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream, uniform
-from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, not_negative
+from entice.worlds.drifts.drift import DriftKernel, DriftSpec, Floats, require_non_negative
 
 
 class RandomDrift(DriftSpec, frozen=True, tag="random"):
-    """b = L · x with L drawn uniformly from [lowest, highest] for each player.
+    """b = L · x, with L drawn uniformly from [lowest, highest] for each player.
 
-    Inside Assumption 1, which lets f_t be another function in each round: l is the highest.
+    Satisfies Assumption 1, which allows a different f_t in each round: l is the highest slope.
 
     >>> import entice
     >>> entice.RandomDrift(0.0, 2.2).lipschitz
@@ -26,7 +26,7 @@ class RandomDrift(DriftSpec, frozen=True, tag="random"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "lowest")
+        require_non_negative(self, "lowest")
         if set_number(self, "highest") < self.lowest:
             rule = f"must not be below the lowest slope, {self.lowest:g}"
             raise InputError("RandomDrift: highest", rule, given=self.highest)
@@ -40,11 +40,11 @@ class RandomDrift(DriftSpec, frozen=True, tag="random"):
         return self.highest
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(params=(self.lowest, self.highest), apply_drift=_by_player)
+        return DriftKernel(params=(self.lowest, self.highest), apply_drift=_random_slope)
 
 
 @compiled
-def _by_player(
+def _random_slope(
     drift: Callable[..., float],
     reward: float,
     payment: float,

@@ -1,4 +1,4 @@
-"""Drifts that bend with the payment: saturating, a step, a power."""
+"""Nonlinear drift functions: saturating, a step, a power."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from entice.checks import set_number
 from entice.errors import InputError
 from entice.jit.decorators import compiled
-from entice.worlds.drifts.drift import DriftKernel, DriftSpec, not_negative
+from entice.worlds.drifts.drift import DriftKernel, DriftSpec, require_non_negative
 
 
 class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
-    """b = min(l · x, cap): gratitude that does not grow for ever.
+    """b = min(l · x, cap): gratitude that does not grow without bound.
 
     >>> import entice
     >>> entice.SaturatingDrift(l=1.1, cap=0.2).label
@@ -23,8 +23,8 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
-        not_negative(self, "cap")
+        require_non_negative(self, "l")
+        require_non_negative(self, "cap")
 
     @property
     def default_label(self) -> str:  # noqa: D102
@@ -44,10 +44,10 @@ def _saturating(payment: float, t: int, arm: int, params: tuple[float, float]) -
 
 
 class StepDrift(DriftSpec, frozen=True, tag="step"):
-    """b = size for any payment, however small: the gratitude for a gift, not for its worth.
+    """b = size for any payment, however small: gratitude for the gift, not for its value.
 
-    Not Lipschitz, and so outside Assumption 1 of the paper: a payment that vanishes still bends
-    the rating by as much as ever.
+    Not Lipschitz, and so outside Assumption 1 of the paper: a payment close to 0 still has the full
+    effect.
 
     >>> import entice
     >>> entice.StepDrift(0.3).lipschitz
@@ -58,7 +58,7 @@ class StepDrift(DriftSpec, frozen=True, tag="step"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "size")
+        require_non_negative(self, "size")
 
     @property
     def default_label(self) -> str:  # noqa: D102
@@ -78,9 +78,9 @@ def _step(payment: float, t: int, arm: int, params: tuple[float]) -> float:
 
 
 class PowerDrift(DriftSpec, frozen=True, tag="power"):
-    """b = l · x^exponent: below 1 small payments impress most, above 1 (2: quadratic) large ones.
+    """b = l · x^exponent. Below 1, small payments have the largest effect; above 1, large ones.
 
-    Outside Assumption 1 unless the exponent is 1: the slope is infinite at 0, or without bound.
+    Outside Assumption 1 unless the exponent is 1: the slope is infinite at 0, or unbounded.
 
     >>> import entice
     >>> entice.PowerDrift(l=5, exponent=2).label
@@ -92,7 +92,7 @@ class PowerDrift(DriftSpec, frozen=True, tag="power"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "l")
+        require_non_negative(self, "l")
         if set_number(self, "exponent") <= 0:
             rule = "must be greater than 0"
             raise InputError("PowerDrift: exponent", rule, given=self.exponent)
