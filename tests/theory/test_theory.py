@@ -297,7 +297,7 @@ def _close(ours: Any, theirs: float, relative: float = 1e-9) -> None:
 def _arguments(bound: theory.Bound) -> dict[str, Any]:
     """Take what the bound itself would take from a study."""
     kind: Any = bound.policies[0] if bound.kind == "upper" else entice.UCB
-    policy: Any = entice.EpsilonGreedy(c=500) if "ε" in bound.of else kind()
+    policy: Any = entice.EpsilonGreedy(c=500) if "ε" in bound.description else kind()
     study = entice.Study(arms=entice.Gaussian(MEANS), policies=[policy], horizon=20_000)
     known = bound.formula_arguments(theory.setting.Setting(study, policy, entice.LinearDrift(1.1)))
     return {key: list(value) if key == "gaps" else value for key, value in known.items()}

@@ -1,8 +1,8 @@
-"""What the principal can learn of the drift from what it sees: arms, payments, feedback.
+"""Estimates of the drift from the data that the principal sees: arms, payments, feedback.
 
-`probe_slope` and `probe_curve` compare the offers of a randomised `Probe`, and may be believed;
-`DriftEstimator` is `probe_slope` one rating at a time. `regression` needs no probe and must not be
-believed: payments depend on past feedback, so it finds a drift where there is none.
+`probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are unbiased;
+`DriftEstimator` computes `probe_slope` one rating at a time. `regression` needs no probe but is
+biased: payments depend on past feedback, so it finds a drift where there is none.
 """
 
 from entice.estimate.curve import DriftCurve, probe_curve

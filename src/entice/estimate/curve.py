@@ -1,4 +1,4 @@
-"""The drift as a curve, from probes of several amounts."""
+"""An estimate of the drift as a curve, from probes with several amounts."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from entice.estimate.ratings import ROUNDING, Rounds, read_probed_ratings
 
 
 class DriftCurve(NamedTuple):
-    """A drift that does not fall, at each amount that was probed."""
+    """A non-decreasing estimate of the drift at each probed amount."""
 
     points: pl.DataFrame
-    """`payment`, `drift`, `low`, `high` (the interval), `measured` (the rise as it was found,
-    before the curve was kept from falling), `probes` (with this amount added)."""
+    """`payment`, `drift`, `low`, `high` (the interval), `measured` (the difference before isotonic
+    regression), `probes` (those that added this amount)."""
     observations: int
     method: str
     warning: str = ""
 
 
 def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0.95) -> DriftCurve:
-    """Estimate the drift f, which does not fall and has f(0) = 0, from probes of several amounts.
+    """Estimate a non-decreasing drift f with f(0) = 0, from probes with several amounts.
 
-    Only offers without a payment of their own are compared, most offers of a policy that has
-    learnt: there the coin's amount is all that is paid, so that heads minus tails is f(amount).
-    Each rating counts by how far it is from the arm's earlier unpaid ones. Then neighbours that
-    fall are pooled (isotonic regression).
+    Only offers without any other payment are compared; these are most offers of a policy that has
+    learned. The probe's amount is then the whole payment, so heads minus tails is f(amount). Each
+    rating enters as its difference from the arm's mean of earlier unpaid ratings. Isotonic
+    regression then pools neighbours that decrease.
 
-    Intervals are pointwise, around the curve and as wide as those of what was measured. That is
-    not too narrow: pooling brings every point closer to the truth (stochastically, Kelly 1989,
-    Annals of Statistics 17, 937–940).
+    Intervals are pointwise, centred on the curve and as wide as those of the measured differences.
+    This is conservative: pooling brings every point closer to the truth (stochastically; Kelly
+    1989, Annals of Statistics 17, 937–940).
 
     Parameters
     ----------
     rounds, amount, level
-        As in `probe_slope`; for a curve of more than one point there must be several amounts,
-        as with ``entice.Probe(share=0.2, amount=[0.1, 0.3, 0.6])``.
+        As in `probe_slope`. A curve with more than one point needs several amounts, as in
+        ``entice.Probe(share=0.2, amount=[0.1, 0.3, 0.6])``.
 
     >>> import entice
     >>> rounds = entice.trace(
@@ -62,12 +62,12 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
         for a in amounts
     ]
     if not amounts or min(plain.size, *(sample.size for sample in paid)) < 2:
-        tossed = {f"{a:g}": sample.size for a, sample in zip(amounts, paid, strict=True)}
+        sizes = {f"{a:g}": sample.size for a, sample in zip(amounts, paid, strict=True)}
         raise InputError(
             "rounds",
-            "must have at least 2 rated probes with each amount added to no other payment, and 2 "
-            "with nothing added",
-            given=f"{plain.size} with nothing added, by amount {tossed}",
+            "must have, among offers without another payment, at least 2 rated probes that added "
+            "each amount and 2 that added nothing",
+            given=f"{plain.size} with nothing added, by amount {sizes}",
             todo="Probe a larger share of offers, or fewer amounts.",
         )
     measured = [sample.mean - plain.mean for sample in paid]
@@ -85,36 +85,37 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
     )
     warnings = [probe_warning(sum(sample.size for sample in paid), frame.height)]
     if (points["measured"] + pl.Series(widths) < 0).any():
-        warnings.append("feedback falls with the payment, which a curve that may not fall hides")
+        warnings.append("feedback decreases with the payment, which a non-decreasing curve hides")
     warning = "; ".join(filter(None, warnings))
     return DriftCurve(points, frame.height, "randomised probe, isotonic", warning)
 
 
 def isotonic(values: Sequence[float], weights: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Fit values that do not fall, by least squares: pool adjacent violators.
+    """Fit non-decreasing values by least squares, by pooling adjacent violators.
 
     >>> from entice.estimate.curve import isotonic
     >>> isotonic([1, 3, 2, 4], [1, 1, 1, 1]).tolist()
     [1.0, 2.5, 2.5, 4.0]
     """
-    pools: list[tuple[float, float, int]] = []  # average, weight, how many
+    pools: list[tuple[float, float, int]] = []  # average, weight, number of values
     for value, weight in zip(values, weights, strict=True):
         pool = (float(value), float(weight), 1)
         while pools and pools[-1][0] > pool[0]:
-            average, heavy, many = pools.pop()
-            both = heavy + pool[1]
-            pool = ((average * heavy + pool[0] * pool[1]) / both, both, many + pool[2])
+            last_average, last_weight, count = pools.pop()
+            total = last_weight + pool[1]
+            average = (last_average * last_weight + pool[0] * pool[1]) / total
+            pool = (average, total, count + pool[2])
         pools.append(pool)
     return np.repeat([pool[0] for pool in pools], [pool[2] for pool in pools])
 
 
 def _deviations(frame: pl.DataFrame) -> pl.DataFrame:
-    """Keep probed offers without a payment of their own, and how far off the usual each is."""
+    """Return probed offers without another payment, and their deviation from unpaid ratings."""
     unpaid = pl.col("payment").abs() <= ROUNDING * pl.col("amount").fill_null(1.0)
-    usual = pl.when(unpaid).then("feedback").otherwise(0.0).cum_sum().shift(1).over("arm")
+    total = pl.when(unpaid).then("feedback").otherwise(0.0).cum_sum().shift(1).over("arm")
     earlier = unpaid.cast(pl.Int64).cum_sum().shift(1).over("arm")
     return (
-        frame.with_columns(earlier=earlier, deviation=pl.col("feedback") - usual / earlier)
+        frame.with_columns(earlier=earlier, deviation=pl.col("feedback") - total / earlier)
         .filter(pl.col("coin").is_not_null() & (pl.col("earlier") > 0))
         .filter(pl.col("base").abs() <= ROUNDING * pl.col("amount"))
     )
@@ -128,7 +129,7 @@ class _Sample:
 
 
 def _welch_half_width(one: _Sample, other: _Sample, level: float) -> float:
-    """Half of Welch's interval for the difference of two means."""
+    """Return half the width of Welch's interval for the difference of two means."""
     error = one.error + other.error
     if error == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""An estimate with its interval, and the quantiles of Student's t that intervals are made of."""
+"""The `Estimate` class, critical values of Student's t, and warnings about few or unfair probes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from entice.errors import InputError
 
 
 class Estimate(NamedTuple):
-    """How steeply feedback rises with the payment: l, where the drift is linear."""
+    """The slope of feedback in the payment, with its interval: l if the drift is linear."""
 
     slope: float
     low: float
-    """The interval goes from here …"""
+    """The lower end of the interval."""
     high: float
-    """… to here."""
+    """The upper end of the interval."""
     stderr: float
     observations: int
-    """How many ratings it rests on."""
+    """The number of ratings used."""
     method: str
     warning: str = ""
-    """Why it is not to be trusted as it stands; empty if nothing speaks against it."""
+    """Reasons not to trust the estimate; empty if there are none."""
 
 
 def check_level(given: Any) -> float:
-    """Return `given` as the level of an interval."""
+    """Return `given` as the confidence level of an interval."""
     level = as_number("level", given)
     if not 0 < level < 1:
         rule = "must be between 0 and 1, such as 0.95"
@@ -42,16 +42,16 @@ _AT, _WEIGHT = np.polynomial.legendre.leggauss(48)
 
 @lru_cache(maxsize=256)
 def t_critical_value(level: float, degrees_of_freedom: float) -> float:
-    """How many standard errors an interval reaches to either side: c with P(|t| ≤ c) = level.
+    """Return the two-sided critical value of Student's t: c with P(|t| ≤ c) = level.
 
-    With t = √ν tan θ the density of Student's t is proportional to cos^(ν−1) θ; the integral is
-    taken by Gauss and Legendre's rule, its limit found by halving.
+    With t = √ν tan θ, the density of Student's t is proportional to cos^(ν−1) θ. The integral is
+    computed by Gauss–Legendre quadrature, its limit by bisection.
 
     >>> from entice.estimate.interval import reach
     >>> round(reach(0.95, 4), 4)
     2.7764
     """
-    # Far in the tails nothing is left of the density; a rule on all of it would miss its middle.
+    # The density vanishes in the tails; quadrature over the whole range would miss its peak.
     middle = min(math.pi / 2, 40 / math.sqrt(degrees_of_freedom))
     scale = math.exp(
         math.lgamma((degrees_of_freedom + 1) / 2) - math.lgamma(degrees_of_freedom / 2)
@@ -67,21 +67,22 @@ def t_critical_value(level: float, degrees_of_freedom: float) -> float:
 
 
 FEW_PROBES = 30
-"""Below so many probes an estimate says that it rests on few."""
+"""Estimates from fewer probes carry a warning."""
 
 
 def probe_warning(heads: int, probes: int) -> str:
-    """Say what speaks against an estimate from so many probes, of which so many were heads.
+    """Return the warning about an estimate from this many probes and heads, or an empty string.
 
-    A coin that fell to one side more often than a fair one does in 999 of 1,000 cases was not
-    fair, or some of its offers are missing for a reason that it has to do with.
+    If the share of heads is as extreme as less than once in 1,000 times for a fair coin, the coin
+    was not fair, or offers are missing for a reason that depends on it.
     """
     warnings = []
     if probes < FEW_PROBES:
-        warnings.append(f"rests on {probes} probed offers only")
+        warnings.append(f"based on only {probes} probed offers")
     if abs(2 * heads - probes) > 3.2905 * math.sqrt(probes):
         warnings.append(
-            f"the coin fell heads in {heads} of {probes} probed offers, which a fair one does "
-            "less than once in 1,000 times: do offers or ratings go missing when less is paid?"
+            f"the coin fell heads in {heads} of {probes} probed offers, which happens less than "
+            "once in 1,000 times with a fair coin: check whether offers or ratings go missing when "
+            "less is paid"
         )
     return "; ".join(warnings)

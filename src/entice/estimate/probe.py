@@ -1,10 +1,11 @@
-"""The slope of the drift from a randomised probe, at once or one rating at a time.
+"""Estimate the slope of the drift from a randomised probe, in one pass or rating by rating.
 
-In probed offer t a coin s = ±1 adds an amount a to the payment x, or not. Take e, what is expected
-of the rating y halfway between, from earlier ratings alone. Then u = 2 s (y − e) has the mean
-f(x + a) − f(x), *whatever e is*: the coin knows nothing of e. A bad guess costs precision only.
-So l̂ = Σ a u / Σ a² is unbiased however payments and arms were chosen, its errors are a martingale,
-and its variance is estimated by Σ a² (u − l̂ a)² / (Σ a²)² without a word on how ratings scatter.
+In probed offer t a coin s = ±1 decides whether an amount a is added to the payment x. Let e be a
+prediction of the rating y at the midpoint x + a/2, made from earlier ratings alone. Then
+u = 2 s (y − e) has the mean f(x + a) − f(x), *whatever e is*, because the coin is independent of e.
+A poor prediction costs only precision. So l̂ = Σ a u / Σ a² is unbiased however payments and arms
+were chosen, its errors form a martingale, and Σ a² (u − l̂ a)² / (Σ a²)² estimates its variance
+without assumptions about the noise of ratings.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from entice.estimate.ratings import ROUNDING, Rounds, check_amount, read_probed_
 
 METHOD = "randomised probe"
 PROBES_BEFORE_CORRECTION = 8
-"""From so many probes on, the slope that they show corrects what is expected of further ones."""
+"""The number of probes after which their slope corrects the predictions for later ones."""
 
 
 class SlopeSums:
-    """Running sums over probed offers, from which the slope and its interval follow."""
+    """Running sums over probed offers that give the slope and its interval."""
 
     def __init__(self) -> None:
         self.probes = 0
         self.heads = 0
         self._aa = self._au = 0.0  # Σ a², Σ a u
-        self._aauu = self._aaau = self._aaaa = 0.0  # the same for the variance
+        self._aauu = self._aaau = self._aaaa = 0.0  # Σ a² u², Σ a³ u, Σ a⁴, for the variance
 
     def add(
         self, coin: float, amount: float, base: float, feedback: float,
         mean_feedback: float, mean_payment: float,
     ) -> None:  # fmt: skip
-        """Enter the rating of a probed offer; the means are of the arm's earlier ratings."""
-        halfway = base + amount / 2
-        expected = mean_feedback + self._shrunk_slope() * (halfway - mean_payment)
+        """Add the rating of a probed offer; the means are those of the arm's earlier ratings."""
+        midpoint = base + amount / 2
+        expected = mean_feedback + self._shrunk_slope() * (midpoint - mean_payment)
         u = (2 if coin else -2) * (feedback - expected)
         self.probes += 1
         self.heads += bool(coin)
@@ -51,28 +52,28 @@ class SlopeSums:
         self._aaaa += aa * aa
 
     def slope(self) -> float:
-        """l̂."""
+        """Return l̂."""
         return self._au / self._aa
 
     def stderr(self) -> float:
-        """The standard error of l̂, with n − 1 in place of n."""
+        """Return the standard error of l̂, with n − 1 in place of n."""
         slope = self.slope()
         squares = self._aauu + slope * (slope * self._aaaa - 2 * self._aaau)
         return math.sqrt(max(0.0, squares) * self.probes / (self.probes - 1)) / self._aa
 
     def _shrunk_slope(self) -> float:
-        """The slope so far, less what may be chance: l̂ (1 − stderr² / l̂²)₊ as in James–Stein."""
+        """Return the slope so far, shrunk as in James–Stein: l̂ (1 − stderr² / l̂²)₊."""
         if self.probes < PROBES_BEFORE_CORRECTION:
             return 0.0
         slope, error = self.slope(), self.stderr()
         return slope - error * error / slope if abs(slope) > error else 0.0
 
     def estimate(self, level: float) -> Estimate:
-        """The slope with its interval, by Student's t with n − 1 degrees of freedom."""
+        """Return the slope with its interval, by Student's t with n − 1 degrees of freedom."""
         if self.probes < 2:
             raise InputError(
                 "rounds",
-                "must have at least 2 rated probes of arms that were rated before",
+                "must have at least 2 rated probes of arms with an earlier rating",
                 given=self.probes,
                 todo="Probe a larger share of offers, or more of them.",
             )
@@ -85,25 +86,30 @@ class SlopeSums:
 
 
 def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0.95) -> Estimate:
-    """Estimate the slope of the drift from a randomised probe, without bias.
+    """Estimate the slope of the drift from a randomised probe. **Unbiased**.
 
-    The rise of feedback where the coin added its amount, against where it did not, per unit of
-    the amount: l, if the drift is l · x; else the average rise at the payments that were probed.
-    Each rating is compared with the arm's earlier ones, corrected for payments once the slope is
-    known well enough; all ratings serve for that, probed or not.
+    The slope is the difference in feedback between offers with and without the coin's amount, per
+    unit of the amount: l if the drift is l · x, otherwise the average slope at the probed
+    payments. Each rating is compared with the arm's earlier ratings, probed or not, which are
+    corrected for their payments once the slope is known well enough.
 
     Parameters
     ----------
     rounds
-        A trace with a probe, or a log with the columns `arm`, `payment` (with what the coin
-        added), `feedback` (null: it never came), `probe` (1: the coin added the amount, 0: it did
-        not, null: it was not thrown), as a polars frame or as the path of a CSV or Parquet file.
-        Rows are in order of time, or there is a column `t`. Where players may decline, also
-        `offered_arm` and `greedy_arm`: only probes of the player's own choice are compared then.
+        A trace with a probe; or a log in order of time, as a polars frame or the path of a CSV or
+        Parquet file, with the columns
+
+        - `arm`
+        - `payment`, including the amount that the coin added
+        - `feedback`; null if it never arrived
+        - `probe`: 1 if the coin added the amount, 0 if it did not, null if it was not tossed
+        - `t`, if the rows are not in order of time
+        - `offered_arm` and `greedy_arm`, if players may decline: only probes of the player's own
+          choice are then compared
     amount
-        What the coin adds, if `rounds` has no column `probe_amount`.
+        The amount that heads add, if `rounds` has no column `probe_amount`.
     level
-        Of the interval.
+        Confidence level of the interval.
 
     >>> import entice
     >>> rounds = entice.trace(
@@ -131,31 +137,31 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
 
 
 class DriftEstimator:
-    """`probe_slope` one rating at a time: what a live principal knows of the drift by now.
+    """`probe_slope` computed one rating at a time, for a live campaign.
 
-    It keeps three numbers of each arm, and a few more.
+    It stores three numbers per arm and a few sums.
 
     Parameters
     ----------
     amount
-        What the coin adds, where `add` is not told.
+        The amount that heads add, unless passed to `add`.
 
     >>> import entice
-    >>> known = entice.estimate.DriftEstimator(amount=0.3)
+    >>> estimator = entice.estimate.DriftEstimator(amount=0.3)
     >>> for feedback, probe in [(0.5, None), (0.9, 1), (0.5, 0), (0.8, 1), (0.6, 0)]:
-    ...     known.add("tea", 0.3 if probe else 0.0, feedback, probe)
-    >>> known.probes, round(known.estimate().slope, 3)
+    ...     estimator.add("tea", 0.3 if probe else 0.0, feedback, probe)
+    >>> estimator.probes, round(estimator.estimate().slope, 3)
     (4, 1.403)
     """
 
     def __init__(self, amount: float | None = None) -> None:
         self._amount = None if amount is None else check_amount(amount)
         self._slope = SlopeSums()
-        self._arms: dict[Hashable, list[float]] = {}  # ratings, their sum, that of payments
+        self._arms: dict[Hashable, list[float]] = {}  # number and sum of ratings, sum of payments
 
     @property
     def probes(self) -> int:
-        """How many probes it rests on; an estimate needs at least two."""
+        """The number of probes used; an estimate needs at least two."""
         return self._slope.probes
 
     def add(
@@ -166,17 +172,17 @@ class DriftEstimator:
         probe: int | None = None,
         amount: float | None = None,
     ) -> None:
-        """Enter a rating.
+        """Add a rating.
 
         Parameters
         ----------
         arm, payment, feedback
-            What was rated, for how much (with what the coin added), and how.
+            The rated arm, the payment (including the amount that the coin added), and the rating.
         probe
-            1: the coin added the amount, 0: it did not, None: it was not thrown, or the player
-            was free to decline: whether such an offer is taken depends on the coin.
+            1 if the coin added the amount, 0 if it did not. None if it was not tossed, or if the
+            player was free to decline, because acceptance then depends on the coin.
         amount
-            What hung on this coin, if there are several amounts.
+            The amount that heads add in this offer, if it varies.
         """
         payment, feedback = as_number("payment", payment), as_number("feedback", feedback)
         if probe not in (None, 0, 1):
@@ -185,7 +191,8 @@ class DriftEstimator:
         if probe is not None:
             added = self._amount if amount is None else check_amount(amount)
             if added is None:
-                raise InputError("amount", "must be given: what heads add to the payment")
+                rule = "must be given: the amount that heads add to the payment"
+                raise InputError("amount", rule)
             base = payment - added * probe
             if base < -ROUNDING * added:
                 rule = f"must include the {added:g} that heads added"
@@ -197,5 +204,5 @@ class DriftEstimator:
         sums[2] += payment
 
     def estimate(self, level: float = 0.95) -> Estimate:
-        """The slope by now, with its interval."""
+        """Return the slope so far, with its interval."""
         return self._slope.estimate(check_level(level))

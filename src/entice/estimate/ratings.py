@@ -1,4 +1,4 @@
-"""What estimates are made from: the rounds of a trace, or a log from elsewhere, once checked."""
+"""Reading and validation of ratings, from a trace or from a log."""
 
 from __future__ import annotations
 
@@ -11,40 +11,38 @@ from entice.checks import as_number
 from entice.errors import InputError
 
 Rounds = pl.DataFrame | pl.LazyFrame | str | Path
-"""A trace, any polars frame with its columns, or the path of a CSV or Parquet file with them."""
+"""A trace, a polars frame with the same columns, or the path of such a CSV or Parquet file."""
 
 _READERS: dict[str, Any] = {".csv": pl.scan_csv, ".parquet": pl.scan_parquet}
 _OPTIONAL = ("t", "greedy_arm", "offered_arm", "probe_amount")
 ROUNDING = 1e-9
-"""Payments that differ by less, relative to the amount of a probe, are equal."""
+"""Payments that differ by less, relative to the probe's amount, are considered equal."""
 
 
 def read_ratings(rounds: Rounds, *more: str) -> pl.DataFrame:
-    """Return all ratings in order: arm, payment, feedback and more columns, checked.
+    """Return all rows in order of time, validated: arm, payment, feedback and `more` columns.
 
-    Ratings that never came (null, or nan) are left out.
+    Feedback is null in rows whose rating never arrived (null or nan).
     """
     frame = _as_floats(_load(rounds, ("arm", "payment", "feedback", *more)), "payment", "feedback")
     frame = frame.with_columns(pl.col("feedback").fill_nan(None))
     _reject_rows(frame, "arm", pl.col("arm").is_null(), "must name an arm in every row")
     _reject_rows(frame, "payment", ~_finite("payment"), "must be a finite number in every row")
-    _reject_rows(
-        frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null if lost"
-    )
+    _reject_rows(frame, "feedback", pl.col("feedback").is_infinite(), "must be finite, or null")
     if "t" in frame.columns:
         if not (frame["t"].dtype.is_numeric() or frame["t"].dtype.is_temporal()):
-            rule = "must be numbers or times, to put ratings in order; text would sort as text"
+            rule = "must be numbers or times, because ratings are sorted by it"
             raise InputError("the column t", rule, given=frame["t"].head(2).to_list())
         frame = frame.sort("t", maintain_order=True)
     return frame
 
 
 def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
-    """Return all ratings in order: arm, payment, feedback, coin (or null), amount and base.
+    """Return all ratings in order of time: arm, payment, feedback, coin, amount and base.
 
-    `base` is the payment before the coin. Where players may decline, a coin counts only if the
-    offer was of what the player would have chosen anyway: whether another one is taken depends on
-    the payment, and so on the coin.
+    `coin` is null if it was not tossed. `base` is the payment before the coin. If players may
+    decline, a coin counts only if the player was offered their own choice: whether they take
+    another arm depends on the payment, and therefore on the coin.
     """
     frame = _as_floats(read_ratings(rounds, "probe"), "probe")
     frame = frame.with_columns(pl.col("probe").fill_nan(None).alias("coin"))
@@ -55,10 +53,10 @@ def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
         if "greedy_arm" not in frame.columns:
             raise InputError(
                 "rounds",
-                "must have the column greedy_arm beside offered_arm",
+                "must have the column greedy_arm if it has offered_arm",
                 given=frame.columns,
-                todo="Players may decline all but their own choice, and do so if the coin adds "
-                "nothing: only probes of their own choice can be compared.",
+                todo="Players may decline any arm but their own choice, and do so more often if "
+                "the coin adds nothing, so only probes of their own choice can be compared.",
             )
         own = pl.col("offered_arm") == pl.col("greedy_arm")
         frame = frame.with_columns(pl.when(own).then("coin"))
@@ -76,7 +74,7 @@ def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
     if frame["coin"].count() == 0:
         raise InputError(
             "rounds",
-            "must have a rated offer in which the coin was thrown",
+            "must have at least one rated offer with a coin toss",
             given=f"{frame.height} ratings, none of a probed offer",
             todo="Trace with probe=entice.Probe(share=0.05, amount=0.3).",
         )
@@ -84,30 +82,30 @@ def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
 
 
 def _with_amounts(frame: pl.DataFrame, given: float | None) -> pl.DataFrame:
-    """Add the column `amount`: what hangs on each coin."""
+    """Add the column `amount`: the amount that heads add."""
     amount = None if given is None else check_amount(given)
     if "probe_amount" not in frame.columns:
         if amount is None:
             raise InputError(
                 "amount",
-                "must be given: what heads add to the payment",
+                "must be given: the amount that heads add to the payment",
                 todo="Or add a column probe_amount to the rounds.",
             )
         return frame.with_columns(amount=pl.lit(amount))
     frame = _as_floats(frame, "probe_amount").rename({"probe_amount": "amount"})
-    thrown = pl.col("coin").is_not_null()
+    tossed = pl.col("coin").is_not_null()
     positive = _finite("amount") & (pl.col("amount") > 0)
     _reject_rows(
-        frame, "amount", thrown & ~positive, "must be greater than 0 where a coin was thrown"
+        frame, "amount", tossed & ~positive, "must be greater than 0 where a coin was tossed"
     )
     if amount is not None:
         rule = f"must be {amount:g} in every row, as the argument amount says"
-        _reject_rows(frame, "amount", thrown & (pl.col("amount") != amount), rule)
+        _reject_rows(frame, "amount", tossed & (pl.col("amount") != amount), rule)
     return frame
 
 
 def check_amount(given: Any) -> float:
-    """Return `given` as what heads add to a payment."""
+    """Return `given` as an amount that heads add to a payment."""
     amount = as_number("amount", given)
     if amount <= 0:
         raise InputError("amount", "must be greater than 0", given=given)
@@ -122,13 +120,13 @@ def _load(rounds: Rounds, needed: tuple[str, ...]) -> pl.DataFrame:
         if missing:
             todo = "entice.trace returns such a frame."
             if missing == ["probe"]:
-                todo = "entice.trace adds it when it is given probe=entice.Probe()."
+                todo = "entice.trace adds it if called with probe=entice.Probe()."
             rule = f"must have the columns {', '.join(needed)}; {', '.join(missing)} is missing"
             raise InputError("rounds", rule, given=columns, todo=todo)
-        wanted = [name for name in columns if name in needed or name in _OPTIONAL]
-        return lazy.select(wanted).collect()
+        selected = [name for name in columns if name in needed or name in _OPTIONAL]
+        return lazy.select(selected).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError("rounds", f"can't be read ({error})", given=rounds) from error
+        raise InputError("rounds", f"cannot be read ({error})", given=rounds) from error
 
 
 def _scan(rounds: Rounds) -> pl.LazyFrame:
@@ -139,7 +137,7 @@ def _scan(rounds: Rounds) -> pl.LazyFrame:
         raise InputError("rounds", rule, given=rounds)
     path = Path(rounds)
     if path.suffix.lower() not in _READERS:
-        raise InputError("rounds", "must be a file named .csv or .parquet", given=str(path))
+        raise InputError("rounds", "must be a .csv or .parquet file", given=str(path))
     if not path.is_file():
         raise InputError("rounds", "must be a file that exists", given=str(path))
     options = {"infer_schema_length": None} if path.suffix.lower() == ".csv" else {}
@@ -148,13 +146,13 @@ def _scan(rounds: Rounds) -> pl.LazyFrame:
 
 
 def _as_floats(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Make columns floats, or say in which row one is no number."""
+    """Convert columns to floats, or raise an error that names the first row without a number."""
     for name in names:
         if frame.schema[name] == pl.Float64:
             continue
         as_floats = frame[name].cast(pl.Float64, strict=False)
-        lost = as_floats.is_null() & frame[name].is_not_null()
-        _reject_rows(frame, name, pl.lit(lost), "must be a number in every row")
+        not_numbers = as_floats.is_null() & frame[name].is_not_null()
+        _reject_rows(frame, name, pl.lit(not_numbers), "must be a number in every row")
         frame = frame.with_columns(as_floats)
     return frame
 
@@ -166,7 +164,7 @@ def _finite(name: str) -> pl.Expr:
 def _reject_rows(
     frame: pl.DataFrame, name: str, bad: pl.Expr, rule: str, todo: str | None = None
 ) -> None:
-    """Raise an error that names the first bad row, if there is one."""
+    """Raise an error that names the first bad row, if any."""
     rows = frame.select(bad.fill_null(False).arg_true()).to_series()
     if len(rows):
         given = f"{frame[name][rows[0]]!r} in row {rows[0] + 1} of {frame.height}"

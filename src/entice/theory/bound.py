@@ -1,4 +1,4 @@
-"""What a bound is: formulas, the cells it speaks of, what it assumes, and when it says nothing."""
+"""The `Bound` class: formulas, policies, assumptions, and checks against a study."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ Version = Literal["as_stated", "as_proved"]
 
 
 class BoundCheck(NamedTuple):
-    """Yes or no, as its truth value, with the reasons."""
+    """The result of a check, which is also its truth value, and the reasons."""
 
-    yes: bool
+    result: bool
     reasons: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        return self.yes
+        return self.result
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A bound of the literature on a metric of a policy.
+    """A published bound on a metric of a policy.
 
     Attributes
     ----------
     name : str
-        Where it stands: "Theorem 1".
+        The result that states it, such as "Theorem 1".
     metric : str
-        What it bounds: a metric of `Result`, or `payment` and `arm_drift`, which a trace has.
+        The bounded metric: one of `Result`, or `payment` or `arm_drift`, which traces contain.
     kind : str
         `upper` or `lower`.
-    of : str
-        What is bounded, in words.
+    description : str
+        The bounded quantity, in words.
     policies : tuple of types
-        Whom it speaks of.
+        The policies that the bound is about.
     as_stated, as_proved : functions
-        The value, of T (a number or an array) and of keywords such as `gaps` or `means`, `l` and
-        `c`. The same function twice where statement and proof agree.
-    assumes : tuple of functions
-        Each says what speaks against the bound in a setting.
-    knows : function
-        The keywords of the formulas, from a setting.
-    only_at_least : bool
-        Something in the formula can't be known; the value for a study takes the most favourable
-        one, so that the bound is at least that.
+        The value as a function of T (a number or an array) and of keywords such as `gaps` or
+        `means`, `l` and `c`. The same function if statement and proof agree.
+    assumptions : tuple of functions
+        Each yields the reasons why it is not met in a setting.
+    formula_arguments : function
+        Return the keyword arguments of the formulas for a setting.
+    value_is_at_least : bool
+        Whether the formula contains an unknown. The value for a study is then the smallest
+        possible one, so the bound is at least that.
 
     >>> import entice
     >>> bound = entice.theory.theorem1.regret
@@ -69,7 +69,7 @@ class Bound:
 
     name: str
     metric: str
-    of: str
+    description: str
     policies: tuple[type[PolicySpec], ...]
     as_stated: Formula
     as_proved: Formula
@@ -79,39 +79,41 @@ class Bound:
     value_is_at_least: bool = False
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {self.kind} bound on {self.of}>"
+        return f"<{self.name}: {self.kind} bound on {self.description}>"
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """The versions that differ: both, or the one that is the same."""
+        """Both versions, or only `as_stated` if the proof gives the same."""
         return ("as_stated",) if self.as_stated is self.as_proved else ("as_stated", "as_proved")
 
     def applies(self, study: Study) -> BoundCheck:
-        """Tell whether everything that the bound assumes holds in a study, and what does not.
+        """Check whether all assumptions of the bound are met in a study.
 
-        Where a study has several cells of the policy, all of them count.
+        If a study has several cells with the policy, the assumptions must be met in each.
         """
         return self._over_cells(study, self.unmet_assumptions, all)
 
     def vacuous(self, study: Study) -> BoundCheck:
-        """Tell whether the bound says nothing: no run could break it, in any cell of the policy.
+        """Check whether the bound is vacuous: no run could violate it, in any cell of the policy.
 
-        An upper bound says nothing beyond the largest possible value, a lower one at 0, and at
-        horizons so short that it lies beyond the largest possible value. Where the value is only
-        known to be `at least` something, no means: not known.
+        An upper bound is vacuous if it is not below the largest possible value. A lower bound is
+        vacuous if it is 0, or if the horizon is so short that it exceeds the largest possible
+        value. If the value is only known to be at least something, False means unknown.
         """
-        return self._over_cells(study, self.vacuous_reasons, lambda free: not any(free))
+        return self._over_cells(
+            study, self.vacuous_reasons, lambda informative: not any(informative)
+        )
 
     def covers(self, setting: Setting) -> bool:
-        """Tell whether the bound speaks of a cell's policy."""
+        """Return whether the bound is about the cell's policy."""
         return isinstance(setting.policy, self.policies)
 
     def unmet_assumptions(self, setting: Setting) -> tuple[str, ...]:
-        """What speaks against the bound in one cell."""
-        return tuple(doubt for assumption in self.assumptions for doubt in assumption(setting))
+        """Return the reasons why the bound does not apply in one cell."""
+        return tuple(reason for assumption in self.assumptions for reason in assumption(setting))
 
     def vacuous_reasons(self, setting: Setting, version: Version = "as_proved") -> tuple[str, ...]:
-        """Why the bound says nothing in one cell, if it does not."""
+        """Return the reasons why the bound is vacuous in one cell."""
         value = float(self.value(setting, setting.study.horizon, version))
         if math.isnan(value):
             return ()
@@ -122,39 +124,42 @@ class Bound:
         most, why = largest_value(self.metric, setting)
         if value < most:
             return ()
-        late = "asymptotic, and at this horizon " if self.kind == "lower" else ""
-        return (f"{late}beyond the largest possible value, {most:,.0f} ({why})",)
+        asymptotic = "asymptotic, and at this horizon " if self.kind == "lower" else ""
+        return (f"{asymptotic}beyond the largest possible value, {most:,.0f} ({why})",)
 
     def value(self, setting: Setting, T: Any, version: Version = "as_stated") -> Floats:
-        """The bound after T rounds of one cell: nan if l is unknown, infinite if there is none."""
-        rounds, known = rounds_from(T), self.formula_arguments(setting)
-        if not math.isfinite(known.get("l", 0.0)):
-            return np.full(rounds.shape, known["l"])
-        return np.asarray(getattr(self, version)(rounds, **known))
+        """Return the bound after T rounds of one cell.
+
+        It is nan if the drift's Lipschitz constant l is unknown, infinite if it does not exist.
+        """
+        rounds, arguments = rounds_from(T), self.formula_arguments(setting)
+        if not math.isfinite(arguments.get("l", 0.0)):
+            return np.full(rounds.shape, arguments["l"])
+        return np.asarray(getattr(self, version)(rounds, **arguments))
 
     def _over_cells(
         self,
         study: Study,
-        reasons_of: Callable[[Setting], tuple[str, ...]],
-        classify_growth: Callable[[list[bool]], bool],
+        find_reasons: Callable[[Setting], tuple[str, ...]],
+        combine: Callable[[list[bool]], bool],
     ) -> BoundCheck:
         if not isinstance(study, Study):
-            todo = "Of a result, take result.study."
+            todo = "For a result, pass result.study."
             raise InputError("study", "must be a Study", given=study, todo=todo)
         cells = [setting for setting in study_settings(study) if self.covers(setting)]
         if not cells:
             names = " or ".join(policy.__name__ for policy in self.policies)
-            return BoundCheck(False, (f"it speaks of {names}, which the study does not run",))
-        found = [reasons_of(setting) for setting in cells]
+            return BoundCheck(False, (f"the bound is about {names}, which the study does not run",))
+        found = [find_reasons(setting) for setting in cells]
         several = len(cells) > 1
         return BoundCheck(
-            classify_growth([not reasons for reasons in found]),
+            combine([not reasons for reasons in found]),
             tuple(merge_reasons(cells, found) if several else found[0]),
         )
 
 
 def merge_reasons(cells: list[Setting], found: list[tuple[str, ...]]) -> Iterator[str]:
-    """Say each reason once; one that is not true of all cells, with those of which it is."""
+    """Yield each reason once, preceded by its cells if it does not hold for all of them."""
     every = dict.fromkeys(reason for reasons in found for reason in reasons)
     for reason in every:
         where = [s for s, reasons in zip(cells, found, strict=True) if reason in reasons]

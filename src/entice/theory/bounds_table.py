@@ -1,4 +1,4 @@
-"""All bounds on a study, beside what was measured."""
+"""A table of all bounds on a study, with the measurements."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ BOUNDS: tuple[Bound, ...] = (
     lower.regret,
     lower.compensation,
 )
-"""The bounds on what a study measures."""
+"""The bounds on metrics of a study."""
 
 
-def bounds(of: Study | Result) -> pl.DataFrame:
-    """Set each bound that speaks of a study's policies against what was measured, at the end.
+def bounds(study_or_result: Study | Result) -> pl.DataFrame:
+    """Compare each bound on a study's policies with the measurements after the last round.
 
     Parameters
     ----------
-    of
-        A result; or a study that was not run, for the bounds alone.
+    study_or_result
+        A result, or a study for the bounds alone.
 
     Returns
     -------
     polars.DataFrame
         A row for each cell, bound and version: `policy`, `drift`, `bound`, `version`, `metric`,
-        `kind` (upper or lower), `value`, `at_least` (the value is the least that the bound can come
-        to), `applies`, `vacuous` (null: not known), `mean`, `stderr`, `q95`, `ratio` (value /
-        mean), `doubts` (why it does not apply), `emptiness` (why it is vacuous), and the indices
-        of the cell.
+        `kind` (upper or lower), `value`, `at_least` (the bound is at least `value`), `applies`,
+        `vacuous` (null if unknown), `mean`, `stderr`, `q95`, `ratio` (value / mean), `doubts` (the
+        reasons why it does not apply), `emptiness` (the reasons why it is vacuous), and the
+        indices of the cell.
 
     >>> import entice
     >>> study = entice.Study(arms=entice.Bernoulli([0.9, 0.5]), policies=[entice.UCB()],
@@ -59,8 +59,8 @@ def bounds(of: Study | Result) -> pl.DataFrame:
     │ Theorem 1 ┆ as proved ┆ regret ┆ 415.781264 │
     └───────────┴───────────┴────────┴────────────┘
     """
-    study = of if isinstance(of, Study) else of.study
-    measured = {} if isinstance(of, Study) else _measured(of)
+    study = study_or_result if isinstance(study_or_result, Study) else study_or_result.study
+    measured = {} if isinstance(study_or_result, Study) else _measured(study_or_result)
     rows = [
         _row(bound, version, setting, (p, d), measured.get((p, d, bound.metric)))
         for p, d, policy, drift in study.cells()

@@ -1,4 +1,4 @@
-"""Bounds and growth, drawn."""
+"""Figures of bounds and growth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from entice.theory.setting import Setting, study_settings
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Where both lie on top of each other, the dots show on the dashes.
+# Dots remain visible on top of dashes where both versions coincide.
 _STYLES: dict[str, dict[str, Any]] = {
     "as_stated": {"linestyle": (0, (6, 3)), "linewidth": 2.4, "alpha": 0.45},
     "as_proved": {"linestyle": (0, (1.5, 1.5)), "linewidth": 1.4},
@@ -30,14 +30,14 @@ _KEY = (
     "Points: means with 95 % intervals. Solid: a + b log T fits better; dashed: a power of T does; "
     "no line: undecided, or T too short."
 )
-ZERO = "What reaches the lower edge goes down to zero, which a logarithmic axis cannot show."
+ZERO = "Curves that reach the lower edge go down to zero, which a logarithmic axis cannot show."
 _LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 
 
 def plot_bounds(result: Result, metric: str = "regret") -> Figure:
-    """Draw a metric of a result, as `Result.plot` does, with the bounds that apply to it.
+    """Plot a metric of a result, as `Result.plot` does, with the bounds that apply to it.
 
-    Bounds that do not apply, or are vacuous, are listed below the panels with the reasons. If any
+    Bounds that do not apply or are vacuous are listed below the panels, with the reasons. If any
     bound is drawn, both axes are logarithmic.
 
     >>> import entice
@@ -49,17 +49,17 @@ def plot_bounds(result: Result, metric: str = "regret") -> Figure:
 
 
 def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
-    """Draw the bounds on logarithmic axes, or leave the axes alone; return what is not shown."""
+    """Draw the bounds, if any, on logarithmic axes, and return the notes for below the panels."""
     drawn = False
     first = int(result.study.checkpoint_rounds()[0])
     for p, d, policy, drift in result.study.cells():
         setting = Setting(result.study, policy, drift)
         drawn |= draw_bounds(axes[d], setting, metric, COLOURS[p % len(COLOURS)], first)
     found = uninformative_bounds(result.study, metric)
-    notes = ["Not drawn, since they say nothing here:", *found] if found else []
+    notes = ["Bounds that do not apply or are vacuous here:", *found] if found else []
     if not drawn:
         return notes
-    for ax in axes:  # bounds lie far from the runs, and grow like log t: logarithmic axes
+    for ax in axes:  # logarithmic: bounds are far above the runs and grow like log t
         ax.set_yscale("log")
         ax.set_xscale("log")
         for axis in (ax.xaxis, ax.yaxis):
@@ -72,9 +72,9 @@ def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
 
 
 def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int) -> bool:
-    """Draw the bounds on a metric that say something of a cell, from round `first` on.
+    """Draw the informative bounds on a metric of a cell, from round `first` on.
 
-    Return whether there are any.
+    Return whether any was drawn.
     """
     horizon = setting.study.horizon
     rounds = np.unique(np.geomspace(max(2, first), max(2, horizon), 200).round())
@@ -93,7 +93,7 @@ def draw_bounds(ax: Axes, setting: Setting, metric: str, colour: str, first: int
 
 
 def informative_versions(bound: Bound, setting: Setting) -> list[Version]:
-    """Return the versions of a bound that say something of a cell: apply, and are not vacuous."""
+    """Return the versions of a bound that apply in a cell and are not vacuous."""
     if not bound.covers(setting) or bound.unmet_assumptions(setting):
         return []
     return [version for version in bound.versions if not bound.vacuous_reasons(setting, version)]
@@ -106,12 +106,12 @@ def _label(bound: Bound, version: str, setting: Setting) -> str:
 
 
 def _title(bound: Bound, version: str) -> str:
-    told = f" {version.replace('_', ' ')}" if len(bound.versions) == 2 else ""
-    return f"{bound.name}{told}"
+    suffix = f" {version.replace('_', ' ')}" if len(bound.versions) == 2 else ""
+    return f"{bound.name}{suffix}"
 
 
 def uninformative_bounds(study: Study, metric: str) -> list[str]:
-    """List the bounds on a metric that say nothing, or nothing in some cells, with the reasons."""
+    """List the bounds on a metric that do not apply or are vacuous in some cell, with reasons."""
     lines = []
     for bound in BOUNDS:
         cells = [setting for setting in study_settings(study) if bound.covers(setting)]
@@ -123,12 +123,12 @@ def uninformative_bounds(study: Study, metric: str) -> list[str]:
             ]
             if any(found):
                 lines.append(f"{_title(bound, version)}: {'; '.join(merge_reasons(cells, found))}.")
-    # Of two versions that say nothing for the same reasons, one line tells.
+    # Two versions with the same reasons share one line.
     return list({line.split(": ", 1)[1]: line for line in reversed(lines)}.values())[::-1]
 
 
 def plot_growth(found: Growth) -> Figure:
-    """Draw means against T on two logarithmic axes, with the fit that is closer."""
+    """Plot means against T on logarithmic axes, with the better fit."""
     drifts = found.points.select("drift_index", "drift").unique().sort("drift_index")["drift"]
     policies = found.points.select("policy_index", "policy").unique().sort("policy_index")["policy"]
     with house_style():
@@ -165,15 +165,15 @@ def plot_growth(found: Growth) -> Figure:
 def _draw_growth(
     ax: Axes, found: Growth, cell: tuple[int, int, str], policy: str, colour: str
 ) -> bool:
-    """Draw one policy in one panel. Return whether all means and bars lie above zero."""
+    """Draw one policy in one panel, and return whether all means and bars are above zero."""
     p, d, metric = cell
     points = found.points.filter(policy_index=p, drift_index=d, metric=metric).sort("T")
     fit = found.table.filter(policy_index=p, drift_index=d, metric=metric).row(0, named=True)
     T, mean = points["T"].to_numpy(), points["mean"].to_numpy()
-    reach = 1.96 * points["stderr"].to_numpy()
+    half_width = 1.96 * points["stderr"].to_numpy()
     seen = mean > 0
     ax.errorbar(
-        T[seen], mean[seen], yerr=reach[seen],
+        T[seen], mean[seen], yerr=half_width[seen],
         fmt="o", markersize=3.5, color=colour, elinewidth=1, label=policy,
     )  # fmt: skip
     grid = np.geomspace(T[0], T[-1], 100)
@@ -183,12 +183,12 @@ def _draw_growth(
         else:
             curve, style = fit["power_a"] * grid ** fit["power_p"], "--"
         ax.plot(grid[curve > 0], curve[curve > 0], style, color=colour, linewidth=1.2)
-    return bool((mean > reach).all())
+    return bool((mean > half_width).all())
 
 
 def _list_zeros(ax: Axes, policies: list[str]) -> None:
-    """Name the policies of which a logarithmic axis cannot show all."""
+    """List the policies whose values go down to zero, which a logarithmic axis cannot show."""
     if policies:
-        told = textwrap.fill(f"down to zero, not shown: {', '.join(policies)}", 28)
-        ax.text(0.97, 0.03, told, transform=ax.transAxes, ha="right", va="bottom", fontsize=8,
+        note = textwrap.fill(f"down to zero, not shown: {', '.join(policies)}", 28)
+        ax.text(0.97, 0.03, note, transform=ax.transAxes, ha="right", va="bottom", fontsize=8,
                 color=MUTED)  # fmt: skip

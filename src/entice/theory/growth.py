@@ -28,30 +28,34 @@ METRICS = ("regret", "compensation")
 
 
 class Growth(NamedTuple):
-    """What `growth` found."""
+    """The result of `growth`."""
 
     points: pl.DataFrame
     """`policy`, `drift`, `metric`, `T`, `mean`, `stderr`, and the indices of the cell."""
     table: pl.DataFrame
-    """A row for each cell and metric: the `exponent` d log/d log T over the last decade of T with
-    its 95 % interval (`exponent_low`, `exponent_high`), the same over the first decade
-    (`exponent_at_first`), and two fits, `log_a` + `log_b` log T and `power_a` T^`power_p`, each
-    with its root mean square relative error (`log_error`, `power_error`); the exponent over the
-    decade before the last (`exponent_before`, null with fewer than two decades) and the 95 %
-    interval of its change since (`change_low`, `change_high`). `fits` is the verdict: `log`,
-    `power`, `too short` or `undecided`; see `classify_growth`."""
+    """A row for each cell and metric, with these columns:
+
+    - `exponent`, `exponent_low`, `exponent_high`: d log/d log T over the last decade of T, and its
+      95 % interval; `exponent_at_first`: the same over the first decade
+    - `log_a` + `log_b` log T and `power_a` T^`power_p`: two fits, with their root mean square
+      relative errors `log_error` and `power_error`
+    - `exponent_before`: the exponent over the decade before the last, null with fewer than two
+      decades; `change_low`, `change_high`: the 95 % interval of the change since then
+    - `fits`: `log`, `power`, `too short` or `undecided`; see `classify_growth`
+    """
 
     def plot(self) -> Figure:
-        """Draw the points with both fits, regret above compensation, a column for each drift."""
+        """Plot the points with the better fit: regret above compensation, a column per drift."""
         from entice.theory.figures import plot_growth
 
         return plot_growth(self)
 
 
 def paper_study(*, horizon: int = 10**7, replications: int = 200, seed: int | None = None) -> Study:
-    """The paper's nine arms, with drifts inside Assumption 1 and a step, which is outside.
+    """Return a study of the paper's nine arms, with drifts inside and outside Assumption 1.
 
-    ε-greedy comes twice: with the c = 5 of the experiments, and with the c = 36/Δ of Theorem 2.
+    ε-greedy is included twice: with c = 5 as in the experiments, and with c = 36/Δ as in
+    Theorem 2. The drift outside Assumption 1 is a step.
     """
     return Study(
         arms=Gaussian(MEANS),
@@ -70,19 +74,19 @@ def growth(
     threads: int | None = None,
     progress: bool | Report | None = None,
 ) -> Growth:
-    """Run a study at several horizons and ask how regret and compensation grow.
+    """Run a study at several horizons and measure how regret and compensation grow.
 
-    Horizons are runs of their own, with seeds of their own, so that their errors are independent
-    and the exponent's interval is honest: 1.96 standard errors, by the delta method. Where few runs
-    carry most of the regret (ε-greedy with a small c), neither mean nor interval is to be trusted.
+    Each horizon is run separately with its own seed, so that errors are independent and the
+    exponent's interval is valid: 1.96 standard errors, by the delta method. If a few runs account
+    for most of the regret (ε-greedy with a small c), neither mean nor interval is reliable.
 
     Parameters
     ----------
     study
-        What to run. Its horizon is the last, its checkpoints are not used.
+        The study. Its horizon is the longest one; its checkpoints are ignored.
     horizons
-        At least three, over a decade or more; by default two for each decade, from the study's own
-        down to 1,000.
+        At least three, spanning a decade or more. By default two per decade, from the study's
+        horizon down to 1,000.
     threads, progress
         As in `simulate`.
 
@@ -97,7 +101,7 @@ def growth(
     """
     chosen = _horizons(study, horizons)
     if study.replications < 2:
-        rule = "must be at least 2: one run tells nothing of its spread"
+        rule = "must be at least 2, to estimate the standard error"
         raise InputError("replications", rule, given=study.replications)
     study = study.with_seed()
     assert study.seed is not None
@@ -147,13 +151,13 @@ def _horizons(study: Study, given: Any) -> list[int]:
 
 
 def fit(points: pl.DataFrame) -> dict[str, Any]:
-    """Fit the points of one cell and metric: a row of the table."""
+    """Fit the points of one cell and metric, and return a row of the table."""
     points = points.sort("T")
     T, y, error = (points[name].to_numpy().astype(float) for name in ("T", "mean", "stderr"))
     row = {name: points[name][0] for name in ("policy", "drift", "metric")}
     row |= {name: points[name][0] for name in ("policy_index", "drift_index")}
     empty = dict.fromkeys((*_FOUND, *_CHANGE, "fits"))
-    if y.min() <= 0:  # nothing was ever paid: nothing grows
+    if y.min() <= 0:  # no payments: nothing grows
         return row | empty
     end, low, high = _exponent(T, y, error, last=True)
     first = _exponent(T, y, error, last=False)[0]
@@ -171,18 +175,18 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
 
 
 CLEARLY_BETTER = 2 / 3
-"""A fit is called the better one if its error is less than this share of the other's."""
+"""A fit is clearly better if its error is less than this share of the other's."""
 
 
 class ExponentChange(NamedTuple):
-    """How the exponent has changed from the decade before the last to the last one."""
+    """The change of the exponent from the second-to-last decade to the last one."""
 
     exponent_before: float
     change_low: float
     """With `change_high`, the 95 % interval of the difference."""
     change_high: float
     change_if_log: float
-    """What the difference would be if growth had been logarithmic over both decades."""
+    """The difference under logarithmic growth over both decades."""
 
 
 _CHANGE = ExponentChange._fields
@@ -213,7 +217,7 @@ def classify_growth(log_error: float, power_error: float, change: ExponentChange
 
 
 def _change(T: Floats, y: Floats, error: Floats) -> ExponentChange | None:
-    """Compare the exponents of the last two decades; they share a point, so errors are shared."""
+    """Compare the exponents of the last two decades, whose errors share a point."""
     j = len(T) - 1
     i = _a_decade_before(T, j)
     h = None if i is None else _a_decade_before(T, i)
@@ -247,7 +251,7 @@ _FOUND = (
 
 
 def _exponent(T: Floats, y: Floats, error: Floats, *, last: bool) -> tuple[float, float, float]:
-    """The slope d log y / d log T over the last or the first decade, with its 95 % interval."""
+    """Return the slope d log y / d log T over the last or first decade, and its 95 % interval."""
     if last:
         j = len(T) - 1
         i = _a_decade_before(T, j)

@@ -1,4 +1,4 @@
-"""What the formulas are given, checked once: gaps or means, l, T."""
+"""Validation of the formulas' arguments: gaps or means, l, T."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Numbers = Sequence[float] | Floats
 
 
 def gaps_from(gaps: Numbers | None, means: Numbers | None) -> Floats:
-    """Return Δ_i = max μ − μ_i of the arms that are not the best one, from either.
+    """Return Δ_i = max μ − μ_i of the suboptimal arms, from gaps or from means.
 
     >>> from entice.theory.inputs import gaps_from
     >>> gaps_from(None, means=[0.5, 0.75, 0.25])
@@ -30,7 +30,7 @@ be 0; got [0.5, 0.75, 0.75].
     """
     if (gaps is None) == (means is None):
         given = "neither" if gaps is None else "both"
-        raise InputError("gaps or means", "must be given, one of the two", given=given)
+        raise InputError("gaps or means", "must be given, exactly one of the two", given=given)
     if means is not None:
         values = _row("means", means, at_least=2)
         best = values.max()
@@ -44,15 +44,15 @@ be 0; got [0.5, 0.75, 0.75].
     if values.min() <= 0:
         raise InputError(
             "gaps",
-            "must be greater than 0: those of the arms that are not the best one",
+            "must be greater than 0, one for each suboptimal arm",
             given=values.tolist(),
-            todo="The best arm's own gap, 0, is left out; with two best arms no bound is claimed.",
+            todo="Leave out the best arm's own gap, 0. With two best arms no bound is claimed.",
         )
     return values
 
 
 def rounds_from(T: Any) -> Floats:
-    """Return T, a number or an array of any shape, as floats of at least 2."""
+    """Return T, a number or an array of any shape, as floats; each must be at least 2."""
     rounds = numbers_from("T", T, "a number of rounds, or an array of them")
     if rounds.size == 0 or not np.isfinite(rounds).all() or rounds.min() < 2:
         low = "" if rounds.size == 0 else f" (the lowest is {rounds.min():g})"
@@ -61,7 +61,7 @@ def rounds_from(T: Any) -> Floats:
 
 
 def numbers_from(name: str, given: Any, what: str) -> Floats:
-    """Return numbers in an array of any shape as floats; text is no number."""
+    """Return numbers in an array of any shape as floats; reject text."""
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def numbers_from(name: str, given: Any, what: str) -> Floats:
 
 
 def between(name: str, given: Any, low: float, high: float) -> Floats:
-    """Return numbers in an array that must lie in a range, ends included."""
+    """Return an array of numbers that must lie in a closed range."""
     values = numbers_from(name, given, "numbers")
     if not ((values >= low) & (values <= high)).all():
         if high == math.inf:
@@ -84,7 +84,7 @@ def between(name: str, given: Any, low: float, high: float) -> Floats:
 
 
 def at_least(name: str, given: Any, lowest: float) -> float:
-    """Return a number that must not be below `lowest`."""
+    """Return a number that must be at least `lowest`."""
     value = as_number(name, given)
     if value < lowest:
         rule = f"must be at least {lowest:g}" if lowest else "must not be negative"

@@ -1,12 +1,12 @@
-"""Lower bounds without drift: what regret and compensation must come to, in the long run.
+"""Asymptotic lower bounds on regret and compensation without drift.
 
 Lai and Robbins, "Asymptotically efficient adaptive allocation rules", Advances in Applied
 Mathematics 6 (1985): for consistent policies lim inf R(T)/log T ≥ Σ_i Δ_i / KL(D_i, D_1).
 Wang and Huang, "Multi-armed Bandits with Compensation", NeurIPS 2018 (arXiv 1811.01715): a lower
-bound of the same order for compensation. The constant follows: an arm that is not the best is
-pulled (1−ε) log T / KL times with high probability, and in all but a vanishing share of these
-pulls its average has settled at a gap of at least Δ_i − ε, which is paid. Both are asymptotic: at
-a finite T a policy may stay below. With drift, no lower bound is known.
+bound of the same order for compensation. The constant follows: a suboptimal arm is pulled
+(1−ε) log T / KL times with high probability, and in all but a vanishing share of these pulls it
+displays, and is paid, a gap of at least Δ_i − ε. Both are asymptotic: at a finite T a policy may
+stay below. With drift, no lower bound is known.
 """
 
 from __future__ import annotations
@@ -40,20 +40,25 @@ from entice.worlds.arms import Arms, Bernoulli, Beta, Gaussian
 
 
 def kl_gaussian(mean: Any, other: Any, std: Any = 1.0, other_std: Any = None) -> Floats:
-    """KL divergence of N(mean, std²) from N(other, other_std²): Δ²/2σ² for equal widths."""
+    """Return the KL divergence of N(mean, std²) from N(other, other_std²).
+
+    It is Δ²/2σ² for equal standard deviations.
+    """
     s = between("std", std, 0.0, math.inf)
     o = s if other_std is None else between("other_std", other_std, 0.0, math.inf)
     apart = numbers_from("mean", mean, "numbers") - numbers_from("other", other, "numbers")
     with np.errstate(divide="ignore", invalid="ignore"):
         wider = (s / o) ** 2 - 1
         value = apart**2 / (2 * o**2) + (wider - np.log1p(wider)) / 2
-    # Without noise in either, they are the same or can be told apart at once.
+    # Without noise in one of them, they are identical or distinguished by one sample.
     exact = np.where((s == o) & (apart == 0), 0.0, math.inf)
     return np.asarray(np.where((s > 0) & (o > 0), value, exact))[()]
 
 
 def kl_bernoulli(mean: Any, other: Any) -> Floats:
-    """KL divergence of Bernoulli(mean) from Bernoulli(other); infinite if other forbids a value.
+    """Return the KL divergence of Bernoulli(mean) from Bernoulli(other).
+
+    It is infinite if `other` excludes a value that `mean` allows.
 
     >>> from entice.theory.lower import kl_bernoulli
     >>> round(float(kl_bernoulli(0.5, 0.9)), 4)
@@ -64,7 +69,7 @@ def kl_bernoulli(mean: Any, other: Any) -> Floats:
 
 
 def kl_beta(a: Any, b: Any, other_a: Any, other_b: Any) -> Floats:
-    """KL divergence of Beta(a, b) from Beta(other_a, other_b)."""
+    """Return the KL divergence of Beta(a, b) from Beta(other_a, other_b)."""
     given = {"a": a, "b": b, "other_a": other_a, "other_b": other_b}
     a, b, c, d = (between(name, value, 1e-300, math.inf) for name, value in given.items())
     value = (
@@ -78,15 +83,15 @@ def kl_beta(a: Any, b: Any, other_a: Any, other_b: Any) -> Floats:
 
 
 def kl_discrete(weights: Any, other: Any) -> Floats:
-    """KL divergence of probabilities on a grid, along the last axis, from others on the same."""
+    """Return the KL divergence of two distributions on the same grid, along the last axis."""
     p, q = between("weights", weights, 0.0, 1.0), between("other", other, 0.0, 1.0)
     return np.asarray(_relative_entropy(p, q).sum(axis=-1))[()]
 
 
 def _relative_entropy(p: Floats, q: Floats) -> Floats:
-    """Return p log(p/q) + q − p: no term is negative, and small differences do not cancel.
+    """Return p log(p/q) + q − p; terms are non-negative, so small differences do not cancel.
 
-    The additions sum up to nothing over a distribution. Infinite where only q is 0.
+    The terms q − p sum to zero over a distribution. Infinite where only q is 0.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         u = (p - q) / q
@@ -100,7 +105,7 @@ def _log_beta(a: Floats, b: Floats) -> Floats:
 
 
 def divergences(arms: Arms) -> Floats:
-    """KL(D_i, D_1) of each arm that is not the best one from the best.
+    """Return KL(D_i, D_1) of each suboptimal arm from the best arm.
 
     >>> import entice
     >>> from entice.theory.lower import divergences
@@ -114,22 +119,22 @@ def divergences(arms: Arms) -> Floats:
     best = int(means.argmax())
     if isinstance(arms, Gaussian):
         std = np.broadcast_to(arms.std, means.shape)
-        all_of_them = kl_gaussian(means, means[best], std, std[best])
+        divergence = kl_gaussian(means, means[best], std, std[best])
     elif isinstance(arms, Bernoulli):
-        all_of_them = kl_bernoulli(means, means[best])
+        divergence = kl_bernoulli(means, means[best])
     elif isinstance(arms, Beta):
         a, b = np.array(arms.a), np.array(arms.b)
-        all_of_them = kl_beta(a, b, a[best], b[best])
+        divergence = kl_beta(a, b, a[best], b[best])
     else:
         weights = arms.probabilities()
-        all_of_them = kl_discrete(weights, weights[best])
-    return np.delete(all_of_them, best)
+        divergence = kl_discrete(weights, weights[best])
+    return np.delete(divergence, best)
 
 
 def sum_of_ratios(
     T: Any, *, divergences: Numbers, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i Δ_i log T / KL(D_i, D_1), an arm of infinite divergence counting nothing.
+    """Return Σ_i Δ_i log T / KL(D_i, D_1); an arm with infinite divergence contributes 0.
 
     >>> from entice.theory.lower import kl_gaussian, sum_of_ratios
     >>> gaps = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
@@ -139,14 +144,13 @@ def sum_of_ratios(
     logs, gap = np.log(rounds_from(T)), gaps_from(gaps, means)
     far = np.asarray(divergences, dtype=np.float64)
     if far.shape != gap.shape or not (far > 0).all():
-        rule = f"must be greater than 0, one for each of the {len(gap)} arms that are not the best"
+        rule = f"must be greater than 0, one for each of the {len(gap)} suboptimal arms"
         raise InputError("divergences", rule, given=divergences)
     return np.asarray((gap / far).sum() * logs)[()]
 
 
 def _formula_arguments(setting: Setting) -> dict[str, Any]:
-    # Of arms that are all but the same, differences may vanish in rounding; the bound is then
-    # larger than any number, and vacuous.
+    # The divergence of nearly identical arms may round to 0; the bound is then huge, and vacuous.
     tiny = np.finfo(np.float64).tiny
     return {"gaps": setting.gaps, "divergences": np.maximum(divergences(setting.study.arms), tiny)}
 
@@ -163,7 +167,7 @@ ANY_POLICY = (PolicySpec,)
 regret = Bound(
     name="Lai and Robbins 1985",
     metric="regret",
-    of="regret of consistent policies, asymptotically",
+    description="regret of consistent policies, asymptotically",
     policies=ANY_POLICY,
     as_stated=sum_of_ratios,
     as_proved=sum_of_ratios,
@@ -174,7 +178,7 @@ regret = Bound(
 compensation = Bound(
     name="Wang and Huang 2018",
     metric="compensation",
-    of="compensation of consistent policies, asymptotically",
+    description="compensation of consistent policies, asymptotically",
     policies=ANY_POLICY,
     as_stated=sum_of_ratios,
     as_proved=sum_of_ratios,

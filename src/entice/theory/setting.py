@@ -1,4 +1,4 @@
-"""One cell of a study as a theorem sees it, and how the paper's assumptions fare there."""
+"""One cell of a study, checks of the paper's assumptions, and the largest possible values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from entice.worlds.players import Players
 
 
 class Setting(NamedTuple):
-    """A policy and a drift on the arms of a study."""
+    """A cell of a study: one policy and one drift."""
 
     study: Study
     policy: Policy
@@ -36,27 +36,27 @@ class Setting(NamedTuple):
 
     @property
     def arms(self) -> int:
-        """K."""
+        """The number of arms K."""
         return len(self.study.arms.true_means())
 
     @property
     def gaps(self) -> Floats:
-        """Δ_i of the arms that are not the best one."""
+        """Δ_i of the suboptimal arms."""
         return gaps_from(None, means=self.study.arms.true_means())
 
     @property
     def lipschitz(self) -> float:
-        """The drift's constant l: infinite if there is none, nan if nobody has said."""
+        """The drift's Lipschitz constant l: infinite if it does not exist, nan if unknown."""
         l = self.drift.lipschitz
         return math.nan if l is None else l
 
 
 def study_settings(study: Study) -> list[Setting]:
-    """The cells of a study, policies × drifts."""
+    """Return the cells of a study, policies × drifts."""
     return [Setting(study, policy, drift) for _, _, policy, drift in study.cells()]
 
 
-# Each assumption says what speaks against it, and nothing if nothing does.
+# Each of these functions states an assumption and yields the reasons why it is not met, if any.
 
 
 def single_best_arm(setting: Setting) -> Iterator[str]:
@@ -68,12 +68,12 @@ def single_best_arm(setting: Setting) -> Iterator[str]:
 
 
 def no_model_extensions(setting: Setting) -> Iterator[str]:
-    """Everyone takes the offer and rates at once, and nobody else bends feedback or pays."""
+    """All players accept and rate at once, and there is neither an adversary nor a probe."""
     study = setting.study
     if study.players != Players():
-        yield "players decline, or rate late or never: the model has none of it"
+        yield "players may decline, or rate late or never, which the model excludes"
     if study.adversary != NoAdversary():
-        yield f"{study.adversary.label} bends feedback, too: the model has drift alone"
+        yield f"{study.adversary.label} changes feedback, which the model excludes"
     if study.probe is not None:
         yield "a probe pays more than the gap"
 
@@ -83,11 +83,11 @@ def rewards_in_unit_interval(setting: Setting) -> Iterator[str]:
     arms = setting.study.arms
     low, high = arms.support()
     if low < 0 or high > 1:
-        what = f"from {low:g} to {high:g}"
+        rule = "the model has rewards in [0, 1]"
         if isinstance(arms, Gaussian):
-            yield "not claimed for Gaussian rewards: the model has rewards in [0, 1]"
+            yield f"not claimed for Gaussian rewards: {rule}"
         else:
-            yield f"not claimed for rewards {what}: the model has rewards in [0, 1]; rescale them"
+            yield f"not claimed for rewards from {low:g} to {high:g}: {rule}; rescale them"
 
 
 def drift_satisfies_assumption_1(setting: Setting) -> Iterator[str]:
@@ -95,8 +95,8 @@ def drift_satisfies_assumption_1(setting: Setting) -> Iterator[str]:
     label = setting.drift.label
     if math.isnan(setting.lipschitz):
         yield (
-            f"the Lipschitz constant l of {label} is unknown: "
-            "if you can vouch for one, CustomDrift(…, lipschitz=l)"
+            f"the Lipschitz constant l of {label} is unknown: if you know it, declare it with "
+            "CustomDrift(…, lipschitz=l)"
         )
     elif setting.drift.outside:
         yield f"{label} {setting.drift.outside} (Assumption 1)"
@@ -104,12 +104,12 @@ def drift_satisfies_assumption_1(setting: Setting) -> Iterator[str]:
 
 
 def custom_drift_claims_hold(setting: Setting) -> Iterator[str]:
-    """What a drift claims of itself does not hold, where we looked."""
+    """A custom drift satisfies its declared properties at all points that were checked."""
     drift = setting.drift
     if not isinstance(drift, CustomDrift):
         return
     if is_placeholder(drift.function):
-        yield f"what {drift.label} does is unknown: its function is not to be found here"
+        yield f"{drift.label} cannot be checked: its function is not available here"
         return
     found = _counterexample(drift, setting.arms)
     if found is not None:
@@ -126,13 +126,13 @@ def _counterexample(drift: CustomDrift, arms: int) -> str | None:
 
 
 def each_arm_rated_first(setting: Setting) -> Iterator[str]:
-    """The averages of the model divide by the number of ratings."""
+    """Each arm is rated once before any payment: the model's averages divide by the ratings."""
     if setting.study.cold_start != "each_arm_once":
         yield 'unrated arms display a prior: the proofs need cold_start="each_arm_once"'
 
 
 def noise_parameter_is_1(setting: Setting) -> Iterator[str]:
-    """Algorithms 2 and 4 have widths and samples for a noise of 1."""
+    """Algorithms 2 and 4 have confidence widths and samples for a noise of 1."""
     policy = setting.policy
     if isinstance(policy, UCB | ThompsonSampling) and policy.noise != 1:
         yield f"proved for noise=1, the paper's algorithm, unlike {policy.label}"
@@ -145,18 +145,18 @@ def feedback_projected(setting: Setting) -> Iterator[str]:
 
 
 def projection_keeps_rewards(setting: Setting) -> Iterator[str]:
-    """A projection must not touch the rewards themselves: the proofs speak of their means."""
+    """A projection leaves the rewards unchanged: the proofs are about their means."""
     projected = setting.study.feedback_range
     low, high = setting.study.arms.support()
     if projected is not None and (low < projected[0] or high > projected[1]):
         yield (
-            f"feedback_range = ({projected[0]:g}, {projected[1]:g}) cuts into the rewards, "
-            f"which reach from {low:g} to {high:g}"
+            f"feedback_range = ({projected[0]:g}, {projected[1]:g}) cuts off rewards, which range "
+            f"from {low:g} to {high:g}"
         )
 
 
 def no_drift(setting: Setting) -> Iterator[str]:
-    """Lower bounds are known for feedback that nobody bends."""
+    """Lower bounds are known only for feedback without drift."""
     if setting.lipschitz != 0:
         yield "known without drift only"
     else:
@@ -164,14 +164,16 @@ def no_drift(setting: Setting) -> Iterator[str]:
 
 
 def policy_is_consistent(setting: Setting) -> Iterator[str]:
-    """Lower bounds hold for policies whose regret is o(T^a) for each a > 0, on every instance.
+    """The policy is consistent: its regret is o(T^a) for each a > 0, on every instance.
 
-    UCB is, for noise up to a standard deviation of 1. Thompson sampling with variance 1/(n+1) is
-    for bounded rewards, but not for Gaussian noise of a variance above 1/2: the best arm's first n
-    ratings are so bad, with probability T^(−n/((n+1)σ²)), that it is not sampled again until T.
-    With another `noise`, both are what they are for rewards divided by it. KL-UCB is for rewards in
-    [0, 1] (Garivier and Cappé 2011), Beta–Thompson for Bernoulli arms (Agrawal and Goyal 2012).
-    ε-greedy with a fixed c is not: on instances with gaps small enough, c is too small.
+    - UCB is consistent for noise with a standard deviation of up to 1.
+    - Thompson sampling with variance 1/(n+1) is consistent for bounded rewards, but not for
+      Gaussian noise with a variance above 1/2: with probability T^(−n/((n+1)σ²)) the best arm's
+      first n ratings are so low that it is not sampled again before T.
+    - With another `noise`, the same holds for rewards divided by it.
+    - KL-UCB is consistent for rewards in [0, 1] (Garivier and Cappé 2011), Beta–Thompson sampling
+      for Bernoulli arms (Agrawal and Goyal 2012).
+    - ε-greedy with a fixed c is not: on instances with small enough gaps, c is too small.
     """
     policy, arms = setting.policy, setting.study.arms
     low, high = arms.support()
@@ -181,28 +183,30 @@ def policy_is_consistent(setting: Setting) -> Iterator[str]:
     if isinstance(policy, UCB):
         if noise > assumed:
             yield (
-                "UCB is not known to be consistent here: its widths assume noise of a standard "
-                f"deviation up to {assumed:g}, and that of the arms may be {noise:g}"
+                "UCB is not known to be consistent here: its confidence widths assume noise with a "
+                f"standard deviation up to {assumed:g}, and that of the arms may be {noise:g}"
             )
     elif isinstance(policy, ThompsonSampling):
         if policy.scale == "std":
-            yield f"{policy.label} is not consistent: it may lock onto a wrong arm for good"
+            yield f"{policy.label} is not consistent: it may lock onto a wrong arm permanently"
         elif is_gaussian and (noise / assumed) ** 2 > 0.5 * (1 + 1e-12):
             half = "1/2" if assumed == 1 else f"{assumed**2 / 2:g}"
             yield (
-                f"{_thompson(assumed)} is not consistent for Gaussian noise of a variance above "
-                f"{half}: a bad start may keep the best arm from being sampled again"
+                f"{_thompson(assumed)} is not consistent for Gaussian noise with a variance above "
+                f"{half}: a bad start may prevent the best arm from being sampled again"
             )
         elif noise > assumed:
-            what = f"rewards {2 * noise:g} wide"
-            yield f"{_thompson(assumed)} is not known to be consistent for {what}"
+            yield (
+                f"{_thompson(assumed)} is not known to be consistent for rewards with a range "
+                f"of {2 * noise:g}"
+            )
     elif isinstance(policy, KLUCB):
         yield from rewards_in_unit_interval(setting)
     elif isinstance(policy, BetaThompson):
         if not isinstance(arms, Bernoulli):
             yield "BetaThompson is known to be consistent for Bernoulli arms only"
     elif isinstance(policy, EpsilonGreedy):
-        yield "ε-greedy with a fixed c is not consistent: for small gaps c is too small"
+        yield "ε-greedy with a fixed c is not consistent: c is too small for small gaps"
     else:
         yield f"{policy.label} is not known to be consistent (regret o(T^a) on every instance)"
 
@@ -211,11 +215,11 @@ def _thompson(noise: float) -> str:
     return "Thompson sampling" if noise == 1 else f"Thompson sampling with noise={noise:g}"
 
 
-# What no run can exceed.
+# The largest possible values, which no run can exceed.
 
 
 def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
-    """The largest value that a metric can have in any run, as far as we know, and why."""
+    """Return the largest possible value of a metric, as far as known, and the reason."""
     study, T, K = setting.study, setting.study.horizon, setting.arms
     if metric == "regret":
         return T * float(setting.gaps.max()), "the largest gap in every round"
@@ -230,12 +234,12 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
         and study.cold_start == "each_arm_once"
         and not any(no_model_extensions(setting))
     ):
-        # Each payment is at most noise·sqrt(2 log t / n); summed up over n, then over arms by
-        # Cauchy and Schwarz.
+        # Each payment is at most noise·sqrt(2 log t / n). Sum over n, then over arms by the
+        # Cauchy–Schwarz inequality.
         noise = setting.policy.noise
         cap = noise * 2 * math.sqrt(2 * K * T * math.log(T))
         factor = "2" if noise == 1 else f"{2 * noise:g}"
-        total = min(total, (cap, f"{factor}·sqrt(2KT log T), which UCB's payments can't exceed"))
+        total = min(total, (cap, f"{factor}·sqrt(2KT log T), UCB's largest possible total"))
     if metric == "compensation":
         return total
     if metric == "arm_drift":
@@ -245,7 +249,7 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
 
 
 def _widest_payment(setting: Setting) -> float:
-    """How far two displayed averages can lie apart."""
+    """Return the largest possible difference of two displayed averages."""
     study = setting.study
     low, high = -math.inf, math.inf
     if study.probe is not None:

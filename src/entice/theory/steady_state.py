@@ -1,14 +1,16 @@
-"""Where displayed gaps settle under a linear drift, and what that makes of UCB (our derivation).
+"""The steady state of displayed gaps under a linear drift, and a prediction for UCB.
 
-An arm that is Δ worse than the best, and paid for at each pull, displays a gap d. Its next rating
-is, on average, its mean plus l·d, so with n ratings so far
+This is our own derivation. Consider an arm that is Δ worse than the best one and paid for at each
+pull. If it displays a gap d, its next rating is, on average, its mean plus l·d. With n ratings so
+far, the gap becomes
 
     d' = d + (Δ − (1+l) d) / (n+1),
 
-which comes to rest at d = Δ/(1+l), the distance shrinking like n^−(1+l). Each pull then costs
-Δ/(1+l) and loses Δ: **regret ≈ (1+l) × compensation** on such arms. UCB pulls an arm for as long as
-its width covers the gap, sqrt(2 log T)(1/sqrt(n_i) − 1/sqrt(n_1)) = Δ_i/(1+l), which says how
-often. None of it is a bound: expected values stand for random ones.
+which converges to d = Δ/(1+l); the distance shrinks like n^−(1+l). Each pull then costs Δ/(1+l) and
+loses Δ: **regret ≈ (1+l) × compensation** on such arms. UCB pulls an arm as long as its confidence
+width covers the gap, which determines the number of pulls n_i:
+sqrt(2 log T)(1/sqrt(n_i) − 1/sqrt(n_1)) = Δ_i/(1+l). This is not a bound: it replaces random values
+by their expectations.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ from entice.theory.inputs import Floats, Numbers, gaps_from, rounds_from, slope
 
 
 class Prediction(NamedTuple):
-    """What to expect after T rounds; arrays have the shape of T, `pulls` one more axis for arms."""
+    """Predicted values after T rounds, with the shape of T."""
 
     regret: Floats
     compensation: Floats
     pulls: Floats
-    """Of the arms that are not the best one."""
+    """The pulls of the suboptimal arms, with one more axis."""
 
 
 def steady_state_gap(
     *, l: float, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Where the displayed gaps of arms that are paid for come to rest: Δ_i/(1+l).
+    """Return the steady state of the displayed gaps of paid arms: Δ_i/(1+l).
 
     >>> from entice.theory import steady_state
     >>> steady_state.steady_state_gap(gaps=[0.2, 0.4], l=1.0)
@@ -44,7 +46,7 @@ def steady_state_gap(
 
 
 def displayed_gaps(pulls: int, *, gap: float, l: float, start: float) -> Floats:
-    """Follow an arm's expected displayed gap from one rating on, for so many paid pulls.
+    """Return an arm's expected displayed gap over `pulls` paid pulls, from its first rating on.
 
     >>> from entice.theory import steady_state
     >>> path = steady_state.displayed_gaps(1000, gap=0.3, l=2.0, start=0.9)
@@ -64,7 +66,7 @@ def displayed_gaps(pulls: int, *, gap: float, l: float, start: float) -> Floats:
 def ucb(
     T: Any, *, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Prediction:
-    """Predict UCB's regret and compensation from settled gaps.
+    """Predict UCB's regret and compensation from steady-state gaps.
 
     >>> from entice.theory import steady_state
     >>> expected = steady_state.ucb(20_000, means=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
@@ -73,14 +75,14 @@ def ucb(
     """
     rounds, gap = rounds_from(T), gaps_from(gaps, means)
     shown = steady_state_gap(gaps=gap, l=l)
-    reach = shown / np.sqrt(2 * np.log(rounds))[..., None]
-    # The best arm gets what the others leave; what they take grows with it, so bisection finds it.
+    scaled = shown / np.sqrt(2 * np.log(rounds))[..., None]
+    # The best arm's pulls: all pulls must sum to T. The others grow with them, so bisection works.
     low, high = np.zeros_like(rounds), rounds.copy()
     for _ in range(100):
         middle = (low + high) / 2
-        total = middle + _taken(reach, middle).sum(axis=-1)
+        total = middle + _pulls(scaled, middle).sum(axis=-1)
         low, high = np.where(total < rounds, middle, low), np.where(total < rounds, high, middle)
-    pulls = _taken(reach, high)
+    pulls = _pulls(scaled, high)
     return Prediction(
         regret=np.asarray((pulls * gap).sum(axis=-1))[()],
         compensation=np.asarray((pulls * shown).sum(axis=-1))[()],
@@ -88,5 +90,5 @@ def ucb(
     )
 
 
-def _taken(reach: Floats, best: Floats) -> Floats:
-    return np.asarray((reach + 1 / np.sqrt(best)[..., None]) ** -2)
+def _pulls(scaled_gaps: Floats, best_arm_pulls: Floats) -> Floats:
+    return np.asarray((scaled_gaps + 1 / np.sqrt(best_arm_pulls)[..., None]) ** -2)

@@ -1,4 +1,4 @@
-"""Bounds and growth as tables for the terminal."""
+"""Terminal tables of bounds and growth."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.table import Table
 from entice.study.results.table import number
 from entice.theory.growth import METRICS, Growth
 
-_WORDS = {
+_METRIC_NAMES = {
     "regret": "regret",
     "compensation": "compensation",
     "compensated_pulls": "paid pulls",
 }
-# Wide enough for all, so that the tables of all cells line up, and 80 characters in all.
+# Fixed widths, so that the tables of all cells line up; 80 characters in total.
 _WIDTHS = {"": 24, "bound": 8, "applies": 8, "vacuous": 7, "mean": 6, "95 % <": 6, "ratio": 7}
 
 
@@ -27,9 +27,9 @@ def show_bounds(rows: pl.DataFrame, horizon: int, console: Console) -> None:
     """Print a table for each cell, then the reasons, numbered."""
     notes: dict[str, int] = {}
     console.print(
-        f"Bounds after {horizon:,} rounds. Measured: the mean of all runs, and what 95 % of them "
-        "stay below. Ratio: bound / mean. Lower bounds (≥) are asymptotic: at a finite T means may "
-        "stay below them."
+        f"Bounds after {horizon:,} rounds. Measured: the mean of all runs, and the value that 95 % "
+        "of them stay below. Ratio: bound / mean. Lower bounds (≥) are asymptotic: at a finite T, "
+        "means may be below them."
     )
     for cell in rows.partition_by("policy_index", "drift_index", maintain_order=True):
         console.print()
@@ -43,10 +43,10 @@ def _cell_table(cell: pl.DataFrame, notes: dict[str, int]) -> Table:
     table = _table(f"{cell['policy'][0]}, {cell['drift'][0]}")
     for title, width in _WIDTHS.items():
         table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
-    for metric, word in _WORDS.items():
+    for metric, name in _METRIC_NAMES.items():
         for i, row in enumerate(cell.filter(metric=metric).iter_rows(named=True)):
             if i == 0:
-                table.add_row(f"[dim]{word}[/]")
+                table.add_row(f"[dim]{name}[/]")
             table.add_row(*_bound_row(row, notes))
     return table
 
@@ -78,7 +78,7 @@ def _value(value: float | None) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Write a large number as 10 to a power.
+    """Format a large number as a multiple of a power of ten.
 
     >>> from entice.theory.terminal import power_of_ten
     >>> power_of_ten(4.0e9), power_of_ten(9.96e6)
@@ -90,19 +90,19 @@ def power_of_ten(value: float) -> str:
 
 
 def show_growth(found: Growth, console: Console) -> None:
-    """Print the exponents of each policy and drift, at the beginning and at the end."""
+    """Print the exponents of each policy and drift over the first and last decade."""
     T = found.points["T"].to_numpy()
     console.print(
         f"Growth from T = {T.min():,} to {T.max():,}. Exponents: d log / d log T over the first "
-        "and the last decade, with its 95 % interval. Fit: which of a + b log T and a T^p is "
-        "clearly closer, and how far it is off (root mean square). Where the exponent contradicts "
-        "the closer fit, T is too short for a verdict."
+        "and the last decade, with a 95 % interval. Fit: the clearly better of a + b log T and "
+        "a T^p, with its root mean square relative error. If the exponent contradicts the better "
+        "fit, T is too short for a conclusion."
     )
     for policy in found.table.partition_by("policy_index", maintain_order=True):
         table = _table(policy["policy"][0])
-        for title in ("drift", "of"):
+        for title in ("drift", "metric"):
             table.add_column(title, no_wrap=True)
-        for title in ("at first", "at the end", "fit"):
+        for title in ("first decade", "last decade", "fit"):
             table.add_column(title, justify="right", no_wrap=True)
         for row in policy.iter_rows(named=True):
             table.add_row(*_growth_row(row))
@@ -113,18 +113,18 @@ def show_growth(found: Growth, console: Console) -> None:
 def _growth_row(row: dict[str, Any]) -> list[str]:
     names = [escape(row["drift"]) if row["metric"] == METRICS[0] else "", row["metric"]]
     if row["fits"] is None:
-        return [*names, "–", "nothing grows", "–"]
+        return [*names, "–", "always 0", "–"]
     half = (row["exponent_high"] - row["exponent_low"]) / 2
     fit = {
         "log": f"a + b log T, {row['log_error']:.0%}",
         "power": f"a T^{row['power_p']:.2f}, {row['power_error']:.0%}",
         "undecided": f"undecided, {row['log_error']:.0%} and {row['power_error']:.0%}",
-        "too short": "T too short: " + _why_too_short(row),
+        "too short": "T too short: " + _too_short_reason(row),
     }[row["fits"]]
     return [*names, f"{row['exponent_at_first']:.2f}", f"{row['exponent']:.3f} ± {half:.3f}", fit]
 
 
-def _why_too_short(row: dict[str, Any]) -> str:
+def _too_short_reason(row: dict[str, Any]) -> str:
     if row["exponent_before"] is None:
         return "less than two decades"
     return f"exponent {row['exponent_before']:.2f} → {row['exponent']:.2f}"

@@ -25,7 +25,7 @@ from entice.theory.setting import (
 def regret_as_stated(
     T: Any, *, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i 8(l+1)² log T / Δ_i + Δ_i (K−1) π²/3."""
+    """Return Σ_i 8(l+1)² log T / Δ_i + Δ_i (K−1) π²/3."""
     logs, gap, l = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l)
     constant = gap.sum() * len(gap) * math.pi**2 / 3  # K − 1 arms have a gap
     return np.asarray(8 * (l + 1) * (l + 1) * (1 / gap).sum() * logs + constant)[()]
@@ -34,7 +34,7 @@ def regret_as_stated(
 def regret_as_proved(
     T: Any, *, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i 8(l+1)² log T / Δ_i + Δ_i π²/3: what Σ_i Δ_i E(n_i) comes to in the proof."""
+    """Return Σ_i 8(l+1)² log T / Δ_i + Δ_i π²/3, the proof's bound on Σ_i Δ_i E(n_i)."""
     logs, gap, l = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l)
     constant = gap.sum() * math.pi**2 / 3
     return np.asarray(8 * (l + 1) * (l + 1) * (1 / gap).sum() * logs + constant)[()]
@@ -43,14 +43,14 @@ def regret_as_proved(
 def compensation_bound(
     T: Any, *, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i 16(l+1) log T / Δ_i + 16(l+1) log T / Δ + 2πK sqrt(2 log T / 3)."""
+    """Return Σ_i 16(l+1) log T / Δ_i + 16(l+1) log T / Δ + 2πK sqrt(2 log T / 3)."""
     logs, gap, l = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l)
     leading = 16 * (l + 1) * ((1 / gap).sum() + 1 / gap.min())
     return np.asarray(leading * logs + 2 * math.pi * (len(gap) + 1) * np.sqrt(2 * logs / 3))[()]
 
 
 def formula_arguments(setting: Setting) -> dict[str, Any]:
-    """Gaps and l."""
+    """Return the gaps and l."""
     return {"gaps": setting.gaps, "l": setting.lipschitz}
 
 
@@ -67,7 +67,7 @@ ASSUMPTIONS = (
 regret = Bound(
     name="Theorem 1",
     metric="regret",
-    of="expected regret of UCB",
+    description="expected regret of UCB",
     policies=(UCB,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
@@ -77,7 +77,7 @@ regret = Bound(
 compensation = Bound(
     name="Theorem 1",
     metric="compensation",
-    of="expected compensation of UCB",
+    description="expected compensation of UCB",
     policies=(UCB,),
     as_stated=compensation_bound,
     as_proved=compensation_bound,

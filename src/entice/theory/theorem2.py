@@ -1,4 +1,4 @@
-"""Theorem 2, and Lemma 1 under it: incentivized ε-greedy under reward drift."""
+"""Theorem 2 and its Lemma 1: incentivized ε-greedy under reward drift."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from entice.theory.setting import (
 from entice.theory.special import digamma
 
 DELTA = 0.05
-"""The probability with which Lemma 1 may fail, where a study is held to it."""
+"""The failure probability of Lemma 1 when it is compared with a study."""
 
 
 def regret_as_stated(
     T: Any, *, c: float, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i c S_i (log T + 1) + c(K−1)(K + π²/6), S_i = 1.5 + 3(1 + sqrt(3/c)) l + 18c/Δ_i²."""
+    """Return Σ_i c S_i (log T + 1) + c(K−1)(K + π²/6).
+
+    S_i = 1.5 + 3(1 + sqrt(3/c)) l + 18c/Δ_i².
+    """
     logs, gap, l, c = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l), above_zero("c", c)
     others = len(gap)
     S = 1.5 + 3 * (1 + math.sqrt(3 / c)) * l + 18 * c / gap**2
@@ -42,10 +45,11 @@ def regret_as_stated(
 def regret_as_proved(
     T: Any, *, c: float, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Σ_i c (1 + 3l(1 + sqrt(3/c)))(log T + 1) + (c/2 + 18/Δ_i²) log T + c(K + π²/Δ_i²) + 18/Δ_i².
+    """Return the sum of the proof's two final bounds, the one on A and Lemma 2.
 
-    The two sums that the proof ends with, its bound on A and Lemma 2, added up. Their terms in
-    log T are those of the statement with 18/(cΔ_i²) in place of 18c/Δ_i²; the constant is larger.
+    Σ_i c (1 + 3l(1 + sqrt(3/c)))(log T + 1) + (c/2 + 18/Δ_i²) log T + c(K + π²/Δ_i²) + 18/Δ_i².
+    The terms in log T are those of the statement with 18/(cΔ_i²) in place of 18c/Δ_i²; the
+    constant is larger.
     """
     logs, gap, l, c = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l), above_zero("c", c)
     drifted = c * (1 + 3 * l * (1 + math.sqrt(3 / c))) * len(gap)
@@ -57,7 +61,7 @@ def regret_as_proved(
 def compensation_as_stated(
     T: Any, *, c: float, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """max(l, 1)(c + sqrt(3c)) K log T."""
+    """Return max(l, 1)(c + sqrt(3c)) K log T."""
     logs, gap, l, c = np.log(rounds_from(T)), gaps_from(gaps, means), slope(l), above_zero("c", c)
     return np.asarray(max(l, 1) * (c + math.sqrt(3 * c)) * (len(gap) + 1) * logs)[()]
 
@@ -65,42 +69,42 @@ def compensation_as_stated(
 def compensation_as_proved(
     T: Any, *, c: float, l: float = 0.0, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """max(l, 1)(c + sqrt(3c)) K (log T + 1)."""
-    once_more = compensation_as_stated(math.e, c=c, l=l, gaps=gaps, means=means)
-    return compensation_as_stated(T, c=c, l=l, gaps=gaps, means=means) + once_more
+    """Return max(l, 1)(c + sqrt(3c)) K (log T + 1)."""
+    per_log_unit = compensation_as_stated(math.e, c=c, l=l, gaps=gaps, means=means)
+    return compensation_as_stated(T, c=c, l=l, gaps=gaps, means=means) + per_log_unit
 
 
 def expected_explorations(T: Any, *, c: float, arms: int) -> Floats:
-    """How often ε-greedy draws a given arm, on average: Σ_{t ≤ T} ε_t / K, ε_t = min(1, cK/t).
+    """Return the expected explorations of an arm: Σ_{t ≤ T} ε_t / K, ε_t = min(1, cK/t).
 
     >>> from entice.theory.theorem2 import expected_explorations
     >>> round(float(expected_explorations(20_000, c=5, arms=9)), 1)
     35.4
     """
     rounds, c, K = rounds_from(T), above_zero("c", c), _arms(arms)
-    sure = math.floor(min(c * K, 2.0**53))  # as many rounds explore for certain
-    harmonic = np.maximum(0.0, digamma(rounds + 1) - digamma(sure + 1.0))
+    certain = math.floor(min(c * K, 2.0**53))  # the rounds with ε_t = 1
+    harmonic = np.maximum(0.0, digamma(rounds + 1) - digamma(certain + 1.0))
     with np.errstate(over="ignore"):
-        later = sure / K + c * harmonic
-    return np.asarray(np.where(rounds <= sure, rounds / K, later))[()]
+        later = certain / K + c * harmonic
+    return np.asarray(np.where(rounds <= certain, rounds / K, later))[()]
 
 
 def explorations(T: Any, *, c: float, arms: int, delta: float = DELTA) -> Floats:
-    """Lemma 1: with probability 1 − δ an arm is drawn at most m + sqrt(3 m log(K/δ)) times.
+    """Return Lemma 1's bound m + sqrt(3 m log(K/δ)) on the explorations of an arm.
 
-    m is the expected number; the lemma asks for δ ≤ 1/2 and K m ≥ K log(K/δ)/(e−2), and gives
-    nothing (nan) before.
+    m is their expected number. The bound holds with probability 1 − δ. The lemma requires δ ≤ 1/2
+    and K m ≥ K log(K/δ)/(e−2); the result is nan where the second condition fails.
     """
     if not 0 < above_zero("delta", delta) <= 0.5:
         raise InputError("delta", "must be greater than 0 and at most 1/2", given=delta)
     m = np.asarray(expected_explorations(T, c=c, arms=arms))
-    odds = math.log(_arms(arms) / delta)
-    enough = m >= odds / (math.e - 2)
-    return np.asarray(np.where(enough, m + np.sqrt(3 * m * odds), np.nan))[()]
+    log_term = math.log(_arms(arms) / delta)
+    enough = m >= log_term / (math.e - 2)
+    return np.asarray(np.where(enough, m + np.sqrt(3 * m * log_term), np.nan))[()]
 
 
 def paid_pulls_bound(T: Any, *, c: float, arms: int, delta: float = DELTA) -> Floats:
-    """Bound the paid pulls of all arms: K times Lemma 1 (whose K/δ covers all arms at once)."""
+    """Return K times Lemma 1, a bound on the paid pulls of all arms (K/δ covers all of them)."""
     return np.asarray(arms * explorations(T, c=c, arms=arms, delta=delta))[()]
 
 
@@ -112,20 +116,20 @@ def _arms(given: Any) -> int:
 
 
 def large_c(setting: Setting) -> Iterator[str]:
-    """Theorem 2 asks for c ≥ 36/Δ."""
+    """Theorem 2 requires c ≥ 36/Δ."""
     policy = setting.policy
     assert isinstance(policy, EpsilonGreedy)
     if any(single_best_arm(setting)):
         return
-    wanted = 36 / float(setting.gaps.min())
-    if policy.c < wanted * (1 - 1e-12):
-        yield f"the theorem asks for c ≥ 36/Δ = {wanted:.4g}, and c is {policy.c:g}"
+    least = 36 / float(setting.gaps.min())
+    if policy.c < least * (1 - 1e-12):
+        yield f"the theorem requires c ≥ 36/Δ = {least:.4g}, and c is {policy.c:g}"
 
 
 def enough_explorations(setting: Setting) -> Iterator[str]:
-    """Lemma 1 asks for enough expected explorations."""
+    """Lemma 1 requires enough expected explorations."""
     if np.isnan(explorations(max(2, setting.study.horizon), **_formula_arguments(setting))):
-        yield f"Lemma 1 asks for more expected explorations (δ = {DELTA:g})"
+        yield f"Lemma 1 requires more expected explorations (δ = {DELTA:g})"
 
 
 def _formula_arguments(setting: Setting) -> dict[str, Any]:
@@ -151,7 +155,7 @@ ASSUMPTIONS = (
 regret = Bound(
     name="Theorem 2",
     metric="regret",
-    of="expected regret of ε-greedy",
+    description="expected regret of ε-greedy",
     policies=(EpsilonGreedy,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
@@ -161,7 +165,7 @@ regret = Bound(
 compensation = Bound(
     name="Theorem 2",
     metric="compensation",
-    of="expected compensation of ε-greedy",
+    description="expected compensation of ε-greedy",
     policies=(EpsilonGreedy,),
     as_stated=compensation_as_stated,
     as_proved=compensation_as_proved,
@@ -171,7 +175,7 @@ compensation = Bound(
 paid_pulls = Bound(
     name=f"Lemma 1, {100 * (1 - DELTA):g} % of runs",
     metric="compensated_pulls",
-    of="paid pulls of ε-greedy, which are among its explorations",
+    description="paid pulls of ε-greedy, which are among its explorations",
     policies=(EpsilonGreedy,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,

@@ -1,11 +1,10 @@
-"""Theorem 3, and Lemma 3 under it: incentivized Thompson sampling under reward drift.
+"""Theorem 3 and its Lemma 3: incentivized Thompson sampling under reward drift.
 
-Both need Δ̲, a gap that any two displayed averages keep whenever they differ, in all rounds: a
-property of the run and not of the problem. Nobody knows it beforehand, and averages that cross on
-their way make it tiny. Here it is an argument, `displayed_gap`. For a study, formulas take the
-least difference of two true means: in runs long enough for averages to settle, they end up that
-close (closer still where they are paid for), so Δ̲ is no larger, and the bounds are at least what
-they come to with it.
+Both need Δ̲, the smallest nonzero difference between displayed averages over all rounds. This is a
+property of the run, not of the problem: it is unknown in advance, and tiny when averages cross.
+Here it is the argument `displayed_gap`. For a study, the formulas use the smallest difference
+between two true means: in runs long enough for averages to converge, they end up that close (closer
+if they are paid for), so Δ̲ is no larger, and the bounds are at least the values given.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ def regret_as_stated(
     gaps: Numbers | None = None,
     means: Numbers | None = None,
 ) -> Floats:
-    """Σ_i (4e¹¹ + 21) P_i + 5/Δ_i² + Q_i + π²/6, with P_i = 18 log(TΔ_i²)/Δ_i².
+    """Return Σ_i (4e¹¹ + 21) P_i + 5/Δ_i² + Q_i + π²/6, with P_i = 18 log(TΔ_i²)/Δ_i².
 
-    Q_i = ⌈9/(2Δ_i²) ((1 + a) log T + sqrt(1 + 2a log T))⌉, a = 4Δ_i l/(3Δ̲²). P_i counts as 0
+    Q_i = ⌈9/(2Δ_i²) ((1 + a) log T + sqrt(1 + 2a log T))⌉, a = 4Δ_i l/(3Δ̲²). P_i is set to 0
     where it would be negative, for T < 1/Δ_i².
     """
     logs, gap, a = _terms(T, displayed_gap, l, gaps, means)
@@ -58,10 +57,10 @@ def regret_as_proved(
     gaps: Numbers | None = None,
     means: Numbers | None = None,
 ) -> Floats:
-    """As stated, with the root of the proof's own quadratic: the last term is log T sqrt(1 + 2a).
+    """Return the bound with Q_i from the root of the proof's own quadratic inequality.
 
     (Δ_i²/9) n² − (1 + a) log T · n + (2l log T/Δ̲²)² ≥ 0 holds from
-    n = 9/(2Δ_i²) ((1 + a) log T + log T sqrt(1 + 2a)) on.
+    n = 9/(2Δ_i²) ((1 + a) log T + log T sqrt(1 + 2a)) on, so the last term is log T sqrt(1 + 2a).
     """
     logs, gap, a = _terms(T, displayed_gap, l, gaps, means)
     Q = np.ceil(9 / (2 * gap**2) * logs * (1 + a + np.sqrt(1 + 2 * a)))
@@ -90,7 +89,7 @@ def compensation_bound(
     gaps: Numbers | None = None,
     means: Numbers | None = None,
 ) -> Floats:
-    """2 max(l, 1) K log T / Δ̲²."""
+    """Return 2 max(l, 1) K log T / Δ̲²."""
     K = len(gaps_from(gaps, means)) + 1
     return np.asarray(
         max(slope(l), 1.0) * K * paid_pulls_of_an_arm(T, displayed_gap=displayed_gap)
@@ -98,7 +97,7 @@ def compensation_bound(
 
 
 def paid_pulls_of_an_arm(T: Any, *, displayed_gap: float) -> Floats:
-    """Lemma 3: an arm is paid for at most 2 log T / Δ̲² times, on average."""
+    """Return Lemma 3's bound on the expected paid pulls of an arm: 2 log T / Δ̲²."""
     return np.asarray(2 * np.log(rounds_from(T)) / above_zero("displayed_gap", displayed_gap) ** 2)[
         ()
     ]
@@ -107,15 +106,15 @@ def paid_pulls_of_an_arm(T: Any, *, displayed_gap: float) -> Floats:
 def paid_pulls_bound(
     T: Any, *, displayed_gap: float, gaps: Numbers | None = None, means: Numbers | None = None
 ) -> Floats:
-    """Lemma 3 for all K arms."""
+    """Return K times Lemma 3, a bound on the paid pulls of all arms."""
     K = len(gaps_from(gaps, means)) + 1
     return np.asarray(K * paid_pulls_of_an_arm(T, displayed_gap=displayed_gap))[()]
 
 
 def displayed_gap(rounds: pl.DataFrame) -> float:
-    """Measure Δ̲ in a traced run: the least difference of two displayed averages, 0 aside.
+    """Return Δ̲ of a traced run: the smallest nonzero difference of two displayed averages.
 
-    Averages of arms without ratings do not count.
+    Arms without ratings are ignored.
 
     >>> import entice
     >>> from entice.theory import theorem3
@@ -134,15 +133,15 @@ def displayed_gap(rounds: pl.DataFrame) -> float:
         pulls[i] += 1
         means[i] = sums[i] / pulls[i]
         apart = np.abs(means - means[i])
-        apart = apart[apart > 0]  # the arm itself, ties and unrated arms (nan) are left out
+        apart = apart[apart > 0]  # leaves out the arm itself, ties and unrated arms (nan)
         if apart.size:
             least = min(least, float(apart.min()))
     return least
 
 
-def displayed_gap_unknown(setting: Setting) -> Iterator[str]:
-    """Nobody knows Δ̲ before the run."""
-    yield "Δ̲, the least difference of displayed averages in a run, is unknown (Definition 2)"
+def displayed_gap_is_known(setting: Setting) -> Iterator[str]:
+    """Δ̲ is known: never met, because Δ̲ is a property of the run."""
+    yield "Δ̲, the smallest difference of displayed averages in a run, is unknown (Definition 2)"
 
 
 def samples_by_variance(setting: Setting) -> Iterator[str]:
@@ -171,13 +170,13 @@ ASSUMPTIONS = (
     projection_keeps_rewards,
     samples_by_variance,
     noise_parameter_is_1,
-    displayed_gap_unknown,
+    displayed_gap_is_known,
 )
 
 regret = Bound(
     name="Theorem 3",
     metric="regret",
-    of="expected regret of Thompson sampling",
+    description="expected regret of Thompson sampling",
     policies=(ThompsonSampling,),
     as_stated=regret_as_stated,
     as_proved=regret_as_proved,
@@ -188,7 +187,7 @@ regret = Bound(
 compensation = Bound(
     name="Theorem 3",
     metric="compensation",
-    of="expected compensation of Thompson sampling",
+    description="expected compensation of Thompson sampling",
     policies=(ThompsonSampling,),
     as_stated=compensation_bound,
     as_proved=compensation_bound,
@@ -199,7 +198,7 @@ compensation = Bound(
 paid_pulls = Bound(
     name="Lemma 3",
     metric="compensated_pulls",
-    of="expected paid pulls of Thompson sampling",
+    description="expected paid pulls of Thompson sampling",
     policies=(ThompsonSampling,),
     as_stated=paid_pulls_bound,
     as_proved=paid_pulls_bound,
@@ -208,7 +207,7 @@ paid_pulls = Bound(
         each_arm_rated_first,
         samples_by_variance,
         noise_parameter_is_1,
-        displayed_gap_unknown,
+        displayed_gap_is_known,
     ),
     formula_arguments=_formula_arguments_without_l,
     value_is_at_least=True,

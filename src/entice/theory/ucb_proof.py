@@ -1,8 +1,8 @@
-"""Two inequalities inside the proof of Theorem 1 that hold in every round of every run.
+"""Two inequalities in the proof of Theorem 1 that hold in every round of every run.
 
-They need nothing of the rewards: an arm that UCB wants although another is displayed as better must
-make up for it by its width, so no payment exceeds noise · sqrt(2 log t / n), with the `noise` of
-the policy, 1 in the paper; and the drift that an arm has collected is at most l times its payments.
+They hold for any rewards. UCB selects an arm that is displayed as worse only if its confidence
+width makes up for the difference, so no payment exceeds noise · sqrt(2 log t / n), where `noise` is
+the policy's parameter (1 in the paper). An arm's cumulative drift is at most l times its payments.
 """
 
 from __future__ import annotations
@@ -26,14 +26,20 @@ from entice.theory.setting import (
 
 
 def payment_bound(T: Any, *, pulls: Any, noise: float = 1.0) -> Floats:
-    """Bound a payment in round T for an arm with so many ratings: noise · sqrt(2 log T / n)."""
+    """Return the bound on a payment in round T for an arm with n ratings.
+
+    It is noise · sqrt(2 log T / n).
+    """
     n, width = between("pulls", pulls, 0.0, math.inf), above_zero("noise", noise)
     with np.errstate(divide="ignore"):
         return np.asarray(width * np.sqrt(2 * np.log(rounds_from(T)) / n))[()]
 
 
 def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0, noise: float = 1.0) -> Floats:
-    """Bound an arm's cumulative drift after round T: B_i ≤ 2l · noise · sqrt(2 n_i log T)."""
+    """Return the bound on an arm's cumulative drift after round T.
+
+    It is B_i ≤ 2l · noise · sqrt(2 n_i log T).
+    """
     logs, n = np.log(rounds_from(T)), between("pulls", pulls, 0.0, math.inf)
     return np.asarray(2 * slope(l) * above_zero("noise", noise) * np.sqrt(2 * n * logs))[()]
 
@@ -46,7 +52,7 @@ def _formula_arguments(setting: Setting) -> dict[str, Any]:
 payment = Bound(
     name="Proof of Theorem 1",
     metric="payment",
-    of="each payment of UCB, by the ratings of the arm",
+    description="each payment of UCB, by the ratings of the arm",
     policies=(UCB,),
     as_stated=payment_bound,
     as_proved=payment_bound,
@@ -56,7 +62,7 @@ payment = Bound(
 arm_drift = Bound(
     name="Proof of Theorem 1",
     metric="arm_drift",
-    of="cumulative drift of an arm under UCB, by its ratings",
+    description="cumulative drift of an arm under UCB, by its ratings",
     policies=(UCB,),
     as_stated=arm_drift_bound,
     as_proved=arm_drift_bound,
@@ -66,12 +72,12 @@ arm_drift = Bound(
 
 
 def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) -> pl.DataFrame:
-    """Set both inequalities against a traced run of UCB, round by round.
+    """Compare both inequalities with a traced run of UCB, round by round.
 
     Parameters
     ----------
     rounds
-        What `entice.trace` returns.
+        A frame returned by `entice.trace`.
     l
         The drift's Lipschitz constant.
     noise
@@ -81,8 +87,8 @@ def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) ->
     -------
     polars.DataFrame
         For each round from the second on: `t`, `arm`, `payment` and `payment_bound`,
-        `arm_drift` (of the arm that was pulled, this round included) and `arm_drift_bound`.
-        An arm's first pull comes without payment, and without a bound on it (infinite).
+        `arm_drift` (cumulative, of the pulled arm, including this round) and `arm_drift_bound`.
+        An arm's first pull is unpaid, and its bound is infinite.
 
     >>> import entice
     >>> rounds = entice.trace(arms=entice.Bernoulli([0.9, 0.6]), policies=[entice.UCB()],
@@ -91,9 +97,9 @@ def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) ->
     >>> found.select((pl.col("payment") <= pl.col("payment_bound")).all()).item()
     True
     """
-    wanted = {"t", "arm", "payment", "drift"}
-    if not isinstance(rounds, pl.DataFrame) or not wanted <= set(rounds.columns):
-        raise InputError("rounds", "must be what entice.trace returns", given=rounds)
+    required = {"t", "arm", "payment", "drift"}
+    if not isinstance(rounds, pl.DataFrame) or not required <= set(rounds.columns):
+        raise InputError("rounds", "must be a frame returned by entice.trace", given=rounds)
     each = rounds.select(
         "t",
         "arm",
