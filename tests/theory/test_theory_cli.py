@@ -27,7 +27,7 @@ def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER)
     ran = run_entice("bounds", "paper.toml")
     assert ran.code == 0
-    told = plain(ran.out)
+    output = plain(ran.out)
     for words in (
         "Theorem 1, as stated 2,248 no 1 no",
         "Theorem 1, as proved 2,165 no 1 no",
@@ -38,8 +38,8 @@ def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
         "1: not claimed for Gaussian rewards",
         "6: beyond the largest possible value, 16,000",
     ):
-        assert words in told
-    assert list(Path().iterdir()) == [Path("paper.toml")]  # nothing is kept unasked
+        assert words in output
+    assert list(Path().iterdir()) == [Path("paper.toml")]  # nothing is saved without --out
 
 
 def test_bounds_fit_into_eighty_columns(
@@ -52,7 +52,7 @@ def test_bounds_fit_into_eighty_columns(
     assert " ≤ Theorem 1, as stated      2,248" in ran.out
 
 
-def test_bounds_keep_their_result_where_run_would(run_entice: RunEntice) -> None:
+def test_bounds_save_their_result_like_run(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER)
     assert run_entice("bounds", "paper.toml", "--out", "out").code == 0
     expected = {"as_run.toml", "final.parquet", "curves.parquet", "bounds.csv"}
@@ -73,7 +73,7 @@ def test_bounds_keep_their_result_where_run_would(run_entice: RunEntice) -> None
         ('{ kind = "bernoulli", means = [0.9] }', "at least 2 arms"),
     ],
 )
-def test_bounds_that_cannot_be_are_told_before_anything_is_run(
+def test_invalid_studies_are_rejected_before_they_are_run(
     run_entice: RunEntice, arms: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -112,7 +112,7 @@ def test_growth_of_a_study(run_entice: RunEntice) -> None:
     ]  # fmt: skip
 
 
-def test_growth_is_not_written_over_that_of_another_study(run_entice: RunEntice) -> None:
+def test_growth_does_not_overwrite_the_results_of_another_study(run_entice: RunEntice) -> None:
     text = (
         "horizon = 10000\nreplications = 5\n"
         'arms = { kind = "gaussian", means = [0.9, 0.5] }\npolicies = [{ kind = "ucb" }]\n'
@@ -121,14 +121,14 @@ def test_growth_is_not_written_over_that_of_another_study(run_entice: RunEntice)
     Path("other.toml").write_text(text.replace("0.5]", "0.4]"))
     assert run_entice("growth", "one.toml", "--out", "out").code == 0
     kept = Path("out/growth.csv").read_bytes()
-    assert run_entice("growth", "one.toml", "--out", "out").code == 0  # with the seed of before
+    assert run_entice("growth", "one.toml", "--out", "out").code == 0  # with the same seed
     assert Path("out/growth.csv").read_bytes() == kept
     assert_error(run_entice("growth", "other.toml", "--out", "out"), "must be empty, or hold this")
     assert Path("out/growth.csv").read_bytes() == kept
 
 
 @pytest.mark.parametrize("command", [["growth"], ["bounds"]])
-def test_an_interruption_is_told(
+def test_an_interruption_is_reported(
     run_entice: RunEntice, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -141,14 +141,14 @@ def test_an_interruption_is_told(
     assert plain(ran.err) == "Interrupted. Nothing was kept."
 
 
-def test_growth_without_room_to_grow_is_refused(run_entice: RunEntice) -> None:
+def test_growth_requires_a_long_enough_horizon(run_entice: RunEntice) -> None:
     Path("paper.toml").write_text(PAPER.replace("20000", "2000"))
     ran = run_entice("growth", "paper.toml", "--out", "out")
     assert_error(ran, "horizons must be at least three", "a horizon of at least 10,000")
     assert not Path("out").exists()
 
 
-def test_growth_by_default_is_the_papers() -> None:
+def test_growth_runs_the_papers_arms_by_default() -> None:
     study = paper_study()
     assert study.horizon == 10_000_000
     assert [p.label for p in study.policies] == [
@@ -169,7 +169,7 @@ def drawn(**settings: Any) -> tuple[list[str], str]:
     return legend, below
 
 
-def test_bounds_that_speak_are_drawn() -> None:
+def test_informative_bounds_are_drawn() -> None:
     legend, below = drawn(
         arms=entice.Bernoulli([0.9, 0.5, 0.4]),
         policies=[entice.UCB()],
@@ -182,24 +182,24 @@ def test_bounds_that_speak_are_drawn() -> None:
         "Lai and Robbins 1985, lower bound",
     ]
     assert below == (
-        "Not drawn, since they say nothing here:\n"
+        "Bounds that do not apply or are vacuous here:\n"
         "Lai and Robbins 1985: UCB with LinearDrift(0.5): known without drift only."
     )
 
 
-def test_bounds_that_do_not_speak_are_listed() -> None:
+def test_uninformative_bounds_are_listed() -> None:
     legend, below = drawn(
         arms=entice.Gaussian([0.9, 0.5]),
         policies=[entice.EpsilonGreedy(c=5), entice.ThompsonSampling()],
         drifts=[entice.LinearDrift(1.1)],
     )
     assert legend == ["EpsilonGreedy(c=5)", "ThompsonSampling"]
-    told = " ".join(below.split())
-    assert "Theorem 2 as stated: not claimed for Gaussian rewards" in told
-    assert "Theorem 3 as stated: not claimed for Gaussian rewards" in told
+    notes = " ".join(below.split())
+    assert "Theorem 2 as stated: not claimed for Gaussian rewards" in notes
+    assert "Theorem 3 as stated: not claimed for Gaussian rewards" in notes
 
 
-def test_bounds_lie_where_their_formulas_put_them() -> None:
+def test_drawn_bounds_match_their_formulas() -> None:
     result = entice.simulate(
         arms=entice.Bernoulli([0.9, 0.5]), policies=[entice.UCB()], horizon=20_000,
         replications=5, seed=7,

@@ -1,4 +1,4 @@
-"""The formulas of entice.theory against a second writing of the paper, and what they refuse."""
+"""The formulas of `entice.theory` match the oracle; invalid arguments are rejected."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_theorem_1_at_the_papers_instance(l: float, stated: int, proved: int) ->
     assert round(float(regret.as_proved(20_000, means=MEANS, l=l))) == proved
 
 
-def test_the_other_theorems_are_of_the_order_of_a_billion_there() -> None:
-    by_lot = theory.theorem2.regret.as_stated(20_000, means=MEANS, c=360)
-    by_samples = theory.theorem3.regret.as_stated(20_000, means=MEANS, displayed_gap=0.1)
-    assert 1e9 < by_lot < 1e10
-    assert 1e9 < by_samples < 1e10
+def test_theorems_2_and_3_are_of_the_order_of_a_billion_on_the_papers_instance() -> None:
+    epsilon_greedy = theory.theorem2.regret.as_stated(20_000, means=MEANS, c=360)
+    thompson = theory.theorem3.regret.as_stated(20_000, means=MEANS, displayed_gap=0.1)
+    assert 1e9 < epsilon_greedy < 1e10
+    assert 1e9 < thompson < 1e10
 
 
 def test_lai_and_robbins_at_the_papers_instance() -> None:
@@ -50,41 +50,47 @@ def test_lai_and_robbins_at_the_papers_instance() -> None:
     assert round(float(value)) == 538
 
 
-# --- Against the oracle writing ----------------------------------------------------------------
+# --- Against the oracle --------------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)
 @given(gaps=INSTANCES["gaps"], l=INSTANCES["l"], T=INSTANCES["T"])
 def test_theorem_1(gaps: list[float], l: float, T: int) -> None:
-    bounds, known = theory.theorem1, {"gaps": gaps, "l": l}
-    _close(bounds.regret.as_stated(T, **known), oracle.theorem1_regret_stated(T, gaps, l))
-    _close(bounds.regret.as_proved(T, **known), oracle.theorem1_regret_proved(T, gaps, l))
-    _close(bounds.compensation.as_stated(T, **known), oracle.theorem1_compensation(T, gaps, l))
+    bounds, arguments = theory.theorem1, {"gaps": gaps, "l": l}
+    _close(bounds.regret.as_stated(T, **arguments), oracle.theorem1_regret_stated(T, gaps, l))
+    _close(bounds.regret.as_proved(T, **arguments), oracle.theorem1_regret_proved(T, gaps, l))
+    _close(bounds.compensation.as_stated(T, **arguments), oracle.theorem1_compensation(T, gaps, l))
 
 
 @settings(max_examples=100, deadline=None)
 @given(gaps=INSTANCES["gaps"], l=INSTANCES["l"], T=INSTANCES["T"], c=INSTANCES["c"])
 def test_theorem_2(gaps: list[float], l: float, T: int, c: float) -> None:
-    regret, paid, known = (
+    regret, paid, arguments = (
         theory.theorem2.regret,
         theory.theorem2.compensation,
         {"gaps": gaps, "l": l, "c": c},
     )
-    _close(regret.as_stated(T, **known), oracle.theorem2_regret_stated(T, gaps, l, c))
-    _close(regret.as_proved(T, **known), oracle.theorem2_regret_proved(T, gaps, l, c))
-    _close(paid.as_stated(T, **known), oracle.theorem2_compensation_stated(T, gaps, l, c))
-    _close(paid.as_proved(T, **known), oracle.theorem2_compensation_proved(T, gaps, l, c))
+    _close(regret.as_stated(T, **arguments), oracle.theorem2_regret_stated(T, gaps, l, c))
+    _close(regret.as_proved(T, **arguments), oracle.theorem2_regret_proved(T, gaps, l, c))
+    _close(paid.as_stated(T, **arguments), oracle.theorem2_compensation_stated(T, gaps, l, c))
+    _close(paid.as_proved(T, **arguments), oracle.theorem2_compensation_proved(T, gaps, l, c))
 
 
 @settings(max_examples=100, deadline=None)
 @given(gaps=INSTANCES["gaps"], l=INSTANCES["l"], T=INSTANCES["T"], shown=INSTANCES["shown"])
 def test_theorem_3_and_lemma_3(gaps: list[float], l: float, T: int, shown: float) -> None:
-    regret, known = theory.theorem3.regret, {"gaps": gaps, "l": l, "displayed_gap": shown}
-    ours, theirs = regret.as_stated(T, **known), oracle.theorem3_regret_stated(T, gaps, l, shown)
-    assert abs(ours - theirs) <= len(gaps) + 1e-9 * theirs  # a ceiling may fall either way
-    ours, theirs = regret.as_proved(T, **known), oracle.theorem3_regret_proved(T, gaps, l, shown)
+    regret, arguments = theory.theorem3.regret, {"gaps": gaps, "l": l, "displayed_gap": shown}
+    ours, theirs = (
+        regret.as_stated(T, **arguments),
+        oracle.theorem3_regret_stated(T, gaps, l, shown),
+    )
+    assert abs(ours - theirs) <= len(gaps) + 1e-9 * theirs  # rounding may move the ceiling by 1
+    ours, theirs = (
+        regret.as_proved(T, **arguments),
+        oracle.theorem3_regret_proved(T, gaps, l, shown),
+    )
     assert abs(ours - theirs) <= len(gaps) + 1e-9 * theirs
-    paid = theory.theorem3.compensation.as_stated(T, **known)
+    paid = theory.theorem3.compensation.as_stated(T, **arguments)
     _close(paid, oracle.theorem3_compensation(T, gaps, l, shown))
     pulls = theory.theorem3.paid_pulls.as_stated(T, gaps=gaps, displayed_gap=shown)
     _close(pulls, (len(gaps) + 1) * oracle.lemma3_paid_pulls(T, shown))
@@ -97,7 +103,7 @@ def test_lemma_1(c: float, K: int) -> None:
         ours = theory.theorem2.explorations(T, c=c, arms=K, delta=0.1)
         expected = theory.theorem2.expected_explorations(T, c=c, arms=K)
         if expected < math.log(K / 0.1) / (math.e - 2):
-            assert np.isnan(ours)  # the lemma asks for more
+            assert np.isnan(ours)  # the condition of the lemma fails
         else:
             _close(ours, oracle.lemma1_explorations(T, K, c, 0.1))
 
@@ -109,7 +115,7 @@ def test_the_inequalities_of_the_proof_of_theorem_1(t: int, n: int, l: float) ->
     _close(theory.ucb_proof.arm_drift.as_stated(t, pulls=n, l=l), oracle.arm_drift_bound(t, n, l))
 
 
-def test_divergences_are_what_integration_gives() -> None:
+def test_divergences_match_numerical_integration() -> None:
     lower = theory.lower
     _close(lower.kl_bernoulli(0.3, 0.8), oracle.kl_bernoulli(0.3, 0.8))
     _close(
@@ -134,16 +140,16 @@ def test_divergences_are_what_integration_gives() -> None:
     ],
     ids=lambda given: getattr(given, "label", type(given).__name__),
 )
-def test_each_kind_of_arms_has_its_divergence_from_the_best(arms: Any, expected: float) -> None:
+def test_divergences_from_the_best_arm(arms: Any, expected: float) -> None:
     (found,) = theory.lower.divergences(arms)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_an_arm_that_can_be_told_at_once_costs_nothing() -> None:
+def test_an_arm_with_infinite_divergence_contributes_nothing() -> None:
     assert theory.lower.regret.as_stated(100, gaps=[0.5], divergences=[math.inf]) == 0.0
 
 
-def test_arms_that_are_all_but_the_same_make_no_error() -> None:
+def test_nearly_identical_arms_raise_no_error() -> None:
     for arms in (
         entice.Gaussian([0.5, 0.5 + 1e-9]),
         entice.Bernoulli([0.5, 0.5 + 1e-9]),
@@ -153,12 +159,12 @@ def test_arms_that_are_all_but_the_same_make_no_error() -> None:
         assert theory.bounds(study).filter(kind="lower")["vacuous"].all()
 
 
-def test_absurd_numbers_make_no_error() -> None:
+def test_extreme_numbers_raise_no_error() -> None:
     assert theory.theorem1.regret.as_stated(1_000, gaps=[0.1], l=1e200) == math.inf
     assert theory.theorem2.expected_explorations(1e300, c=1e308, arms=9) > 0
 
 
-def test_columns_of_frames_are_rows_of_numbers() -> None:
+def test_arguments_may_be_columns_of_frames() -> None:
     means = pl.Series([0.9, 0.5])
     assert theory.theorem1.regret.as_stated(pl.Series([10, 100]), means=means).shape == (2,)
 
@@ -169,7 +175,7 @@ def test_digamma() -> None:
 
 
 @pytest.mark.parametrize("l", [0.0, 0.5, 3.0])
-def test_displayed_gaps_follow_the_recursion_and_settle(l: float) -> None:
+def test_displayed_gaps_follow_the_recursion_and_converge(l: float) -> None:
     path = theory.steady_state.displayed_gaps(5_000, gap=0.3, l=l, start=0.9)
     assert path[-1] == pytest.approx(
         oracle.steady_state_gap_by_iteration(0.3, l, 0.9, 4_999), rel=1e-9
@@ -179,8 +185,8 @@ def test_displayed_gaps_follow_the_recursion_and_settle(l: float) -> None:
     )
 
 
-def test_the_printed_total_of_lemma_2_is_smaller_than_what_it_adds_up() -> None:
-    """What docs/theory.md says of it: K = 9, Δ = 0.5, c = 36/Δ², T = 10⁶."""
+def test_the_printed_total_of_lemma_2_is_smaller_than_the_sum_of_its_terms() -> None:
+    """The example of docs/theory.md: K = 9, Δ = 0.5, c = 36/Δ², T = 10⁶."""
     K, gap, c, T = 9, 0.5, 144.0, 10**6
     x = np.cumsum(np.minimum(1.0, c * K / np.arange(1, T + 1))) / (2 * K)
     tails = x * np.exp(-x / 5) + 18 / gap**2 * np.exp(-(gap**2) * np.floor(x) / 18)
@@ -193,20 +199,20 @@ def test_the_printed_total_of_lemma_2_is_smaller_than_what_it_adds_up() -> None:
 
 
 @pytest.mark.parametrize("bound", theory.BOUNDS, ids=lambda b: f"{b.name} {b.metric}")
-def test_every_bound_takes_many_horizons_at_once(bound: theory.Bound) -> None:
-    known = _arguments(bound)
+def test_every_bound_is_vectorised_over_horizons(bound: theory.Bound) -> None:
+    arguments = _arguments(bound)
     for formula in (bound.as_stated, bound.as_proved):
         grid = np.array([[1_000, 20_000], [10**6, 10**9]])
-        together = formula(grid, **known)
+        together = formula(grid, **arguments)
         assert together.shape == (2, 2)
-        assert together.ravel().tolist() == [float(formula(T, **known)) for T in grid.ravel()]
-        if "gaps" in known:
-            assert formula(1_000, **known | {"gaps": None, "means": MEANS}) == pytest.approx(
-                formula(1_000, **known)
+        assert together.ravel().tolist() == [float(formula(T, **arguments)) for T in grid.ravel()]
+        if "gaps" in arguments:
+            assert formula(1_000, **arguments | {"gaps": None, "means": MEANS}) == pytest.approx(
+                formula(1_000, **arguments)
             )
 
 
-def test_predictions_take_many_horizons_at_once() -> None:
+def test_predictions_are_vectorised_over_horizons() -> None:
     found = theory.steady_state.ucb([1_000, 20_000], gaps=GAPS, l=1.1)
     single = theory.steady_state.ucb(20_000, gaps=GAPS, l=1.1)
     assert found.regret[1] == pytest.approx(single.regret)
@@ -214,12 +220,12 @@ def test_predictions_take_many_horizons_at_once() -> None:
     assert found.regret == pytest.approx(found.compensation * 2.1)
 
 
-# --- What is refused --------------------------------------------------------------------------
+# --- Invalid arguments ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bound", theory.BOUNDS, ids=lambda b: f"{b.name} {b.metric}")
 @pytest.mark.parametrize("T", [1, 0, -5, math.inf, math.nan, "many", "1000", 10**400, [], [10, 1]])
-def test_fewer_than_two_rounds_are_refused(bound: theory.Bound, T: Any) -> None:
+def test_fewer_than_two_rounds_are_rejected(bound: theory.Bound, T: Any) -> None:
     with pytest.raises(entice.InputError, match="T must be"):
         bound.as_stated(T, **_arguments(bound))
 
@@ -232,27 +238,27 @@ def test_fewer_than_two_rounds_are_refused(bound: theory.Bound, T: Any) -> None:
         ({"gaps": []}, "gaps must be a list of at least 1 number"),
         ({"gaps": 0.1}, "gaps must be a list"),
         ({"gaps": [0.1, "x"]}, r"gaps\[1\] must be a number"),
-        ({"gaps": None}, "gaps or means must be given, one of the two; got 'neither'"),
-        ({"means": [0.9, 0.1]}, "gaps or means must be given, one of the two; got 'both'"),
+        ({"gaps": None}, "gaps or means must be given, exactly one of the two; got 'neither'"),
+        ({"means": [0.9, 0.1]}, "gaps or means must be given, exactly one of the two; got 'both'"),
         ({"gaps": None, "means": [0.9, 0.9, 0.1]}, "a single best arm, not 2 with mean 0.9"),
         ({"gaps": None, "means": [0.9]}, "means must be a list of at least 2 numbers"),
     ],
 )
 def test_gaps_must_be_positive_and_the_best_arm_unique(wrong: Any, message: str) -> None:
     for bound in theory.BOUNDS:
-        known = _arguments(bound)
-        if "gaps" in known:
+        arguments = _arguments(bound)
+        if "gaps" in arguments:
             with pytest.raises(entice.InputError, match=message):
-                bound.as_stated(1_000, **known | wrong)
+                bound.as_stated(1_000, **arguments | wrong)
 
 
 @pytest.mark.parametrize("l", [-0.1, math.nan, math.inf, "1"])
 def test_l_must_not_be_negative(l: Any) -> None:
     for bound in theory.BOUNDS:
-        known = _arguments(bound)
-        if "l" in known:
+        arguments = _arguments(bound)
+        if "l" in arguments:
             with pytest.raises(entice.InputError, match=r"^l must"):
-                bound.as_proved(1_000, **known | {"l": l})
+                bound.as_proved(1_000, **arguments | {"l": l})
 
 
 @pytest.mark.parametrize(
@@ -267,7 +273,7 @@ def test_l_must_not_be_negative(l: Any) -> None:
         ),
         (
             lambda: theory.lower.regret.as_stated(9, gaps=[0.1], divergences=[0.1, 0.2]),
-            "divergences must be greater than 0, one for each of the 1 arms",
+            "divergences must be greater than 0, one for each of the 1 suboptimal arms",
         ),
         (lambda: theory.lower.kl_bernoulli(2, 0.5), "mean must lie between 0 and 1"),
         (lambda: theory.lower.kl_gaussian(0.5, 0.1, std=-1), "std must be at least 0"),
@@ -276,7 +282,7 @@ def test_l_must_not_be_negative(l: Any) -> None:
         (lambda: theory.ucb_proof.payment_bound(9, pulls=[-1, 2]), "pulls must be at least 0"),
         (
             lambda: theory.ucb_proof.compare_with_trace([1], l=0.5),
-            "rounds must be what entice.trace returns",
+            "rounds must be a frame returned by entice.trace",
         ),
         (lambda: theory.theorem1.regret.applies("study"), "study must be a Study"),
         (
@@ -285,7 +291,7 @@ def test_l_must_not_be_negative(l: Any) -> None:
         ),
     ],
 )
-def test_other_bad_input_is_refused(call: Any, message: str) -> None:
+def test_other_invalid_input_is_rejected(call: Any, message: str) -> None:
     with pytest.raises(entice.InputError, match=message):
         call()
 
@@ -295,9 +301,11 @@ def _close(ours: Any, theirs: float, relative: float = 1e-9) -> None:
 
 
 def _arguments(bound: theory.Bound) -> dict[str, Any]:
-    """Take what the bound itself would take from a study."""
+    """Return the arguments that the bound derives from a study."""
     kind: Any = bound.policies[0] if bound.kind == "upper" else entice.UCB
     policy: Any = entice.EpsilonGreedy(c=500) if "ε" in bound.description else kind()
     study = entice.Study(arms=entice.Gaussian(MEANS), policies=[policy], horizon=20_000)
-    known = bound.formula_arguments(theory.setting.Setting(study, policy, entice.LinearDrift(1.1)))
-    return {key: list(value) if key == "gaps" else value for key, value in known.items()}
+    arguments = bound.formula_arguments(
+        theory.setting.Setting(study, policy, entice.LinearDrift(1.1))
+    )
+    return {key: list(value) if key == "gaps" else value for key, value in arguments.items()}
