@@ -55,10 +55,10 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
     """
     level = check_level(level)
     frame = _deviations(read_probed_ratings(rounds, amount))
-    plain = _Sample(frame.filter(pl.col("coin") == 0)["surprise"])
+    plain = _Sample(frame.filter(pl.col("coin") == 0)["deviation"])
     amounts = frame["amount"].unique().sort().to_list()
     paid = [
-        _Sample(frame.filter((pl.col("coin") == 1) & (pl.col("amount") == a))["surprise"])
+        _Sample(frame.filter((pl.col("coin") == 1) & (pl.col("amount") == a))["deviation"])
         for a in amounts
     ]
     if not amounts or min(plain.size, *(sample.size for sample in paid)) < 2:
