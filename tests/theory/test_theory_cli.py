@@ -77,7 +77,7 @@ def test_invalid_studies_are_rejected_before_they_are_run(
     run_entice: RunEntice, arms: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "entice.study.running.run.StudyRun.go", lambda *_: pytest.fail("the study was run")
+        "entice.study.running.run.StudyRun.run", lambda *_: pytest.fail("the study was run")
     )
     Path("tied.toml").write_text(f'horizon = 100\narms = {arms}\npolicies = [{{ kind = "ucb" }}]\n')
     assert_error(run_entice("bounds", "tied.toml", "--out", "out"), words)
@@ -134,7 +134,7 @@ def test_an_interruption_is_reported(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("entice.study.running.run.StudyRun.go", interrupted)
+    monkeypatch.setattr("entice.study.running.run.StudyRun.run", interrupted)
     Path("paper.toml").write_text(PAPER)
     ran = run_entice(*command, "paper.toml")
     assert ran.code == 130
