@@ -238,7 +238,7 @@ def test_the_command_line_writes_amounts_and_whole_ids(
         "\n".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in spec.items())
     )
     made = run_entice("campaign", "create", "spec.toml")
-    assert f"budget {case.budget_text}, a star is worth {case.price_text}" in plain(made.err)
+    assert f"budget {case.budget_text}, price of a star {case.price_text}" in plain(made.err)
     campaign = made.out.strip()
     assert re.fullmatch("c_[0-9a-f]{16}", campaign)
     listed = run_entice("campaign", "list").out

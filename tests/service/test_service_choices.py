@@ -413,7 +413,7 @@ def test_arms_that_are_no_ids_or_too_many_are_invalid(service: Service) -> None:
 def test_a_campaign_that_was_stored_with_a_dot_for_an_arm_still_opens(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entice.service.storage.dispatch.refuse_dots", lambda where, arms: None)
+    monkeypatch.setattr("entice.service.domain.commands.reject_dots", lambda where, arms: None)
     campaign = service.create(arms=["a", "."])
     service.do(AddArms(campaign, [".."]))
     monkeypatch.undo()

@@ -26,10 +26,9 @@ from entice.model.step import TRIES, constrained_offer, offer
 from entice.rng import POLICY, seed_stream
 from entice.service.domain import propensity
 from entice.service.domain.campaign import Campaign
-from entice.service.domain.commands import Accept, MakeOffer, Rate
+from entice.service.domain.commands import Accept, CommandResult, MakeOffer, Rate
 from entice.service.domain.propensity import probability_of_highest, propensity_function
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.dispatch import CommandResult
 
 __all__ = ["service"]
 
@@ -225,7 +224,7 @@ def drawn(campaign: Campaign, situation: dict[str, Any], times: int) -> dict[str
         msgspec.structs.force_setattr(campaign.spec, "seed", seed)
         campaign.memory[:] = memory
         campaign._propensity = propensity_function(
-            campaign.spec.policy, campaign.rules, seed, np.dtype("f8")
+            campaign.spec.policy, campaign.kernel, seed, np.dtype("f8")
         )
         made = campaign.decide(0, limit, situation.get("eligible"), situation.get("displayed"))
         told.setdefault(campaign.state.arms[made.arm], []).append(made.propensity)

@@ -231,7 +231,7 @@ def test_a_request_reads_a_bounded_part_of_a_long_log(
     batch = [MakeOffer(campaign, hashed(i)) for i in range(900)]
     service.do(MakeOffers(campaign, batch))
     service.do(EnterRatings(campaign, [Organic("a", 3)] * 50))
-    monkeypatch.setattr(spending, "MOST_READ", 30_000)
+    monkeypatch.setattr(spending, "MAX_READ", 30_000)
     truth = states(service, campaign)
     read: list[int] = []
     for _ in range(100):
@@ -247,7 +247,7 @@ def test_a_request_reads_a_bounded_part_of_a_long_log(
     assert min(parts) > 0
     assert max(parts) <= 30_000 / 100
     fresh = type(service.queries)(service.store)
-    monkeypatch.setattr(spending, "MOST_READ", 10**9)
+    monkeypatch.setattr(spending, "MAX_READ", 10**9)
     assert rows(fresh.spending(campaign, "offer", 1000)) == rows(view)
 
 
@@ -270,7 +270,7 @@ def test_memory_is_bounded() -> None:
 def test_campaigns_that_nobody_looks_at_are_forgotten(
     on_sqlite: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spending, "MOST_KNOWN", 3)
+    monkeypatch.setattr(spending, "MAX_CACHED", 3)
     names = [on_sqlite.create(name=f"{i}") for i in range(5)]
     for name in (*names, names[4], names[2], names[0]):
         assert on_sqlite.queries.spending(name).through == 1

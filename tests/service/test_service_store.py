@@ -370,7 +370,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(Unavailable):
         open_store(f"sqlite:///{tmp_path}")
-    with pytest.raises(InputError, match="folder that exists"):
+    with pytest.raises(InputError, match="an existing folder"):
         open_store(f"sqlite:///{tmp_path / 'no' / 'folder.db'}")
 
 

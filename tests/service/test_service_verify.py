@@ -16,7 +16,7 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.service.domain import events as log
-from entice.service.domain.campaign import decode_state, encode_state
+from entice.service.domain.campaign_state import decode_state, encode_state
 from entice.service.domain.commands import (
     Accept,
     AddArms,

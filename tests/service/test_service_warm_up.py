@@ -229,7 +229,7 @@ def test_a_service_that_stops_while_it_compiles_does_not_wait(
     running.start()
     until(lambda: started)
     assert list(PENDING) == warm_up.kinds()
-    compiling.end()
+    compiling.cancel()
     running.join(30)
     assert not running.is_alive()
     assert all(process.poll() is not None for process in started)

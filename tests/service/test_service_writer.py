@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from writer_fixtures import Service, hashed, service
 
-from entice.service.domain.commands import Accept, Command, Expire, MakeOffer, Rate
+from entice.service.domain.commands import Accept, Command, CommandResult, Expire, MakeOffer, Rate
 from entice.service.domain.errors import Unavailable
-from entice.service.storage.dispatch import CommandResult
 
 __all__ = ["service"]
 
@@ -41,7 +40,7 @@ def test_a_fault_of_ours_in_one_request_leaves_the_others_alone(service: Service
 def test_a_desk_that_is_overwhelmed_says_so_and_does_what_it_took(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entice.service.storage.writer.MOST_WAITING", 50)
+    monkeypatch.setattr("entice.service.storage.writer.MAX_WAITING", 50)
     campaign = service.create()
     taken: list[Future[CommandResult]] = []
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from writer_fixtures import hashed
 
 from entice.planner.visitors import DAY, SECOND
-from entice.service.domain.campaign import CampaignState
+from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.commands import (
     Accept,
     Command,
@@ -21,9 +21,9 @@ from entice.service.domain.commands import (
     MakeOffer,
     Organic,
     Rate,
+    execute,
 )
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.dispatch import handle
 from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import UnitOfWork
 
@@ -72,7 +72,7 @@ def play_live(
     def enter_ratings(work: UnitOfWork, until: int) -> None:
         while coming and coming[0][0] <= until:
             rated_at, _, command = heapq.heappop(coming)
-            handle(work, command, START + rated_at)
+            execute(work, command, START + rated_at)
 
     for first in range(0, visitors, TRANSACTION):
         with store.write() as session:
@@ -80,10 +80,10 @@ def play_live(
             for visitor in range(first, min(first + TRANSACTION, visitors)):
                 at = visitor * DAY // visitors_a_day
                 enter_ratings(work, at)
-                offer = json.loads(handle(work, MakeOffer(name, hashed(visitor)), START + at).body)
+                offer = json.loads(execute(work, MakeOffer(name, hashed(visitor)), START + at).body)
                 response = respond(visitor, offer)
                 answer = Accept if response.accepted else Decline
-                handle(work, answer(offer["id"]), START + at)
+                execute(work, answer(offer["id"]), START + at)
                 rating: Command = Rate(offer["id"], response.rating)
                 if not response.accepted:
                     organic = Organic(response.taken, response.rating)
@@ -92,7 +92,7 @@ def play_live(
                     heapq.heappush(coming, (response.rated_at, visitor, rating))
                 offers.append(offer)
             enter_ratings(work, at)
-            handle(work, Expire(name), START + at)  # as the service does every second
+            execute(work, Expire(name), START + at)  # as the service does every second
             work.flush()
     with store.write() as session:
         state = UnitOfWork(store, session, {}).campaign(name).state
@@ -102,6 +102,6 @@ def play_live(
 def _do(store: Store, commands: list[tuple[int, Command]]) -> list[Any]:
     with store.write() as session:
         work = UnitOfWork(store, session, {})
-        answers = [json.loads(handle(work, command, at).body) for at, command in commands]
+        answers = [json.loads(execute(work, command, at).body) for at, command in commands]
         work.flush()
     return answers

@@ -18,6 +18,7 @@ from entice.service.domain.commands import (
     AddArms,
     ChangeCampaign,
     Command,
+    CommandResult,
     Decline,
     EnterRatings,
     Expire,
@@ -30,7 +31,6 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Refusal
 from entice.service.domain.offer import STATES
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 

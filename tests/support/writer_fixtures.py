@@ -14,6 +14,7 @@ from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (
     Accept,
     Command,
+    CommandResult,
     CreateCampaign,
     EnterRatings,
     MakeOffer,
@@ -23,7 +24,6 @@ from entice.service.domain.commands import (
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store, open_store
 from entice.service.storage.writer import Writer

@@ -1,4 +1,4 @@
-"""The service's commands. Heavy imports wait inside, so that --help is quick."""
+"""Commands of the service. Heavy imports are inside functions, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Db = Annotated[
     str,
     typer.Option(
         envvar="ENTICE_DB",
-        help="The database: sqlite:///entice.db (a file here; four slashes: from the root) or "
+        help="Database URL: sqlite:///entice.db (relative path; four slashes for an absolute one) or "
         "postgresql://user@host/name.",
     ),
 ]
@@ -30,44 +30,49 @@ DEFAULT_DB = "sqlite:///entice.db"
 SecretFile = Annotated[
     Path | None,
     typer.Option(
-        help="File with the secret for players' ids: 64 hexadecimal digits. By default "
-        "ENTICE_SECRET or, with SQLite, a file beside the database, such as entice.db.secret, "
-        "made at first use."
+        help="File with the secret for players' ids, as 64 hexadecimal digits. Default: the "
+        "environment variable ENTICE_SECRET or, with SQLite, a file beside the database such as "
+        "entice.db.secret, created at first use."
     ),
 ]
 
 _ID_WIDTH = 18
-"""Of a campaign's id, such as c_9f2c1ab34d5e6f70."""
+"""The width of a campaign's id, such as c_9f2c1ab34d5e6f70."""
 _NUMBERS = ("offers", "ratings", "committed", "reserved", "budget")
-"""Columns of `entice campaign list` that are aligned to the right."""
+"""Columns of `entice campaign list` that are right-aligned."""
 
-keys = typer.Typer(help="API keys: who may call the service, and for what.", no_args_is_help=True)
-campaign = typer.Typer(help="Campaigns, without a running service.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
+campaign = typer.Typer(
+    help="Create and list campaigns, directly in the database.", no_args_is_help=True
+)
 
 
 def serve(
     db: Db = DEFAULT_DB,
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Others than loopback need a key first.")
+        str, typer.Option(help="Address to bind. Any other than loopback requires an API key.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 is any free one.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes. More than one needs PostgreSQL.")] = 1,
+    port: Annotated[int, typer.Option(help="Port to bind. 0 selects a free port.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes. More than one requires PostgreSQL.")
+    ] = 1,
     secret_file: SecretFile = None,
 ) -> None:
-    """Serve campaigns over HTTP: an arm and a price in one call.
+    """Serve campaigns over HTTP.
 
-    Makes the database at first use. Everything that was answered is on disk. Logs go to standard
-    error, one JSON object a line. SIGTERM and Ctrl-C end it once all that is waiting is done.
+    The database is created at first use. Every response is sent after its change is on disk. Logs
+    are written to standard error, one JSON object per line. On SIGTERM or Ctrl-C, the service
+    completes all waiting requests and exits.
 
-    On this machine alone no key is needed until there is one. To serve others:
+    On loopback, no API key is required until one is created. To serve other machines:
 
     ```sh
     entice keys create --role admin --name me
     entice serve --host 0.0.0.0
     ```
 
-    The studio is at /, to look at campaigns and to simulate; without keys it changes nothing. The
-    description of the API is at /openapi.json, metrics for Prometheus are at /metrics.
+    The studio is at /. Without API keys, it cannot change campaigns. The OpenAPI description is at
+    /openapi.json, and Prometheus metrics are at /metrics.
     """
     from entice.service.http.server import serve as run_server
     from entice.studio.app import studio_extensions
@@ -83,19 +88,19 @@ def create_key(
     role: Annotated[
         list[str],
         typer.Option(
-            help="admin: everything. decide: make offers. feedback: accept, decline, rate, "
-            "reverse, organic ratings. read: look at everything. May be given several times."
+            help="Role: admin (everything), decide (make offers), feedback (accept, decline, rate, "
+            "reverse, organic ratings) or read (read everything). Can be repeated."
         ),
     ],
-    name: Annotated[str, typer.Option(help="Whose it is; for you.")],
+    name: Annotated[str, typer.Option(help="Label for this key.")],
     campaign: Annotated[
-        str | None, typer.Option(help="The only campaign that it opens. By default all.")
+        str | None, typer.Option(help="Only campaign that the key can access. Default: all.")
     ] = None,
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Make a key and print it. It can't be shown again: only its hash is kept.
+    """Create an API key and print it. It cannot be shown again: only its hash is stored.
 
-    From the first key on, every request needs one, on this machine too.
+    Once a key exists, every request requires one, including those from this machine.
     """
     from entice.service.storage.api_keys import Keys
 
@@ -106,7 +111,7 @@ def create_key(
 
 @keys.command("list")
 def list_keys(db: Db = DEFAULT_DB) -> None:
-    """List all keys, revoked ones too. The keys themselves are not known."""
+    """List all API keys, including revoked ones. The keys themselves are not stored."""
     from entice.service.storage.api_keys import Keys
 
     with _store(db, existing=True) as store:
@@ -122,10 +127,10 @@ def list_keys(db: Db = DEFAULT_DB) -> None:
 
 @keys.command("revoke")
 def revoke_key(
-    key: Annotated[str, typer.Argument(help="Its id, as `entice keys list` shows it.")],
+    key: Annotated[str, typer.Argument(help="Id of the key, as shown by `entice keys list`.")],
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Let a key open nothing any more. A running service knows within a second."""
+    """Revoke an API key. A running service rejects it within a second."""
     from entice.service.storage.api_keys import Keys
 
     with _store(db, existing=True) as store:
@@ -135,19 +140,20 @@ def revoke_key(
 
 @campaign.command("create")
 def create_campaign(
-    spec: Annotated[Path, typer.Argument(help="A campaign as TOML.", metavar="SPEC")],
+    spec: Annotated[
+        Path, typer.Argument(help="TOML file with the campaign's settings.", metavar="SPEC")
+    ],
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Begin a campaign from a file, and print its id.
+    """Create a campaign from a file, and print its id.
 
-    Also while the service runs. Money is in whole minor units, such as cents. A campaign looks
-    like this:
+    The service may be running. Money is in whole minor units, such as cents. Example:
 
     ```toml
     name = "Teas of the month"
     arms = ["oolong", "sencha", "matcha"]
-    budget = 50000             # 500.00 in all
-    price_of_a_star = 200      # 2.00 to a player who forgoes a star
+    budget = 50000             # 500.00 in total
+    price_of_a_star = 200      # 2.00 for forgoing one star
     cap_per_offer = 300
     policy = { kind = "ucb" }
     probe = { share = 0.05, amount = 0.3 }
@@ -160,22 +166,22 @@ def create_campaign(
     from entice.service.domain.spec import CampaignSpec
     from entice.service.storage.writer import Writer
 
-    asked = CampaignSpec.from_file(spec)
+    settings = CampaignSpec.from_file(spec)
     with _store(db) as store:
         writer = Writer(store, Clock())
         writer.start()
         try:
-            answer = writer.submit(CreateCampaign(asked)).result()
+            result = writer.submit(CreateCampaign(settings)).result()
         finally:
             writer.stop()
-    told = msgspec.json.decode(answer.body)
-    money = asked.money.format
+    created = msgspec.json.decode(result.body)
+    money = settings.money.format
     print(
-        f"{told['name']}: {len(asked.arms)} arms, budget {money(asked.budget)}, a star is worth "
-        f"{money(asked.price_of_a_star)}",
+        f"{created['name']}: {len(settings.arms)} arms, budget {money(settings.budget)}, "
+        f"price of a star {money(settings.price_of_a_star)}",
         file=sys.stderr,
     )
-    print(told["id"])
+    print(created["id"])
 
 
 @campaign.command("list")
@@ -196,95 +202,100 @@ def list_campaigns(db: Db = DEFAULT_DB) -> None:
 
 
 def verify(
-    campaign: Annotated[
-        str | None, typer.Argument(help="The id of a campaign. By default all.")
-    ] = None,
+    campaign: Annotated[str | None, typer.Argument(help="Id of a campaign. Default: all.")] = None,
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Replay the log, to see whether anything was lost or tampered with.
+    """Verify that no event was lost or altered, by replaying the event log.
 
-    Every event is made again by the rules that made it first, its hash must follow from the one
-    before, and what all of them add up to must be what the tables hold, byte for byte. Ends with
-    code 1 and names the first bad event if not.
+    The replay must reproduce every event, every hash must follow from the previous one, and the
+    final state must equal the tables, byte for byte. Otherwise the first mismatch of each campaign
+    is reported, and the exit code is 1.
     """
     from entice.progress import reporting
     from entice.service.domain.errors import Corrupt
     from entice.service.operations.verify import count_events, rows_without_events
     from entice.service.operations.verify import verify as check
 
-    console, bad = Console(highlight=False, soft_wrap=True), False
+    console, failed = Console(highlight=False, soft_wrap=True), False
     try:
         with _store(db, existing=True) as store, reporting(None, "Replaying", "events") as report:
             store.check_integrity()
             total, done = count_events(store, campaign), 0
             if campaign is not None and total == 0:
-                raise InputError("campaign", "is unknown", given=campaign)
+                raise InputError(
+                    "campaign",
+                    "must be the id of a campaign",
+                    given=campaign,
+                    todo="See `entice campaign list`.",
+                )
 
             def progress(more: int) -> None:
                 nonlocal done
                 done += more
                 report(done, total)
 
-            for verdict in check(store, campaign, progress):
-                bad = bad or verdict.fault is not None
-                told = "as it should be" if verdict.fault is None else f"BAD. {verdict.fault}"
-                name, events = escape(verdict.campaign), f"{verdict.events:,} events"
-                console.print(f"{name}: {events} replayed, {escape(told)}")
+            for result in check(store, campaign, progress):
+                failed = failed or result.fault is not None
+                outcome = "OK" if result.fault is None else f"FAILED. {result.fault}"
+                events = f"{result.events:,} {'event' if result.events == 1 else 'events'}"
+                console.print(escape(f"{result.campaign}: {events} replayed: {outcome}"))
             for fault in [] if campaign else rows_without_events(store):
-                bad = True
-                console.print(f"BAD. {escape(fault)}")
+                failed = True
+                console.print(f"FAILED. {escape(fault)}")
     except Corrupt as corrupt:
-        console.print(f"BAD. {escape(str(corrupt))}")
-        bad = True
-    if bad:
+        console.print(f"FAILED. {escape(str(corrupt))}")
+        failed = True
+    if failed:
         raise typer.Exit(1)
 
 
 def export(
-    campaign: Annotated[str, typer.Argument(help="The id of a campaign.")],
-    out: Annotated[Path, typer.Option(help="The file to write: named .parquet, .csv or .jsonl.")],
+    campaign: Annotated[str, typer.Argument(help="Id of a campaign.")],
+    out: Annotated[Path, typer.Option(help="Output file: .parquet, .csv or .jsonl.")],
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Write a campaign as a table: a row for each offer and each organic rating.
+    """Export a campaign as a table, with a row for each offer and each organic rating.
 
-    Players are keyed hashes. `entice.estimate` reads the file as it is: t, arm, payment, feedback,
-    probe and more. In CSV, text that a spreadsheet would take for a formula begins with an
-    apostrophe.
+    `entice.estimate` reads the file: it has the columns t, arm, payment, feedback, probe and more.
+    Players appear as keyed hashes. In CSV, text that a spreadsheet would interpret as a formula is
+    prefixed with an apostrophe.
     """
-    from entice.service.operations.export import format_of, write
+    from entice.service.operations.export import export_campaign, format_of
 
-    form = format_of(out)
+    file_format = format_of(out)
     _check_folder(out)
     with _store(db, existing=True) as store:
-        rows = write(store, campaign, form, out)
-    Console(highlight=False).print(f"{rows:,} rows: [bold]{escape(str(out))}[/]")
+        rows = export_campaign(store, campaign, file_format, out)
+    count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
+    Console(highlight=False).print(f"Exported {count}: [bold]{escape(str(out))}[/]")
 
 
 def backup(
-    out: Annotated[Path, typer.Argument(help="The file to write. It must not exist yet.")],
+    out: Annotated[Path, typer.Argument(help="Output file, which must not exist.")],
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Copy a SQLite database to a file, also while the service runs.
+    """Back up a SQLite database to a file. The service may be running.
 
-    The secret for players' ids is not in it: keep a copy of that file too (entice.db.secret), in
-    another place than the backups. For PostgreSQL use pg_dump.
+    The backup does not contain the secret for players' ids: also copy its file (entice.db.secret),
+    and store it separately. For PostgreSQL, use pg_dump.
     """
     from entice.service.storage.sqlite import SqliteStore
+    from entice.service.storage.store import without_password
 
     if not db.startswith("sqlite:"):
-        rule = "must be SQLite for this command"
-        raise InputError("the database", rule, todo="For PostgreSQL use pg_dump.")
+        rule = "must be a SQLite database for this command"
+        raise InputError("--db", rule, given=without_password(db), todo="Use pg_dump.")
     _check_folder(out)
     if out.exists():
-        raise InputError("the backup", "must be a new file; it exists", given=str(out))
+        raise InputError("the output file", "must not exist yet", given=str(out))
     with _store(db, existing=True) as store:
         assert isinstance(store, SqliteStore)
         store.backup(out)
-    Console(highlight=False).print(f"Backup: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    Console(highlight=False).print(f"Backed up to [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     for command in (serve, verify, export, backup):
         app.command()(command)
     app.add_typer(keys, name="keys")
@@ -292,10 +303,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _print_listing(heads: Sequence[str], rows: list[list[str]]) -> None:
-    """Print a table, numbers to the right. In a narrow window the first column is folded.
+    """Print a table. In a narrow terminal the first column is wrapped.
 
-    Rich cuts what does not fit, ids and amounts included. Here lines are longer than the window
-    where folding does not suffice.
+    Rich truncates cells that do not fit, including ids and amounts. If wrapping is not enough, the
+    lines are wider than the terminal instead.
     """
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
@@ -318,8 +329,9 @@ def _print_listing(heads: Sequence[str], rows: list[list[str]]) -> None:
 
 def _check_folder(out: Path) -> None:
     if not out.parent.is_dir():
-        rule = "must be in a folder that exists"
-        raise InputError("the file", rule, given=str(out), todo=f"Make it: mkdir -p {out.parent}")
+        rule = "must be in an existing folder"
+        todo = f"Create it: mkdir -p {out.parent}"
+        raise InputError("the output file", rule, given=str(out), todo=todo)
 
 
 def _minute(at: int) -> str:
@@ -328,12 +340,12 @@ def _minute(at: int) -> str:
 
 @contextlib.contextmanager
 def _store(db: str, *, existing: bool = False) -> Iterator[Store]:
-    """Open a database, and make it only where that makes sense."""
+    """Open a database; with `existing`, do not create one."""
     from entice.service.storage.store import open_store
 
     path = Path(db.removeprefix("sqlite:///"))
     if existing and db.startswith("sqlite:///") and not (path.exists() and path.stat().st_size):
-        todo = "Give another --db, or start with `entice serve` or `entice campaign create`."
-        raise InputError("the database", "must exist, and not be empty", given=db, todo=todo)
+        todo = "Check --db, or create one with `entice serve` or `entice campaign create`."
+        raise InputError("the database", "must exist and not be empty", given=db, todo=todo)
     with contextlib.closing(open_store(db)) as store:
         yield store

@@ -17,10 +17,10 @@ from unittest import mock
 
 import msgspec
 
+from entice.service.domain.commands import CommandResult
 from entice.service.domain.errors import Refusal
 from entice.service.storage import api_keys as keys
 from entice.service.storage.api_keys import Keys
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer

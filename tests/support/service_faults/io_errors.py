@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from entice.service.domain.commands import Expire, MakeOffer
+from entice.service.domain.commands import CommandResult, Expire, MakeOffer
 from entice.service.domain.errors import Refusal, Unavailable
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from entice.errors import EnticeError
-from entice.service.domain.commands import MakeOffer
-from entice.service.storage.dispatch import CommandResult
+from entice.service.domain.commands import CommandResult, MakeOffer
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
 from service_faults.adapter import SYNCS_NOTHING, connector

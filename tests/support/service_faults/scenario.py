@@ -25,6 +25,7 @@ from entice.service.domain.commands import (
     AddArms,
     ChangeCampaign,
     Command,
+    CommandResult,
     CreateCampaign,
     Decline,
     EnterRatings,
@@ -40,7 +41,6 @@ from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
 from entice.service.storage import dispatch as handling
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store

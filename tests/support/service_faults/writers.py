@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from entice.service.domain.clock import Clock
-from entice.service.domain.commands import Command, CreateCampaign
+from entice.service.domain.commands import Command, CommandResult, CreateCampaign
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.dispatch import CommandResult
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer

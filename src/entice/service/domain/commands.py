@@ -1,17 +1,37 @@
-"""What the desk may be asked to do."""
+"""Commands: the changes that can be requested of a campaign, and their handlers.
+
+The writer executes each command in a transaction. The handler loads the campaign, lets
+`CampaignRules` append the events, and encodes the response.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from entice.service.domain.spec import CampaignSpec, Status
+from entice.errors import InputError
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.campaign_state import missing_offer_error
+from entice.service.domain.errors import Refusal, invalid, not_found
+from entice.service.domain.offer import OfferRecord, OfferRepository
+from entice.service.domain.pending_policies import check_compiled
+from entice.service.domain.rules import CampaignRules
+from entice.service.domain.spec import CampaignSpec, Status, reject_dots
+from entice.service.domain.views import arm_views, campaign_view, encode, offer_view
+
+MORE_DUE = 206
+"""The status of `Expire` if offers past their deadline are left."""
+MAX_EXPIRED = 1000
+"""Offers that one `Expire` processes, so that it does not hold up other commands."""
 
 
 def offer_number(offer: str) -> int:
-    """Read the number off an offer's id; 0, which no offer has, if there is none.
+    """Return the number in an offer's id; 0, which no offer has, if the id is not valid.
 
     >>> from entice.service.domain.commands import offer_number
     >>> offer_number("c_0123456789abcdef.17"), offer_number("c_0123456789abcdef.017")
@@ -23,15 +43,15 @@ def offer_number(offer: str) -> int:
 
 
 class CreateCampaign(msgspec.Struct, frozen=True):
-    """Begin a campaign."""
+    """Create a campaign."""
 
     spec: CampaignSpec
     by: str | None = None
-    """The id of the key that asks, if there is one."""
+    """The id of the API key that sent the command, if any."""
 
 
 class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
-    """Change what may change while a campaign runs. Unset: leave it; None: lift the limit."""
+    """Change settings of a running campaign. UNSET keeps a setting; None removes a limit."""
 
     campaign: str
     name: str | UnsetType = UNSET
@@ -44,7 +64,7 @@ class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddArms(msgspec.Struct, frozen=True):
-    """Let further arms join."""
+    """Add arms to a campaign."""
 
     campaign: str
     arms: Sequence[str]
@@ -52,7 +72,7 @@ class AddArms(msgspec.Struct, frozen=True):
 
 
 class RetireArm(msgspec.Struct, frozen=True):
-    """Offer an arm no more, or offer it again. Its ratings stay."""
+    """Retire an arm, or reactivate it. Its ratings are kept."""
 
     campaign: str
     arm: str
@@ -61,18 +81,18 @@ class RetireArm(msgspec.Struct, frozen=True):
 
 
 class MakeOffer(msgspec.Struct, frozen=True, gc=False):
-    """Decide what one player is offered."""
+    """Decide which arm and payment to offer to one player."""
 
     campaign: str
     player: bytes
-    """A keyed hash; the id itself is not kept."""
+    """A keyed hash of the player's id, which is not stored."""
     eligible: Sequence[str] | None = None
     displayed: dict[str, float] | None = None
-    """What the player sees, in stars, where the shop knows better than the averages."""
+    """The ratings that the player sees, in stars, where they differ from the averages."""
 
 
 class MakeOffers(msgspec.Struct, frozen=True):
-    """Decide for several players at once, each decision knowing of those before."""
+    """Decide for several players. Each decision takes the ones before it into account."""
 
     campaign: str
     requests: Sequence[MakeOffer]
@@ -83,52 +103,52 @@ class _OfferCommand(msgspec.Struct, frozen=True):
 
     @property
     def campaign(self) -> str:
-        """The campaign that the offer belongs to: its id begins with it."""
+        """The campaign of the offer, which is the first part of the offer's id."""
         return self.offer.partition(".")[0]
 
     @property
     def n(self) -> int:
-        """Its number in the campaign; 0, which no offer has, if the id is none of ours."""
+        """The number of the offer; 0, which no offer has, if the id is not valid."""
         return offer_number(self.offer)
 
 
 class Accept(_OfferCommand, frozen=True):
-    """The player takes the offer."""
+    """Accept an offer."""
 
     amount: int | None = None
-    """What was paid in the end, if less than offered."""
+    """The amount paid, if less than offered."""
 
 
 class Decline(_OfferCommand, frozen=True):
-    """The player does not take it."""
+    """Decline an offer."""
 
 
 class Rate(_OfferCommand, frozen=True):
-    """The player's rating, or another one than before."""
+    """Rate an accepted offer, or change its rating."""
 
     rating: int
 
 
 class Reverse(_OfferCommand, frozen=True):
-    """The sale is undone: the money comes back, the rating does not count."""
+    """Reverse a sale: its payment is released and its rating no longer counts."""
 
 
 class Organic(msgspec.Struct, frozen=True):
-    """A rating by somebody who was offered nothing."""
+    """A rating by someone who received no offer."""
 
     arm: str
     rating: int
 
 
 class EnterRatings(msgspec.Struct, frozen=True):
-    """Enter ratings by people who were offered nothing."""
+    """Enter ratings by people who received no offer."""
 
     campaign: str
     ratings: Sequence[Organic]
 
 
 class Expire(msgspec.Struct, frozen=True):
-    """Let pass what is overdue: offers nobody took, ratings that never came."""
+    """Expire open offers, and stop waiting for ratings, whose deadline has passed."""
 
     campaign: str
 
@@ -147,3 +167,146 @@ Command = (
     | EnterRatings
     | Expire
 )
+
+
+class CommandResult(NamedTuple):
+    """The response to a command, ready to be sent."""
+
+    status: int
+    body: bytes
+    """JSON."""
+    replayed: bool = False
+    """Whether this is the stored response to an earlier request with the same idempotency key."""
+
+
+class CampaignTransaction(Protocol):
+    """The part of `storage.unit_of_work.UnitOfWork` that handlers use."""
+
+    def campaign(self, name: str) -> Campaign:
+        """Lock and return a campaign."""
+
+    def offers(self, campaign: Campaign) -> OfferRepository:
+        """Return the offers of a campaign."""
+
+    def insert_campaign(self, campaign: Campaign) -> None:
+        """Insert the row of a new campaign."""
+
+
+def execute(transaction: CampaignTransaction, command: Command, now: int) -> CommandResult:
+    """Execute a command in a transaction. A command that raises `Refusal` has changed nothing."""
+    if isinstance(command, CreateCampaign):
+        return _create_campaign(transaction, command, now)
+    if isinstance(command, Accept | Decline | Rate | Reverse):
+        return _update_offer(transaction, command, now)
+    campaign = transaction.campaign(command.campaign)
+    rules = CampaignRules(campaign, transaction.offers(campaign))
+    match command:
+        case MakeOffer():
+            rules.check_request(command.eligible, command.displayed)
+            offer, is_new = _make_offer(rules, command, now)
+            return CommandResult(201 if is_new else 200, encode(offer_view(campaign, offer)))
+        case MakeOffers(requests=requests):
+            for i, request in enumerate(requests):
+                with _prefix_errors(f"requests[{i}]"):
+                    rules.check_request(request.eligible, request.displayed)
+            offers = [_make_offer(rules, request, now)[0] for request in requests]
+            return CommandResult(201, encode({"offers": [offer_view(campaign, o) for o in offers]}))
+        case EnterRatings(ratings=ratings):
+            for i, organic in enumerate(ratings):
+                with _prefix_errors(f"ratings[{i}]"):
+                    rules.check_organic(organic.arm, organic.rating)
+            for organic in ratings:
+                rules.organic(now, organic.arm, organic.rating)
+            return CommandResult(201, encode({"entered": len(ratings)}))
+        case ChangeCampaign():
+            fields = msgspec.structs.asdict(command)
+            del fields["campaign"], fields["by"]
+            changes = {name: value for name, value in fields.items() if value is not UNSET}
+            rules.change(now, changes, command.by)
+            return CommandResult(200, encode(campaign_view(campaign.state)))
+        case AddArms(arms=arms, by=by):
+            _check_new_arms([arm for arm in arms if arm not in campaign.arms])
+            rules.add_arms(now, tuple(arms), by)
+            return CommandResult(201, encode(arm_views(campaign)))
+        case RetireArm(arm=arm, retired=retired, by=by):
+            rules.retire(now, arm, retired, by)
+            return CommandResult(200, encode(arm_views(campaign)[campaign.arms[arm]]))
+        case Expire():
+            due = rules.offers.due(now, MAX_EXPIRED)
+            for offer in due:
+                rules.expire(now, offer)
+            status = MORE_DUE if len(due) == MAX_EXPIRED else 200
+            return CommandResult(status, encode({"expired": len(due)}))
+
+
+def _create_campaign(
+    transaction: CampaignTransaction, command: CreateCampaign, now: int
+) -> CommandResult:
+    _check_new_arms(command.spec.arms)
+    if getattr(command.spec.policy, "count_in_flight", False):
+        raise invalid(
+            "policy.count_in_flight can't be set in a campaign: campaigns always count the ratings "
+            "that are still expected. Leave it out."
+        )
+    check_compiled(str(type(command.spec.policy).__struct_config__.tag))
+    campaign = Campaign.create(f"c_{secrets.token_hex(8)}", command.spec.with_seed(), now)
+    transaction.insert_campaign(campaign)
+    CampaignRules(campaign, transaction.offers(campaign)).create(now, by=command.by)
+    return CommandResult(201, encode(campaign_view(campaign.state)))
+
+
+def _check_new_arms(arms: Sequence[str]) -> None:
+    try:
+        reject_dots("arms", arms)
+    except InputError as error:
+        raise invalid(str(error)) from error
+
+
+def _make_offer(rules: CampaignRules, request: MakeOffer, now: int) -> tuple[OfferRecord, bool]:
+    """Return the player's open offer, or make one; and whether it is new."""
+    live = rules.offers.live(request.player)
+    if live is not None and live.due > now:
+        return live, False
+    if live is not None:
+        rules.expire(now, live)
+    rules.upgrade(now)
+    eligible = None if request.eligible is None else tuple(request.eligible)
+    return rules.offer(now, request.player, eligible, request.displayed), True
+
+
+@contextmanager
+def _prefix_errors(entry: str) -> Iterator[None]:
+    """Name the entry of a list in the detail of a `Refusal`."""
+    try:
+        yield
+    except Refusal as error:
+        detail = f"{entry}: {error.detail}"
+        raise Refusal(error.status, error.kind, error.title, detail, **error.extra) from None
+
+
+def _update_offer(
+    transaction: CampaignTransaction, command: Accept | Decline | Rate | Reverse, now: int
+) -> CommandResult:
+    try:
+        campaign = transaction.campaign(command.campaign)
+    except Refusal as error:
+        if error.status != 404:
+            raise
+        raise not_found("offer", command.offer) from None
+    rules = CampaignRules(campaign, transaction.offers(campaign))
+    offer = rules.offers.get(command.n)
+    if offer is None:
+        raise missing_offer_error(campaign.state, command.n, command.offer)
+    if offer.due <= now:
+        # The offer stays expired even if the command is then rejected.
+        rules.expire(now, offer)
+    match command:
+        case Accept(amount=amount):
+            rules.accept(now, offer, amount)
+        case Decline():
+            rules.decline(now, offer)
+        case Rate(rating=rating):
+            rules.rate(now, offer, rating)
+        case Reverse():
+            rules.reverse(now, offer)
+    return CommandResult(200, encode(offer_view(campaign, offer)))

@@ -1,4 +1,4 @@
-"""What a service may answer instead of doing what it was asked."""
+"""Errors of the service."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from entice.errors import EnticeError
 
 
 class Refusal(EnticeError):
-    """A request that can't be carried out, as an RFC 9457 problem. It has changed nothing."""
+    """A rejected request, as an RFC 9457 problem. It has changed nothing."""
 
     def __init__(self, status: int, kind: str, title: str, detail: str, **extra: Any) -> None:
         super().__init__(detail)
         self.status = status
         self.kind = kind
-        """Ends the problem's type, `urn:entice:problem:<kind>`: programs go by it."""
+        """The end of the problem's type, `urn:entice:problem:<kind>`, for programs to test."""
         self.title = title
         self.detail = detail
         self.extra = extra
 
 
 class NotReady(Refusal):
-    """A request for a campaign whose policy is not compiled yet, just after the start."""
+    """A request for a campaign whose policy is not compiled yet, just after start-up."""
 
     def __init__(self, policy: str, retry_after: int) -> None:
         detail = (
-            f"The service has just started, and the policy {policy} is not compiled yet. Send it "
-            "again in a few seconds; /readyz answers 200 when all policies are."
+            f"The service has just started and the policy {policy} is not compiled yet. Retry in a "
+            "few seconds; /readyz returns 200 once all policies are compiled."
         )
         super().__init__(503, "not-ready", "Not ready", detail)
         self.retry_after = retry_after
@@ -34,35 +34,35 @@ class NotReady(Refusal):
 
 
 class Unavailable(EnticeError):
-    """The database can't be reached or written just now.
+    """The database cannot be reached or written at the moment.
 
-    As a rule nothing was changed. Where a connection broke during a commit, nobody knows: whoever
-    sends the request again with the same idempotency key gets it carried out once.
+    Usually nothing was changed. If a connection broke during a commit, the outcome is unknown:
+    retrying with the same idempotency key executes the request exactly once.
     """
 
 
 class Corrupt(EnticeError):
-    """The database holds what Entice never wrote. Nothing more is written until it is mended."""
+    """The database contains data that Entice did not write. It stays read-only until repaired."""
 
 
 class SchemaTooNew(EnticeError):
-    """The database was written by a newer Entice than this one."""
+    """The database was written by a newer version of Entice."""
 
 
 class Stale(EnticeError):
-    """Somebody else has changed a campaign meanwhile: begin again."""
+    """Another process has changed the campaign in the meantime: retry the transaction."""
 
 
 def not_found(what: str, given: str) -> Refusal:
-    """Refuse an id that is unknown, or that the caller may not know of."""
+    """Return the error for an id that is unknown, or that the key may not access."""
     return Refusal(404, "not-found", f"No such {what}", f"There is no {what} {given!r}.")
 
 
 def conflict(detail: str, **extra: Any) -> Refusal:
-    """Refuse what the present state of things rules out."""
+    """Return the error for a request that the current state does not allow."""
     return Refusal(409, "conflict", "Not possible now", detail, **extra)
 
 
 def invalid(detail: str, **extra: Any) -> Refusal:
-    """Refuse a request that could never be right."""
+    """Return the error for a request that is invalid in any state."""
     return Refusal(422, "invalid", "Not valid", detail, **extra)

@@ -1,4 +1,4 @@
-"""The log: what has happened to a campaign, each event chained to the one before by its hash."""
+"""The event log of a campaign: each event is chained to the previous one by its hash."""
 
 from __future__ import annotations
 
@@ -8,87 +8,87 @@ from typing import Any
 import msgspec
 
 COINS: dict[str | None, int | None] = {"heads": 1, "tails": 0, None: None}
-"""How the log's words for a coin are told to `entice.estimate`."""
+"""The sides of the probe's coin in the log, and their values in `entice.estimate`."""
 GENESIS = bytes(32)
-"""Stands for the hash before the first event."""
+"""The hash that precedes the first event."""
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
     campaign: str
     seq: int
-    """1, 2, 3, … in each campaign, without a gap."""
+    """1, 2, 3, … in each campaign, without gaps."""
     at: int
-    """Microseconds since 1970; never less than before."""
+    """Microseconds since 1970; never decreasing within a campaign."""
 
 
 class _AuthoredEvent(_Event, frozen=True, omit_defaults=True, kw_only=True):
     by: str | None = None
-    """The id of the key that asked for it; None: without a key, or before this was recorded."""
+    """The id of the API key that requested the change; None without a key, and in older logs."""
 
 
 class Created(_AuthoredEvent, frozen=True, tag="created"):
-    """A campaign begins."""
+    """A campaign was created."""
 
     spec: dict[str, Any]
     entice: str
-    """The version that wrote it."""
+    """The version of Entice that created it."""
     rules: int = 1
     """The version of the rules that decisions follow."""
 
 
 class Upgraded(_Event, frozen=True, tag="upgraded"):
-    """Decisions follow a later version of the rules from here on."""
+    """The campaign was upgraded to a later version of the rules."""
 
     rules: int
 
 
 class Changed(_AuthoredEvent, frozen=True, tag="changed"):
-    """Settings have changed; the configuration has another version from here on."""
+    """Settings were changed; the version of the settings increases by 1."""
 
     changes: dict[str, Any]
 
 
 class ArmsAdded(_AuthoredEvent, frozen=True, tag="arms_added"):
-    """Further arms have joined."""
+    """Arms were added."""
 
     arms: tuple[str, ...]
 
 
 class ArmRetired(_AuthoredEvent, frozen=True, tag="arm_retired"):
-    """An arm is offered no more, or again."""
+    """An arm was retired, or reactivated."""
 
     arm: str
     retired: bool
 
 
 class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
-    """A decision: everything that it rested on, and what came of it."""
+    """An offer was made: the decision and its inputs."""
 
     n: int
-    """Which decision of the campaign; with the campaign's seed it gives the random numbers."""
+    """The number of the decision; it selects the random stream, together with the seed."""
     version: int
-    """Of the configuration."""
+    """The version of the settings."""
     player: str
     arm: str
     greedy_arm: str
     payment: float
-    """In stars, before rounding to money."""
+    """In stars, before rounding to minor units."""
     amount: int
     reason: str
     propensity: float
-    """The probability with which this arm was chosen."""
+    """The probability with which the policy chose this arm."""
     shown: tuple[float, ...]
-    """What each arm displayed, in stars."""
+    """The rating displayed by each arm, in stars."""
     expires: int
     limit: int
-    """The most that this offer could have cost."""
+    """The most that the offer could have cost."""
     eligible: tuple[str, ...] | None = None
     displayed: dict[str, float] | None = None
     estimated: bool = False
-    """Whether the propensity was estimated, by drawing the decision again and again."""
+    """Whether the propensity was estimated, by repeating the decision."""
     limited_by: str | None = None
     probe: str | None = None
-    """How the coin fell, if one was thrown."""
+    """The side of the probe's coin, if one was flipped."""
     probe_amount: float | None = None
     shadow: bool = False
 
@@ -98,39 +98,39 @@ class _OfferEvent(_Event, frozen=True):
 
 
 class Accepted(_OfferEvent, frozen=True, tag="accepted"):
-    """A player has taken an offer."""
+    """An offer was accepted."""
 
     paid: int
     due: int
-    """Until when the rating is awaited."""
+    """The end of the rating window."""
 
 
 class Declined(_OfferEvent, frozen=True, tag="declined"):
-    """A player has not."""
+    """An offer was declined."""
 
 
 class Expired(_OfferEvent, frozen=True, tag="expired"):
-    """Nobody took an offer in time."""
+    """An offer expired."""
 
 
 class Voided(_OfferEvent, frozen=True, tag="voided"):
-    """An offer was withdrawn, since its campaign was closed."""
+    """An open offer was withdrawn because its campaign was closed."""
 
 
 class Rated(_OfferEvent, frozen=True, tag="rated", omit_defaults=True):
-    """A rating has come: all that a policy, or an estimate of the drift, learns from it."""
+    """An offer was rated. The event holds all that policies and drift estimates need."""
 
     arm: str
     rating: int
     payment: float
-    """What was paid for it, in stars."""
+    """The payment in stars."""
     probe: str | None = None
-    """How the coin fell, unless less was paid than it said."""
+    """The side of the probe's coin, unless less than the offered amount was paid."""
     probe_amount: float | None = None
 
 
 class Revised(_OfferEvent, frozen=True, tag="revised"):
-    """A rating has changed."""
+    """A rating was changed."""
 
     arm: str
     rating: int
@@ -138,17 +138,17 @@ class Revised(_OfferEvent, frozen=True, tag="revised"):
 
 
 class Unrated(_OfferEvent, frozen=True, tag="unrated"):
-    """The rating is awaited no more."""
+    """The rating window ended without a rating."""
 
 
 class Reversed(_OfferEvent, frozen=True, tag="reversed"):
-    """A sale was undone, its payment and its rating with it."""
+    """A sale was reversed, with its payment and its rating."""
 
     paid: int
 
 
 class OrganicRated(_Event, frozen=True, tag="organic"):
-    """Somebody who was offered nothing has rated an arm."""
+    """An arm was rated by someone who received no offer."""
 
     arm: str
     rating: int
@@ -173,11 +173,11 @@ Event = (
 )
 
 encode = msgspec.json.Encoder().encode
-"""Write an event as the log keeps it."""
+"""Encode an event as the log stores it."""
 decode = msgspec.json.Decoder(Event).decode
-"""Read one back."""
+"""Decode an event."""
 
 
 def chain_hash(before: bytes, body: bytes) -> bytes:
-    """The hash of an event, which vouches for all events before it too."""
+    """Return the hash of an event, which also covers all events before it."""
     return hashlib.sha256(before + body).digest()

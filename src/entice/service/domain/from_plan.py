@@ -1,4 +1,4 @@
-"""From a plan to the campaign that it is about."""
+"""Campaigns from a plan: one for each policy that the plan compares."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from entice.service.domain.spec import CampaignSpec
 
 
 def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
-    """Write for each policy of a plan, by its name, the campaign that would run it.
+    """Return a campaign for each policy of a plan, by the policy's name.
 
-    What `POST /v1/campaigns` and `entice campaign create` take. Policies that a service can't run
-    have none. The budget is the plan's or, if it has none, what the policy needs with the plan's
-    confidence.
+    The tables are valid for `POST /v1/campaigns` and `entice campaign create`. Policies that the
+    service can't run are left out. The budget is the plan's; if it has none, the budget that the
+    policy needs with the plan's confidence.
     """
-    plan, found = forecast.plan, {}
+    plan, tables = forecast.plan, {}
     for p, name in enumerate(policy_names(plan)):
         budget = plan.budget
         if budget is None:
@@ -28,14 +28,14 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
         table = _campaign(plan, p, name, budget)
         try:
             CampaignSpec.from_plain(table)
-        except InputError:  # such as a policy that can't choose among a part of its arms
+        except InputError:  # such as a policy that can't choose among a subset of its arms
             continue
-        found[name] = table
-    return found
+        tables[name] = table
+    return tables
 
 
 def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
-    """Write down a campaign with the plan's settings; its seed is its own."""
+    """Return a campaign with the plan's settings, but without its seed."""
     assert plan.arms is not None
     money, places = plan.money, len(str(plan.arms))
     caps = {"cap_per_offer": plan.cap_per_offer, "cap_per_player": plan.cap_per_player}

@@ -1,4 +1,4 @@
-"""The pulls in flight of a campaign, as its row in the database keeps them."""
+"""The pulls in flight of a campaign, as its row in the database stores them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from entice.model.in_flight import COHORTS, InFlight, estimate_rating_probabilities, new_in_flight
 
 SECOND = 1_000_000
-"""Microseconds, the unit of all times."""
+"""In microseconds, the unit of all times."""
 
 
 class FlightState(msgspec.Struct, array_like=True):
-    """What `InFlight` adds up to, without what can be worked out again; see there."""
+    """The fields of `InFlight` that cannot be recalculated; see there."""
 
     reached: list[int]
     rated: list[int]
@@ -23,13 +23,13 @@ class FlightState(msgspec.Struct, array_like=True):
     until: list[int]
     bucket: list[int]
     cells: list[int]
-    """Where `members` is not 0: the arm times the greatest number of cohorts, plus the cohort."""
+    """The nonzero entries of `members`: arm × `COHORTS` + cohort."""
     counts: list[int]
-    """What it is there."""
+    """The values of those entries."""
 
 
 def pack(flight: InFlight) -> FlightState:
-    """Write pulls in flight down."""
+    """Convert pulls in flight to their stored form."""
     cohorts = int(flight.cohort_count[0])
     arms, at = np.nonzero(flight.members[:cohorts].T)
     return FlightState(
@@ -45,7 +45,7 @@ def pack(flight: InFlight) -> FlightState:
 
 
 def unpack(state: FlightState | None, arms: int, rating_window: int) -> InFlight:
-    """Read pulls in flight back; none if nothing was kept. The window is in seconds."""
+    """Restore pulls in flight; without a stored state there are none. The window is in seconds."""
     flight = new_in_flight(arms, rating_window * SECOND)
     if state is None:
         return flight
@@ -68,22 +68,23 @@ def unpack(state: FlightState | None, arms: int, rating_window: int) -> InFlight
 
 
 class Expectation(NamedTuple):
-    """What is known about who rates, and what is expected of the pulls in flight."""
+    """The share of offers that are rated, and the ratings expected from the offers in flight."""
 
     share: float | None
-    """The share of accepted offers that are rated, by the age that offers have reached so far;
-    None before the first offer."""
+    """The share of accepted offers that are rated by the greatest age observed so far; None before
+    the first offer."""
     ratings: list[float]
-    """For each arm, the ratings that its offers in flight are expected to bring."""
+    """The expected number of ratings from each arm's offers in flight."""
 
 
 def expectation(flight: InFlight) -> Expectation:
-    """Work out what is known and expected at the time of the last event."""
-    estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]  # not worth compiling for a view
+    """Return the expectation at the time of the last event."""
+    estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]  # a view is too rare to be worth compiling
     ratings = (flight.rating_probabilities @ flight.unrated_by_arm).tolist()
     if flight.reached[0] == 0:
         return Expectation(None, ratings)
-    # Kaplan and Meier's estimate: without the prior, which early on expects almost all to rate.
+    # The Kaplan–Meier estimate. The prior is left out: early on it would predict a rating for
+    # almost every offer.
     exposed = np.maximum(flight.rated, flight.reached - 0.5 * flight.unrated)
     hazards = np.divide(flight.rated, exposed, out=np.zeros(len(exposed)), where=exposed > 0)
     return Expectation(1.0 - float(np.prod(1.0 - hazards)), ratings)

@@ -1,37 +1,45 @@
-"""An offer as it stands: the row that its events add up to."""
+"""The current record of an offer, and the repository that a campaign's offers are kept in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from entice.api_types import OfferState
+from entice.service.domain.events import Event
 
 OFFERED, ACCEPTED, RATED, UNRATED = 0, 1, 2, 3
 DECLINED, EXPIRED, VOIDED, REVERSED, SHADOW = 4, 5, 6, 7, 8
-STATES = tuple(state.value for state in OfferState)
-"""The names of the states, by their numbers."""
+STATES = (
+    "offered", "accepted", "rated", "unrated",
+    "declined", "expired", "voided", "reversed", "shadow",
+)  # fmt: skip
+"""The names of the states, by number."""
 
 NEVER = 2**62
-"""When an offer is due that nothing is awaited of."""
+"""`OfferRecord.due` of an offer that has no deadline."""
 
 
 class OfferRecord(msgspec.Struct, array_like=True, gc=False):
-    """What is known of one offer."""
+    """An offer as its row in the database stores it: the sum of its events."""
 
     n: int
+    """The number of the offer in its campaign, from 1."""
     player: bytes
+    """A keyed hash of the player's id."""
     state: int
     due: int
-    """When it expires, or its rating is awaited no more."""
+    """The time at which the offer expires or, once accepted, its rating window ends."""
     cost: int
-    """What it takes from the budget as it stands: reserved while offered, then what was paid."""
+    """The amount taken from the budget: reserved while the offer is open, then the amount paid."""
     arm: int
     greedy: int
     payment: float
     """In stars."""
     amount: int
+    """In minor units."""
     rating: int | None
     reason: str
     propensity: float
@@ -41,20 +49,20 @@ class OfferRecord(msgspec.Struct, array_like=True, gc=False):
     expires: int
     paid: int | None
     events: list[int]
-    """The numbers of its events, in order."""
+    """The numbers of the offer's events, in order."""
     answered_in_shadow: bool = False
-    """Whether it was decided in shadow mode, and accepted or declined since."""
+    """Whether the offer was made in shadow mode and then accepted or declined."""
 
     @property
     def shadow(self) -> bool:
-        """Whether it was decided in shadow mode: it pays nothing."""
+        """Whether the offer was made in shadow mode and so pays nothing."""
         return self.state == SHADOW or self.answered_in_shadow
 
     def row(self) -> bytes:
-        """Write it for the database.
+        """Encode the record for the database.
 
-        The last field is left out where it is False, as in all rows from before it was there:
-        a replay has to find them byte for byte.
+        The last field is omitted if False, as in all rows written before it existed: a replay has
+        to reproduce those byte for byte.
         """
         if self.answered_in_shadow:
             return _encode(self)
@@ -63,9 +71,49 @@ class OfferRecord(msgspec.Struct, array_like=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 read_offer = msgspec.msgpack.Decoder(OfferRecord).decode
-"""Read what `OfferRecord.row` wrote."""
+"""Decode the result of `OfferRecord.row`."""
+
+
+class CountedRating(NamedTuple):
+    """A rating that counts in the averages, as a policy learns from it."""
+
+    arm: str
+    paid: float
+    """In stars."""
+    rating: int
+
+
+class OfferRepository(Protocol):
+    """The offers and the event log of one campaign."""
+
+    def get(self, n: int) -> OfferRecord | None:
+        """Return an offer by its number."""
+
+    def put(self, offer: OfferRecord) -> None:
+        """Save an offer that was made or changed."""
+
+    def live(self, player: bytes) -> OfferRecord | None:
+        """Return the open offer of a player."""
+
+    def spent_on(self, player: bytes) -> int:
+        """Return the total cost of a player's offers."""
+
+    def open(self) -> list[OfferRecord]:
+        """Return all open offers, oldest first."""
+
+    def in_flight_offers(self) -> list[OfferRecord]:
+        """Return all offers whose ratings may still arrive, oldest first."""
+
+    def due(self, now: int, limit: int) -> list[OfferRecord]:
+        """Return offers whose deadline has passed."""
+
+    def counted_ratings(self) -> Iterator[CountedRating]:
+        """Return all ratings that count, in the order in which they arrived."""
+
+    def append_event(self, event: Event, body: bytes) -> None:
+        """Append an event to the log."""
 
 
 def digest(*parts: bytes) -> bytes:
-    """A checksum of what a row holds: a flipped bit is found when the row is read."""
+    """Return the checksum of a row, by which a flipped bit is detected when the row is read."""
     return blake2b(b"".join(parts), digest_size=8).digest()

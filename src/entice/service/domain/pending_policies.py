@@ -5,11 +5,11 @@ from __future__ import annotations
 from entice.service.domain.errors import NotReady
 
 PENDING: dict[str, int] = {}
-"""The kinds of policies still to be loaded or compiled, and the seconds after which to retry."""
+"""The kinds of policies not loaded or compiled yet, and the seconds after which to retry."""
 
 
 def check_compiled(kind: str) -> None:
-    """Raise `NotReady` if a policy is still to be loaded or compiled."""
+    """Raise `NotReady` if a policy is not loaded or compiled yet."""
     retry_after = PENDING.get(kind)
     if retry_after is not None:
         raise NotReady(kind, retry_after)

@@ -1,4 +1,4 @@
-"""How likely a decision was: what makes estimates for other policies possible afterwards."""
+"""Propensities: the probabilities of decisions, needed for off-policy estimates."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 DRAWS = 200
-"""How often a decision is drawn again where no formula tells how likely it was."""
+"""The number of repetitions from which a propensity is estimated if there is no formula."""
 REDRAW = 4
-"""Purpose of those random numbers (those of `rng.py` go to 3)."""
+"""The purpose of the random stream for repetitions (those in `rng.py` are 0 to 3)."""
 _SHARPEST = 8
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 
 Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[float, bool]]
-"""From the round, what the policy was told, what was permitted, the player's own choice, the arm
-and the memory before: the probability, and whether it is an estimate."""
+"""A function of the round, the counts, the means, the permitted arms, the player's own choice, the
+arm chosen, and the policy's memory before the decision. Returns the probability, and whether it is
+an estimate."""
 
 
 def propensity_function(
     policy: ServedPolicy, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
 ) -> Propensity | None:
-    """Return what tells how likely the policy's decisions were; None if they are certain.
+    """Return the function that computes a policy's propensities; None if it is deterministic.
 
-    `counts` is the type of the pulls that the policy sees.
+    `counts` is the type of the policy's pull counts.
     """
     match policy:
         case UCB() | Greedy():
@@ -78,17 +79,17 @@ def propensity_function(
 
 
 def _epsilon_greedy(explores: float, permitted: Bools, own_choice: bool) -> float:
-    """ε-greedy, asked again whenever it draws an arm that is not permitted."""
+    """Return the propensity of ε-greedy, which redraws if an arm is not permitted."""
     arms, some = len(permitted), int(np.count_nonzero(permitted))
     again = explores * (arms - some) / arms
-    given_up = again**TRIES if some < arms else 0.0
-    tries = (1.0 - given_up) / (1.0 - again)
+    exhausted = again**TRIES if some < arms else 0.0
+    tries = (1.0 - exhausted) / (1.0 - again)
     at_once = explores / arms + (1.0 - explores) * own_choice
-    return min(1.0, float(at_once * tries + given_up * own_choice))
+    return min(1.0, float(at_once * tries + exhausted * own_choice))
 
 
 def _round_robin(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
-    """Round-robin ε-greedy: a turn that is not permitted passes to the next, by another lot."""
+    """Return the propensity of round-robin ε-greedy, which skips an arm that is not permitted."""
     order = [*range(turn, len(permitted)), *range(turn)]
     passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
     reached = explores ** (passed + 1) if passed < TRIES else 0.0
@@ -99,16 +100,17 @@ def _round_robin(explores: float, turn: int, permitted: Bools, arm: int, greedy:
 def probability_of_highest(
     means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats
 ) -> float:
-    """The probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
+    """Return the probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
 
-    ∫ φ(z) Π_j Φ((m_i + s_i z − m_j) / s_j) dz by Gauss and Legendre's rule, on pieces that end
-    where the sharpest rivals rise from 0 to 1; `ends` is room for those places.
+    Integrates φ(z) Π_j Φ((m_i + s_i z − m_j) / s_j) by Gauss–Legendre quadrature, on pieces that
+    end where the factors of the strongest rivals rise from 0 to 1. `ends` is a buffer for those
+    points.
     """
     arms = means.shape[0]
     spread = noise / math.sqrt(counts[arm] + 1.0)
     ends[0], ends[1], pieces = -7.0, 7.0, 2
     floor = np.inf
-    for _ in range(_SHARPEST):  # the rivals with the highest averages, from the top
+    for _ in range(_SHARPEST):  # the rivals with the highest averages, in descending order
         best, at = -np.inf, -1
         for j in range(arms):
             if j != arm and permitted[j] and best < means[j] < floor:
@@ -167,18 +169,18 @@ def count_repeats(
     greedy: int,
     arm: int,
     seed: int,
-    tried: Floats,
+    trial_memory: Floats,
     stream: npt.NDArray[np.uint64],
 ) -> int:
-    """Count how often the policy, asked again with other random numbers, selects the same arm."""
+    """Repeat a decision with other random numbers; return how often it selects the same arm."""
     same = 0
     for k in range(DRAWS):
         seed_stream(stream, seed, t * DRAWS + k, REDRAW)
         for i in range(memory.shape[0]):
-            tried[i] = memory[i]
+            trial_memory[i] = memory[i]
         wanted = PLAYERS_CHOICE
         for _ in range(TRIES):
-            wanted = select(t, counts, means, tried, params, stream)
+            wanted = select(t, counts, means, trial_memory, params, stream)
             if wanted == PLAYERS_CHOICE or permitted[wanted]:
                 break
             wanted = PLAYERS_CHOICE
@@ -205,7 +207,7 @@ def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]
             t, counts, means, memory, rules.params, permitted, greedy, arm, seed,
             np.empty_like(memory), stream,
         )  # fmt: skip
-        # What was drawn did happen, so it counts as one more draw: never 0.
+        # The decision itself counts as one more repetition, so the estimate is never 0.
         return (same + 1) / (DRAWS + 1), True
 
     return estimated

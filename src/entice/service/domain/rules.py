@@ -1,14 +1,14 @@
-"""What may happen to a campaign: each rule turns a request into an event, and enters it.
+"""The rules of a campaign: each turns a request into an event and applies it to the state.
 
-The live service and `entice verify` run the same rules. The service writes the events down; verify
-reads them, lets the rules make them again, and compares.
+The service and `entice verify` run the same rules. The service stores the events; verify reads
+them, reapplies the rules, and compares the events that they produce.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import entice
 from entice.errors import InputError
@@ -31,79 +31,57 @@ from entice.service.domain.offer import (
     UNRATED,
     VOIDED,
     OfferRecord,
+    OfferRepository,
 )
 from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, check_arm_ids, check_name
 
 MAX_EVENTS_PER_OFFER = 100
-"""Events of one offer, after which its rating can't be changed any more."""
+"""Events of one offer after which its rating can no longer be changed."""
 MAX_EVENTS_TO_RELEARN = 20_000
-"""Events in a log that a policy is taught anew from: some tenths of a second."""
+"""Events in a log up to which a policy relearns all ratings, which takes tenths of a second."""
 SECOND = 1_000_000
 """Microseconds."""
 
 
-class CountedRating(NamedTuple):
-    """A rating as a policy learns from it."""
-
-    arm: str
-    paid: float
-    """In stars."""
-    rating: int
-
-
-class OfferRepository(Protocol):
-    """Where the offers of a campaign are, and its log."""
-
-    def get(self, n: int) -> OfferRecord | None: ...  # noqa: D102
-    def put(self, offer: OfferRecord) -> None: ...  # noqa: D102
-    def live(self, player: bytes) -> OfferRecord | None: ...  # noqa: D102
-    def spent_on(self, player: bytes) -> int: ...  # noqa: D102
-    def open(self) -> list[OfferRecord]: ...  # noqa: D102
-    def in_flight_offers(self) -> list[OfferRecord]: ...  # noqa: D102
-    def due(self, now: int, most: int) -> list[OfferRecord]: ...  # noqa: D102
-    def counted_ratings(self) -> Iterator[CountedRating]: ...  # noqa: D102
-    def write(self, event: Event, body: bytes) -> None: ...  # noqa: D102
-
-
 class CampaignRules:
-    """The rules, at work on one campaign."""
+    """The rules, applied to one campaign."""
 
     def __init__(self, campaign: Campaign, offers: OfferRepository) -> None:
         self.campaign = campaign
         self.offers = offers
 
     def _append(self, event: Event) -> None:
-        """Write an event down: number, time and hash move on with it."""
+        """Append an event to the log, and advance the state's number, time and hash."""
         state = self.campaign.state
         body = log.encode(event)
         state.seq, state.at = event.seq, event.at
         state.head = log.chain_hash(state.head, body)
-        self.offers.write(event, body)
+        self.offers.append_event(event, body)
 
     def _header(self, at: int) -> tuple[str, int, int]:
         state = self.campaign.state
         return state.campaign, state.seq + 1, max(at, state.at)
 
-    # The campaign itself
+    # Settings and arms
 
     def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
-        """Write the first event; it names the version of Entice that wrote it."""
+        """Append the first event, which records the version of Entice."""
         state = self.campaign.state
         self._append(log.Created(*self._header(at), state.spec, version, state.rules, by=by))
 
     def upgrade(self, at: int, rules: int = RULES) -> None:
-        """Follow a later version of the rules from here on, if the campaign's is older."""
+        """Switch to a later version of the rules, if the campaign's is older."""
         if self.campaign.state.rules >= rules:
             return
         if rules > RULES:
             raise ValueError(f"rules of version {rules} are newer than this version of Entice")
         name, seq, at = self._header(at)
         self._append(log.Upgraded(name, seq, at, rules))
-        in_flight_offers = [offer for offer in self.offers.in_flight_offers() if not offer.shadow]
-        self.campaign.upgrade(at, rules, in_flight_offers)
+        offers = [offer for offer in self.offers.in_flight_offers() if not offer.shadow]
+        self.campaign.upgrade(at, rules, offers)
 
     def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
-        """Change settings; a budget never falls below what is spent and reserved."""
+        """Change settings. A budget below the sum of committed and reserved money is rejected."""
         state = self.campaign.state
         changes = {k: v for k, v in changes.items() if v != self._setting(k)}
         if not changes:
@@ -123,7 +101,10 @@ class CampaignRules:
 
     def _check_open(self) -> None:
         if self.campaign.state.status == "closed":
-            raise conflict("The campaign is closed, which is final.", state="closed")
+            raise conflict(
+                "The campaign is closed. A closed campaign cannot be changed or reopened.",
+                state="closed",
+            )
 
     def _setting(self, name: str) -> Any:
         state = self.campaign.state
@@ -139,8 +120,8 @@ class CampaignRules:
             if budget < least:
                 raise conflict(
                     f"budget must be at least {least}: {money(state.committed)} is spent and "
-                    f"{money(state.reserved)} reserved for open offers; got {budget}, which is "
-                    f"{money(budget)}.",
+                    f"{money(state.reserved)} is reserved for open offers; got {budget} "
+                    f"({money(budget)}).",
                     least=least,
                 )
         try:
@@ -153,7 +134,7 @@ class CampaignRules:
             raise invalid(str(error)) from error
 
     def add_arms(self, at: int, arms: tuple[str, ...], by: str | None = None) -> None:
-        """Let further arms join; those that are there already are left as they are."""
+        """Add arms. Arms that the campaign already has are ignored."""
         campaign, state = self.campaign, self.campaign.state
         self._check_open()
         try:
@@ -165,8 +146,8 @@ class CampaignRules:
             return
         if len(state.arms) + len(arms) > MAX_ARMS:
             raise invalid(
-                f"arms must be at most {MAX_ARMS} in all; there are {len(state.arms)}, "
-                f"and {len(arms)} more were given."
+                f"a campaign can have at most {MAX_ARMS} arms; it has {len(state.arms)}, and "
+                f"{len(arms)} more were given."
             )
         self._append(log.ArmsAdded(*self._header(at), arms, by=by))
         more = len(arms)
@@ -179,13 +160,13 @@ class CampaignRules:
         campaign.reconfigure()
 
     def retire(self, at: int, arm: str, retired: bool, by: str | None = None) -> None:
-        """Offer an arm no more, or again."""
+        """Retire an arm, or reactivate it."""
         state, index = self.campaign.state, self._arm_index(arm)
         if state.retired[index] == retired:
             return
         self._check_open()
         if retired and state.retired.count(False) == 1:
-            raise conflict(f"{arm!r} is the last arm; a campaign must have one to offer.")
+            raise conflict(f"{arm!r} can't be retired: it is the last active arm of the campaign.")
         self._append(log.ArmRetired(*self._header(at), arm, retired, by=by))
         self.campaign.retire(index, retired)
 
@@ -198,7 +179,7 @@ class CampaignRules:
         eligible: tuple[str, ...] | None,
         displayed: dict[str, float] | None,
     ) -> OfferRecord:
-        """Decide what a player is offered, and reserve what it may cost."""
+        """Decide which arm and payment to offer to a player, and reserve the amount."""
         campaign, state = self.campaign, self.campaign.state
         capped = campaign.spec.cap_per_player is not None
         limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
@@ -208,7 +189,7 @@ class CampaignRules:
         n, expires = state.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown_stars()
         if not math.isfinite(decision.payment + decision.propensity + sum(shown)):
-            raise FloatingPointError("a decision whose numbers are not finite can't be logged")
+            raise FloatingPointError("a decision contains a number that is not finite")
         self._append(
             log.Offered(
                 name, seq, at, n, state.version, player.hex(),
@@ -236,13 +217,13 @@ class CampaignRules:
     def check_request(
         self, eligible: Sequence[str] | None, displayed: dict[str, float] | None
     ) -> None:
-        """Refuse a request for an offer that could not be met."""
+        """Reject a request for an offer that names unknown arms or impossible ratings."""
         state = self.campaign.state
         if state.status == "closed":
-            raise conflict("The campaign is closed and makes no more offers.", state="closed")
+            raise conflict("The campaign is closed: it makes no more offers.", state="closed")
         if eligible is not None:
             retired = [state.retired[self._arm_in_request("eligible", arm)] for arm in eligible]
-            if all(retired):  # also if there are none
+            if all(retired):  # also true of an empty list
                 raise invalid(
                     "eligible must name at least one arm that is not retired; "
                     f"got {', '.join(eligible) or 'none'}."
@@ -256,7 +237,7 @@ class CampaignRules:
     def _arm_in_request(self, where: str, arm: str) -> int:
         index = self.campaign.arms.get(arm)
         if index is None:
-            raise invalid(f"{where} must name arms of the campaign; there is no {arm!r}.")
+            raise invalid(f"{where} must name arms of the campaign; there is no arm {arm!r}.")
         return index
 
     def _arm_index(self, arm: str) -> int:
@@ -266,13 +247,13 @@ class CampaignRules:
         return index
 
     def accept(self, at: int, offer: OfferRecord, paid: int | None) -> None:
-        """Commit what an offer costs."""
+        """Commit the amount of an offer."""
         if offer.paid is not None and offer.state != REVERSED and paid in (None, offer.paid):
             return
         if offer.state in (ACCEPTED, RATED, UNRATED):
             name = f"{self.campaign.state.campaign}.{offer.n}"
             raise conflict(
-                f"Offer {name} was accepted for {offer.paid} already, not for {paid}.",
+                f"Offer {name} was already accepted for {offer.paid}; got {paid}.",
                 state=STATES[offer.state],
             )
         if offer.state == SHADOW:
@@ -283,8 +264,8 @@ class CampaignRules:
         if paid is None:
             paid = offered
         if not 0 <= paid <= offered:
-            told = self.campaign.state.money.format(offered)
-            raise invalid(f"amount must be from 0 to {offered}: {told} was offered; got {paid}.")
+            amount = self.campaign.state.money.format(offered)
+            raise invalid(f"amount must be from 0 to {offered} ({amount}), as offered; got {paid}.")
         name, seq, at = self._header(at)
         due = at + self.campaign.spec.rating_window * SECOND
         self._append(log.Accepted(name, seq, at, offer.n, paid, due))
@@ -296,7 +277,7 @@ class CampaignRules:
         self._set_state(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: OfferRecord) -> None:
-        """Release what was reserved: the player does not want it."""
+        """Release the reserved amount of an offer that the player declined."""
         if offer.state == DECLINED:
             return
         if offer.state == SHADOW:
@@ -311,8 +292,8 @@ class CampaignRules:
         self._release(offer, DECLINED)
 
     def expire(self, at: int, offer: OfferRecord) -> None:
-        """Let an offer pass that nobody took, or give up waiting for a rating."""
-        assert offer.due <= at, "it is not due yet"
+        """Expire an open offer, or stop waiting for the rating of an accepted one."""
+        assert offer.due <= at, "the offer is not due yet"
         if offer.state == OFFERED:
             self._append(log.Expired(*self._header(at), offer.n))
             self._release(offer, EXPIRED)
@@ -322,12 +303,12 @@ class CampaignRules:
             self._set_state(offer, UNRATED)
 
     def rate(self, at: int, offer: OfferRecord, rating: int) -> None:
-        """Enter a rating, or another one than before."""
+        """Record a rating, or a changed rating."""
         if offer.state == RATED and offer.rating == rating:
             return
         if offer.state == UNRATED and not self.campaign.spec.late_ratings:
             raise conflict(
-                "The time for rating has passed, and this campaign takes no late ratings.",
+                "The rating window has ended, and this campaign does not accept late ratings.",
                 state=STATES[offer.state],
             )
         if offer.state not in (ACCEPTED, UNRATED, RATED):
@@ -336,7 +317,7 @@ class CampaignRules:
         self._check_rating(rating)
         if len(offer.events) >= MAX_EVENTS_PER_OFFER:
             raise conflict(
-                f"This offer has changed {MAX_EVENTS_PER_OFFER} times already.",
+                f"The rating can't be changed: the offer has {MAX_EVENTS_PER_OFFER} events.",
                 state=STATES[offer.state],
             )
         campaign, state, arm = self.campaign, self.campaign.state, offer.arm
@@ -347,7 +328,7 @@ class CampaignRules:
         else:
             paid, probe = campaign.stars_paid(offer), offer.probe
             if offer.paid != offer.amount or offer.shadow:
-                probe = None  # the coin has decided nothing
+                probe = None  # the coin did not determine the payment
             amount = offer.probe_amount if probe is not None else None
             self._append(log.Rated(*self._header(at), offer.n, name, rating, paid, probe, amount))
             state.pulls[arm] += 1
@@ -361,7 +342,7 @@ class CampaignRules:
             self._relearn()
 
     def reverse(self, at: int, offer: OfferRecord) -> None:
-        """Undo a sale: its money is free again, its rating counts no more."""
+        """Reverse a sale: release its payment and remove its rating from the averages."""
         if offer.state == REVERSED:
             return
         if offer.state not in (ACCEPTED, RATED, UNRATED) or offer.paid is None:
@@ -380,7 +361,7 @@ class CampaignRules:
             self._relearn()
 
     def organic(self, at: int, arm: str, rating: int) -> None:
-        """Enter the rating of somebody who was offered nothing."""
+        """Record the rating of someone who received no offer."""
         campaign, state = self.campaign, self.campaign.state
         index = self.check_organic(arm, rating)
         self._append(log.OrganicRated(*self._header(at), arm, rating))
@@ -389,7 +370,7 @@ class CampaignRules:
         campaign.update_arm(index, True, 0.0, rating)
 
     def check_organic(self, arm: str, rating: int) -> int:
-        """Refuse a rating that can't be entered; else return the arm's index."""
+        """Return the index of an arm; reject an unknown arm or a rating out of range."""
         index = self._arm_in_request("arm", arm)
         self._check_rating(rating)
         return index
@@ -399,17 +380,17 @@ class CampaignRules:
         if not low <= rating <= high:
             raise invalid(f"rating must be a whole number from {low} to {high}; got {rating}.")
 
-    def _check_shadow(self, at: int, offer: OfferRecord, wanted: str) -> None:
-        """Refuse to answer a shadow offer when a live one would have expired or been voided."""
+    def _check_shadow(self, at: int, offer: OfferRecord, action: str) -> None:
+        """Reject a response to a shadow offer if a live one would have expired or been voided."""
         ended = "has expired" if offer.expires <= at else "was voided when the campaign closed"
         if offer.expires <= at or self.campaign.state.status == "closed":
             name = f"{self.campaign.state.campaign}.{offer.n}"
-            raise conflict(f"Offer {name} can't be {wanted}: it {ended}.", state="shadow")
+            raise conflict(f"Offer {name} can't be {action}: it {ended}.", state="shadow")
 
-    def _wrong_state(self, offer: OfferRecord, wanted: str, todo: str = "") -> Exception:
+    def _wrong_state(self, offer: OfferRecord, action: str, todo: str = "") -> Exception:
         state = STATES[offer.state]
         name = f"{self.campaign.state.campaign}.{offer.n}"
-        return conflict(f"Offer {name} can't be {wanted}: it is {state}.{todo}", state=state)
+        return conflict(f"Offer {name} can't be {action}: it is {state}.{todo}", state=state)
 
     def _release(self, offer: OfferRecord, new_state: int) -> None:
         state = self.campaign.state
@@ -419,8 +400,8 @@ class CampaignRules:
         self._set_state(offer, new_state)
 
     def _end_pull(self, offer: OfferRecord, outcome: int) -> None:
-        """Take an offer out of those in flight, at the time of the last event."""
-        if offer.shadow:  # it never was among them
+        """Remove an offer from the pulls in flight, at the time of the last event."""
+        if offer.shadow:  # shadow offers are never in flight
             return
         self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
 
@@ -430,11 +411,11 @@ class CampaignRules:
         self.offers.put(offer)
 
     def _relearn(self) -> None:
-        """Teach the policy all ratings anew, as they are by now, in the order in which they came.
+        """Let the policy relearn all ratings, in order, after one has changed.
 
-        Only some policies remember single ratings; what the others remember is not changed. In a
-        long log one rating hardly matters to what was learnt, and everybody would wait for it:
-        there only the averages change.
+        Policies that learn from averages alone do not need this. In a long log a single rating
+        hardly matters, and replaying it would hold up all requests: there, only the averages
+        change.
         """
         campaign = self.campaign
         if campaign.learns_from_ratings and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:

@@ -1,4 +1,4 @@
-"""The spec of a campaign: what a marketplace decides before launch, in and out of TOML and JSON."""
+"""The settings of a campaign, in Python, TOML and JSON."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ ServedPolicy = (
     | RoundRobinEpsilonGreedy
     | AlternatingThompson
 )
-"""Policies that choose among any part of the arms, and whose memory ratings alone can rebuild."""
+"""Policies that can choose among any subset of the arms and can relearn from ratings alone."""
 
-_ADDED = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
-"""Settings of policies that campaigns written earlier do not have.
+_ADDED_LATER = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
+"""Settings that were added to policies later, with their defaults.
 
-They are left out where they change nothing, so that those campaigns verify byte for byte.
+A default is left out of the stored settings, so that older campaigns verify byte for byte.
 """
 
 MAX_ARMS = 1000
@@ -58,58 +58,58 @@ _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A campaign: what is offered, how it is explored, and what that may cost.
+    """The settings of a campaign: the arms, the policy, and the budget.
 
-    Money is in whole minor units: cents, where the currency is the euro; yen, which have none.
+    Money is in whole minor units, such as cents; in whole yen, which have no smaller unit.
 
     Parameters
     ----------
     name
-        For people.
+        A label for people.
     arms
         The ids of the items, such as your own product numbers.
     policy
-        How to explore. Pulls in flight always count in how certain it is of an arm.
+        The exploration policy. Pulls in flight always count towards its certainty about an arm.
     lowest_rating, highest_rating
-        Ratings are whole numbers from one to the other.
+        The range of ratings, which are whole numbers.
     policy_sees
-        As in a plan. ``"stars"``: ratings as they are; one rating then differs from the next
-        by about 1, which is what the policies of the paper are made for. ``"zero_to_one"``:
-        the grid mapped to 0 to 1; UCB and Thompson sampling then explore several times as much,
-        unless they are given the noise of such ratings, some 0.3.
+        The scale on which the policy sees ratings, as in a plan. ``"stars"``: unchanged, so that
+        ratings vary by about 1, as the paper's policies assume. ``"zero_to_one"``: mapped to 0
+        to 1; UCB and Thompson sampling then explore several times as much, unless their noise is
+        set to that of such ratings, about 0.3.
     unrated_shows
-        What players expect of an arm without ratings, in stars; the middle of the grid by default.
+        The rating displayed by an arm without ratings, in stars. Default: the middle of the range.
     budget
-        What may be spent in all, offers that are still open included.
+        The total that may be spent, including the amounts reserved for open offers.
     currency, currency_digits
-        Its code of ISO 4217, such as EUR; or a name of your own, such as POINTS, with the number
-        of its decimals, 0 to 8: 0 if it has no smaller unit.
+        ISO 4217 code, such as EUR; or a name of your own, such as POINTS, with its number of
+        decimals, 0 to 8.
     price_of_a_star
-        What a player is paid for forgoing one star, one step of the grid.
+        The payment for forgoing one star, that is, one step of the rating scale.
     margin
-        Added to every payment that is not 0.
+        An amount added to every nonzero payment.
     cap_per_offer, cap_per_player
-        No offer, and no player's offers together, may cost more.
+        The most that one offer, and all offers to one player together, may cost.
     pace_over
-        Spread the budget over so many offers, as the need to explore is spread: up to offer t,
-        at most the share log(1 + t) / log(1 + pace_over) of it.
+        The number of offers over which to spread the budget. Up to offer t, at most the share
+        log(1 + t) / log(1 + pace_over) is spent, in line with the need to explore.
     probe
-        In a share of the offers of the player's own choice a coin adds an amount, in stars: the
-        only honest way to learn the drift.
+        A randomised experiment that measures the drift: in a share of the offers of a player's own
+        choice, a coin flip adds an amount, in stars.
     offer_expires_after, rating_window
-        Seconds for which an offer may be accepted, and an accepted one be rated.
+        Seconds in which an offer can be accepted, and an accepted offer rated.
     late_ratings
-        Whether ratings are still taken after that.
+        Whether ratings are accepted after the rating window.
     status
-        `live`; `paused`: players get their own choice, unpaid; `shadow`: decide and record, but
-        pay nothing.
+        `live`; `paused`: players are offered their own choice, unpaid; `shadow`: decisions are
+        recorded but nothing is paid.
     seed
-        Of all decisions; drawn when none is given.
+        Random seed of all decisions. Drawn if omitted.
 
     >>> from entice.service.domain.spec import CampaignSpec
     >>> spec = CampaignSpec(
     ...     name="Tea", arms=["oolong", "sencha"], budget=50_000, price_of_a_star=200)
-    >>> spec.middle
+    >>> spec.unrated_stars
     3.0
     """
 
@@ -157,7 +157,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         check_probe_cost(self, self.price_of_a_star)
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.status not in ("live", "paused", "shadow"):
-            rule = 'must be "live", "paused" or "shadow" at first'
+            rule = 'must be "live", "paused" or "shadow" in a new campaign'
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", as_seed("CampaignSpec: seed", self.seed))
@@ -181,19 +181,19 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def unrated_stars(self) -> float:
-        """What an arm without ratings shows, in stars."""
+        """The rating displayed by an arm without ratings, in stars."""
         if self.unrated_shows is not None:
             return self.unrated_shows
         return (self.lowest_rating + self.highest_rating) / 2
 
     @property
     def money(self) -> Currency:
-        """The currency and its decimals, also of campaigns recorded without them."""
+        """The currency and its number of decimals; older campaigns do not record the latter."""
         return recorded_currency(self.currency, self.currency_digits)
 
     @classmethod
     def from_toml(cls, text: str) -> CampaignSpec:
-        """Read a campaign from TOML; what is unknown or misspelt is an error."""
+        """Read a campaign from TOML. Unknown settings are an error."""
         try:
             return cls.from_plain(tomllib.loads(text)).with_currency_digits()
         except tomllib.TOMLDecodeError as error:
@@ -206,9 +206,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> CampaignSpec:
-        """Build a campaign through the same constructors, and so the same checks, as Python does.
+        """Build a campaign from plain tables, with the same checks as in Python.
 
-        Nothing in it can name code to be imported: campaigns come over HTTP too.
+        Plain tables cannot name code to import, because campaigns also arrive over HTTP.
         """
         settings = dict(as_table("the campaign", plain))
         if "policy" in settings:
@@ -224,32 +224,32 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return spec
 
     def to_plain(self) -> dict[str, Any]:
-        """Write the campaign as plain tables."""
+        """Convert the campaign to plain tables."""
         plain: dict[str, Any] = without_none(msgspec.to_builtins(self))
         policy = plain["policy"]
-        for name, default in _ADDED.get(policy["kind"], {}).items():
+        for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:
                 del policy[name]
         return plain
 
     def with_currency_digits(self) -> CampaignSpec:
-        """Return the campaign with the decimals of its currency, which new ones are recorded with.
+        """Return the campaign with its currency's number of decimals, to be stored with it.
 
-        CLDR changes now and then; what is recorded keeps its meaning. An unknown currency without
-        decimals is an error here and not before: campaigns that were recorded so must be read.
+        CLDR data changes from time to time; a stored number keeps amounts unambiguous. An unknown
+        currency without decimals is an error only here, because older stored campaigns must load.
         """
         money = read_currency("CampaignSpec", self.currency, self.currency_digits)
         return msgspec.structs.replace(self, currency_digits=money.digits)
 
     def with_seed(self) -> CampaignSpec:
-        """Return the campaign with a seed: its own, or a fresh one."""
+        """Return the campaign with a seed, drawn if it has none."""
         if self.seed is not None:
             return self
         return msgspec.structs.replace(self, seed=secrets.randbits(63))
 
 
 def check_name(where: str, given: object) -> None:
-    """Check a name that people read."""
+    """Check a label."""
     if not isinstance(given, str) or not given.strip() or len(given) > 200:
         raise InputError(where, "must be text of 1 to 200 characters", given=given)
     if not given.isprintable():
@@ -257,7 +257,7 @@ def check_name(where: str, given: object) -> None:
 
 
 def check_arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
-    """Check the ids of arms; they appear in addresses, so they are plain."""
+    """Check the ids of arms, which are part of URLs."""
     if not is_list(given) or not least <= len(given) <= MAX_ARMS:
         raise InputError(where, f"must be a list of {least} to {MAX_ARMS} ids", given=given)
     for arm in given:
@@ -265,18 +265,18 @@ def check_arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
             rule = "must be ids of 1 to 64 letters, digits or . _ ~ -"
             raise InputError(where, rule, given=arm)
     if len(set(given)) < len(given):
-        raise InputError(where, "must not name an arm twice", given=given)
+        raise InputError(where, "must not contain an id twice", given=given)
     return tuple(given)
 
 
 def reject_dots(where: str, given: Sequence[str]) -> None:
-    """Refuse ids that can't be part of an address: clients resolve `.` and `..` as folders.
+    """Reject the ids `.` and `..`, which clients resolve as folders in a URL.
 
-    Only for arms that are new. Campaigns that were stored with such an id must still open.
+    Only new arms are checked: campaigns stored with such an id must still load.
     """
     for arm in given:
         if arm in (".", ".."):
-            rule = "must not be '.' or '..', which web addresses use for folders"
+            rule = "must not be '.' or '..', which are folders in a URL"
             raise InputError(where, rule, given=arm, todo="Use another id, such as 'dot'.")
 
 

@@ -17,7 +17,8 @@ from entice.api_types import (
     OfferView,
     ProbeSide,
 )
-from entice.service.domain.campaign import Campaign, CampaignState
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.offer import OfferRecord
 
 encode = msgspec.json.Encoder().encode

@@ -56,7 +56,7 @@ class Authenticator:
         self._judge(headers, roles)
 
     def _judge(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
-        if self._open and not self._keys.known():
+        if self._open and not self._keys.any_cached():
             if _OF_BROWSERS.isdisjoint(headers):
                 return ANYBODY
             if not VISITOR.may(roles):
@@ -79,7 +79,7 @@ class Authenticator:
         A page of anybody's may point a name of its own to 127.0.0.1 and then ask as if from the
         same origin. Where a key is asked for, that is of no use to it.
         """
-        if not self._open or self._keys.known():
+        if not self._open or self._keys.any_cached():
             return None
         if not _FORWARDED.isdisjoint(headers):
             detail = (

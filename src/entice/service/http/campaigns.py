@@ -27,7 +27,7 @@ from entice.service.http.operation import (
     not_too_deep,
 )
 from entice.service.http.read_threads import look_up, look_up_slowly
-from entice.service.storage.spending import MOST_POINTS, By
+from entice.service.storage.spending import MAX_POINTS, By
 
 Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
 Digits = Annotated[int, Meta(ge=0, le=MAX_DIGITS)]
@@ -269,8 +269,8 @@ OPERATIONS = (
             Query(
                 "points",
                 "How many points at most.",
-                {"type": "integer", "minimum": 2, "maximum": MOST_POINTS, "default": 200},
-                lambda text: whole(text, 2, MOST_POINTS),
+                {"type": "integer", "minimum": 2, "maximum": MAX_POINTS, "default": 200},
+                lambda text: whole(text, 2, MAX_POINTS),
                 200,
             ),
         ),

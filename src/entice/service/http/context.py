@@ -93,7 +93,7 @@ class AppContext:
     def end(self) -> None:
         """Begin to end: streams first, since whoever waits for them would wait for ever."""
         self.ready = self._open = False
-        self._compiling.end()
+        self._compiling.cancel()
         self.streams.end()
         for extension in self.extensions:
             extension.end()

@@ -21,7 +21,7 @@ from entice.service.http.operation import (
     Reply,
 )
 from entice.service.http.read_threads import look_up, look_up_slowly
-from entice.service.operations.export import MEDIA_TYPES, Format, write
+from entice.service.operations.export import MEDIA_TYPES, Format, export_campaign
 
 MOST_EXPORTS = 2
 _CHUNK = 256 * 1024
@@ -71,7 +71,7 @@ async def export(context: AppContext, call: Call) -> Download:
     folder = tempfile.TemporaryDirectory(prefix="entice-export-")
     path = Path(folder.name) / f"{campaign}.{form}"
     try:
-        await look_up_slowly(write, context.store, campaign, form, path)
+        await look_up_slowly(export_campaign, context.store, campaign, form, path)
     except BaseException:
         context.exports -= 1
         folder.cleanup()

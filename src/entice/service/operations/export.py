@@ -1,8 +1,8 @@
-"""A campaign as one table: a row for each offer and each organic rating, for estimates elsewhere.
+"""Export of a campaign as a table, with a row for each offer and each organic rating.
 
-Its columns are those that `entice.estimate` reads. Pages of the log go to a file one after the
-other, so memory stays small whatever the size of the campaign; and to a file rather than straight
-to whoever asked, since a reader that is slow must not keep the database from tidying up.
+`entice.estimate` reads these columns. The log is written page by page, so memory use does not
+depend on the size of the campaign. It is written to a file and not streamed to the client: a slow
+client would hold a read transaction open, which keeps SQLite from checkpointing.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ PAGE = 5000
 _TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 SCHEMA: dict[str, Any] = {
-    "t": pl.Int64,  # the number of the event
+    "t": pl.Int64,  # number of the event
     "at": pl.Datetime("us", "UTC"),
     "kind": pl.String,  # offer, organic
     "offer": pl.String,
     "player": pl.String,  # a keyed hash
-    "version": pl.Int64,  # of the configuration
+    "version": pl.Int64,  # of the settings
     "state": pl.String,
     "arm": pl.String,
     "greedy_arm": pl.String,
     "reason": pl.String,
     "propensity": pl.Float64,
-    "payment": pl.Float64,  # in stars: what was paid, or offered if nothing was paid yet
-    "amount": pl.Int64,  # in minor units of the currency, as `paid` is
+    "payment": pl.Float64,  # in stars: as paid, or as offered if nothing is paid yet
+    "amount": pl.Int64,  # in minor units, as is `paid`
     "paid": pl.Int64,
     "currency": pl.String,
     "currency_digits": pl.Int64,
-    "probe": pl.Int64,  # 1: the coin added probe_amount; 0: it did not; null: none was thrown
+    "probe": pl.Int64,  # 1: the coin added probe_amount; 0: it did not; null: no coin
     "probe_amount": pl.Float64,
-    "feedback": pl.Int64,  # the rating that counts; null: none
+    "feedback": pl.Int64,  # the rating that counts, or null
 }
 
 
 def format_of(path: Path) -> Format:
-    """Tell the format by the end of a file's name."""
-    for form in get_args(Format):
-        if path.name.lower().endswith(f".{form}"):
-            return cast(Format, form)
-    names = ", ".join(f".{form}" for form in get_args(Format))
-    raise InputError("the file", f"must be named with one of {names} at its end", given=str(path))
+    """Return the format that a file's extension stands for."""
+    for file_format in get_args(Format):
+        if path.name.lower().endswith(f".{file_format}"):
+            return cast(Format, file_format)
+    names = ", ".join(f".{name}" for name in get_args(Format))
+    raise InputError("--out", f"must end with one of {names}", given=str(path))
 
 
-def write(store: Store, campaign: str, form: Format, target: Path) -> int:
-    """Write a campaign to a file, as it is at this moment, and return the number of rows."""
+def export_campaign(store: Store, campaign: str, file_format: Format, target: Path) -> int:
+    """Write a snapshot of a campaign to a file, and return the number of rows."""
     count = 0
 
     def counted(pages: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -76,11 +76,11 @@ def write(store: Store, campaign: str, form: Format, target: Path) -> int:
 
     with store.read() as session:
         pages = counted(_pages(session, load_campaign(session, campaign)))
-        if form == "parquet":
+        if file_format == "parquet":
             _write_parquet(pages, target)
         else:
             with target.open("wb") as file:
-                _write_text(pages, form, file)
+                _write_text(pages, file_format, file)
     return count
 
 
@@ -93,27 +93,27 @@ def _write_parquet(pages: Iterator[pl.DataFrame], target: Path) -> None:
     register_io_source(source, schema=SCHEMA).sink_parquet(target, row_group_size=20 * PAGE)
 
 
-def _write_text(pages: Iterator[pl.DataFrame], form: Format, file: BinaryIO) -> None:
+def _write_text(pages: Iterator[pl.DataFrame], file_format: Format, file: BinaryIO) -> None:
     first = True
     for page in pages:
-        told = page.with_columns(pl.col("at").dt.strftime(_TIME))
-        if form == "csv":
-            told.with_columns(_escape_formulas(pl.col(pl.String))).write_csv(
+        text = page.with_columns(pl.col("at").dt.strftime(_TIME))
+        if file_format == "csv":
+            text.with_columns(_escape_formulas(pl.col(pl.String))).write_csv(
                 file, include_header=first
             )
         else:
-            told.write_ndjson(file)
+            text.write_ndjson(file)
         first = False
 
 
 def _escape_formulas(cells: pl.Expr) -> pl.Expr:
-    """Keep spreadsheets from taking a cell for a formula."""
+    """Prefix cells that a spreadsheet would interpret as a formula with an apostrophe."""
     suspicious = cells.str.contains(r"^[=+\-@\t\r]")
     return pl.when(suspicious).then(pl.lit("'") + cells).otherwise(cells).name.keep()
 
 
 def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
-    """Read the log and the offers side by side; at least one page, if an empty one."""
+    """Read the log and the offers in parallel; yield at least one page, even if it is empty."""
     after, empty = 0, True
     offers = _offers(session, campaign)
     while True:
@@ -121,9 +121,9 @@ def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
             "SELECT seq, body FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
             (campaign.number, after, PAGE),
         )
-        told = [row for _, body in rows if (row := _row(campaign, log.decode(body), offers))]
-        if told or (empty and len(rows) < PAGE):
-            yield pl.DataFrame(told, schema=SCHEMA, orient="row")
+        table = [row for _, body in rows if (row := _row(campaign, log.decode(body), offers))]
+        if table or (empty and len(rows) < PAGE):
+            yield pl.DataFrame(table, schema=SCHEMA, orient="row")
             empty = False
         if len(rows) < PAGE:
             return
@@ -157,9 +157,10 @@ def _row(
 
 def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) -> tuple[Any, ...]:
     payment, money = campaign.stars_paid(offer), campaign.spec.money
-    # A coin of which less was paid than it said, or nothing as in shadow mode, tells nothing.
-    tells = payment == offered.payment and not offer.shadow
-    coin = log.COINS[offered.probe if tells else None]
+    # The coin is no experiment if less than the offered amount was paid, or nothing, as in
+    # shadow mode.
+    valid_probe = payment == offered.payment and not offer.shadow
+    coin = log.COINS[offered.probe if valid_probe else None]
     return (
         offered.seq, offered.at, "offer", f"{offered.campaign}.{offered.n}", offered.player,
         offered.version, STATES[offer.state], offered.arm, offered.greedy_arm, offered.reason,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from entice.service.domain.campaign import CampaignState
+from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.errors import Corrupt
 from entice.service.operations.metrics import CampaignGauges, read_campaign_gauges
 from entice.service.storage.queries import load_state, number_of

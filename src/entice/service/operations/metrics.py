@@ -255,7 +255,7 @@ def read_campaign_gauges(session: Session) -> list[CampaignGauges]:
     rows = session.rows(
         "SELECT c.id, c.budget, c.reserved, c.committed, "
         "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
-        f"coalesce((SELECT sum(cost) FROM offers AS o{session.by('paid_offers')} "
+        f"coalesce((SELECT sum(cost) FROM offers AS o{session.index_hint('paid_offers')} "
         "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
         "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
         "FROM campaigns c ORDER BY c.number"

@@ -1,4 +1,4 @@
-"""Replays a campaign's log, and says where it is not what the rules make of it."""
+"""Verification: replays a campaign's log and reports the first event that does not match."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
 from entice.service.domain.events import Event
-from entice.service.domain.offer import ACCEPTED, OFFERED, OfferRecord, read_offer
-from entice.service.domain.rules import CampaignRules, CountedRating
+from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferRecord, read_offer
+from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.api_keys import damaged_keys
-from entice.service.storage.group_commit import response_digest
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
@@ -25,35 +24,37 @@ from entice.service.storage.unit_of_work import (
     counted_ratings_in,
     iterate_events,
     offer_to_row,
+    response_digest,
 )
 
 
 class VerifyResult(NamedTuple):
-    """What became of a campaign's check."""
+    """The result of verifying a campaign."""
 
     campaign: str
     events: int
-    """How many were replayed without objection."""
+    """The number of events replayed without a mismatch."""
     fault: str | None
-    """What is wrong, and with which event; None if nothing is."""
+    """The first mismatch, with the number of its event; None if there is none."""
 
 
 def verify(
     store: Store, name: str | None = None, progress: Callable[[int], None] = lambda more: None
 ) -> Iterator[VerifyResult]:
-    """Replay the logs of all campaigns, or of one, and compare with what the database holds.
+    """Replay the logs of all campaigns, or of one, and compare the results with the tables.
 
-    Every event is made again by the rules that made it first, from the state before it, and must
-    come out byte for byte; the hash of each must follow from the one before; and what all events
-    add up to must be what the tables hold, byte for byte. `progress` is told how many more events
-    have been replayed.
+    The rules must reproduce every event byte for byte from the state before it; each hash must
+    follow from the previous one; and the final state must equal the tables byte for byte.
+    `progress` is called with the number of events replayed since the last call.
     """
     with store.read() as session:
         where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
-        found = session.rows(f"SELECT id, number FROM campaigns {where} ORDER BY number", params)
-        if name is not None and not found:
+        campaigns = session.rows(
+            f"SELECT id, number FROM campaigns {where} ORDER BY number", params
+        )
+        if name is not None and not campaigns:
             yield VerifyResult(name, 0, f"There is no campaign {name!r}.")
-        for campaign, number in found:
+        for campaign, number in campaigns:
             yield _verify_campaign(session, campaign, number, progress)
         lost = session.rows(
             "SELECT DISTINCT campaign FROM events WHERE campaign NOT IN "
@@ -61,23 +62,23 @@ def verify(
         )
         for (number,) in lost if name is None else []:
             yield VerifyResult(
-                f"number {number}", 0, "Its events are there, but its row is missing."
+                f"number {number}", 0, "The campaign has events, but its row is missing."
             )
 
 
 def rows_without_events(store: Store) -> Iterator[str]:
-    """Look at what no log adds up to: keys, and answers kept under idempotency keys."""
+    """Report altered rows that no event describes: API keys and stored responses."""
     for key in damaged_keys(store):
-        yield f"The row of key {key} is not what was written."
+        yield f"The row of key {key} was altered."
     with store.read() as session:
         rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
-        for *row, written in rows:
-            if response_digest(*row) != written:
-                yield f"The answer kept under idempotency key {row[1]!r} is not what was written."
+        for *row, checksum in rows:
+            if response_digest(*row) != checksum:
+                yield f"The response stored under idempotency key {row[1]!r} was altered."
 
 
 def count_events(store: Store, name: str | None = None) -> int:
-    """Count the events that `verify` will replay."""
+    """Return the number of events that `verify` will replay."""
     where, params = ("WHERE id = ?", (name,)) if name is not None else ("", ())
     with store.read() as session:
         rows = session.rows(f"SELECT coalesce(sum(seq), 0) FROM campaigns {where}", params)
@@ -103,11 +104,11 @@ def _verify_campaign(
 
 
 class _Mismatch(Exception):
-    pass
+    """The log or a table differs from the replay."""
 
 
 class LogReplay:
-    """A campaign made again, event by event."""
+    """A replay of a campaign's log."""
 
     def __init__(self, session: Session, name: str, number: int) -> None:
         self._session, self._name, self._number = session, name, number
@@ -115,51 +116,51 @@ class LogReplay:
         self._rules: CampaignRules | None = None
         self._head = log.GENESIS
         self.events = 0
-        """How many have been replayed."""
+        """The number of events replayed."""
 
     @property
     def campaign(self) -> Campaign | None:
-        """The campaign as it is by now."""
+        """The campaign as of the last event replayed."""
         return self._rules.campaign if self._rules is not None else None
 
     def event(self, seq: int, body: bytes, written: bytes) -> None:
-        """Replay one event; complain if it is not the next one, or not what should be there."""
+        """Replay one event; raise `_Mismatch` if it is not the event that the rules produce."""
         due = self.events + 1
         if seq != due:
-            raise _Mismatch(f"Event {due} is missing: the log goes on with event {seq}.")
+            raise _Mismatch(f"Event {due} is missing: the log continues with event {seq}.")
         if log.chain_hash(self._head, body) != written:
-            raise _Mismatch(f"Event {seq} is not what was written: its hash does not match.")
+            raise _Mismatch(f"Event {seq} was altered: its hash does not match.")
         try:
             event = log.decode(body)
         except DecodeError as error:
-            raise _Mismatch(f"Event {seq} can't be read: {error}.") from error
+            raise _Mismatch(f"Event {seq} can't be decoded: {error}.") from error
         if (event.seq, event.campaign) != (seq, self._name):
-            raise _Mismatch(f"Event {seq} says that it is event {event.seq} of {event.campaign}.")
-        self._offers.expected.clear()
+            raise _Mismatch(f"Event {seq} claims to be event {event.seq} of {event.campaign}.")
+        self._offers.produced.clear()
         try:
             self._reapply(event)
         except (Refusal, LookupError, ValueError, TypeError, AssertionError) as error:
-            raise _Mismatch(f"Event {seq} ({_kind(event)}) was not possible: {error}.") from error
-        made = self._offers.expected
-        if not made or made[0] != body:
+            raise _Mismatch(f"Event {seq} ({_kind(event)}) was not allowed: {error}.") from error
+        expected = self._offers.produced
+        if not expected or expected[0] != body:
             raise _Mismatch(
-                f"Event {seq} ({_kind(event)}) is not what Entice {entice.__version__} decides "
-                f"there: {made[0].decode() if made else 'nothing'} instead of {body.decode()}."
+                f"Event {seq} ({_kind(event)}) differs from the replay by Entice "
+                f"{entice.__version__}: expected {_text(expected)}, found {body.decode()}."
             )
-        self._offers.pending = made[1:]
+        self._offers.pending = expected[1:]
         self.events, self._head = seq, written
-        if not self._offers.pending:  # in between, the books are ahead of the log
+        if not self._offers.pending:  # otherwise the state is ahead of the log
             self._check_invariants(seq)
 
     def _reapply(self, event: Event) -> None:
-        """Carry out what an event says, by the rules."""
+        """Apply the rule that produces an event."""
         if self._offers.pending:
-            # A rule that writes several events has made this one already.
-            self._offers.expected = self._offers.pending
+            # A rule that produces several events has already produced this one.
+            self._offers.produced = self._offers.pending
             return
         if isinstance(event, log.Created):
             if self._rules is not None:
-                raise ValueError("the campaign was created already")
+                raise ValueError("the campaign was already created")
             spec = CampaignSpec.from_plain(event.spec)
             campaign = Campaign.create(self._name, spec, event.at, event.rules)
             self._offers.campaign = campaign
@@ -167,7 +168,7 @@ class LogReplay:
             self._rules.create(event.at, event.entice, event.by)
             return
         if self._rules is None:
-            raise ValueError("nothing comes before a campaign's creation")
+            raise ValueError("the first event must be the campaign's creation")
         _apply_event(self._rules, self._offers, event)
 
     def _check_invariants(self, seq: int) -> None:
@@ -176,35 +177,35 @@ class LogReplay:
         if min(state.reserved, state.committed, *state.in_flight, *state.pulls) < 0:
             raise _Mismatch(f"After event {seq} a count is negative.")
         if state.reserved + state.committed > state.budget:
-            raise _Mismatch(f"After event {seq} more is spent and reserved than the budget.")
+            raise _Mismatch(f"After event {seq} committed plus reserved money exceeds the budget.")
 
     def compare(self) -> None:
-        """Compare what the events add up to with what the tables hold."""
+        """Compare the state after all events with the tables."""
         rows = self._session.rows(f"{CAMPAIGN} WHERE number = ?", (self._number,))
-        kept = campaign_from_row(self._name, rows[0])
+        stored = campaign_from_row(self._name, rows[0])
         if self.campaign is None:
             raise _Mismatch("The log is empty.")
         if self._offers.pending:
             raise _Mismatch(
                 f"Event {self.events + 1} is missing: {self._offers.pending[0].decode()}."
             )
-        if kept.state.seq < self.events:
+        if stored.state.seq < self.events:
             raise _Mismatch(
-                f"Event {kept.state.seq + 1} was added to the log: the campaign has had "
-                f"{kept.state.seq}."
+                f"Event {stored.state.seq + 1} was added to the log: the campaign has "
+                f"{stored.state.seq} events."
             )
-        if kept.state.seq > self.events:
+        if stored.state.seq > self.events:
             raise _Mismatch(
-                f"Event {self.events + 1} is missing: the campaign has had {kept.state.seq}, "
+                f"Event {self.events + 1} is missing: the campaign has {stored.state.seq} events, "
                 f"and its log ends with event {self.events}."
             )
-        if kept.encode() != self.campaign.encode():
-            raise _Mismatch("The campaign's row is not what its events add up to.")
+        if stored.encode() != self.campaign.encode():
+            raise _Mismatch("The campaign's row differs from the replay of its events.")
         self._offers.compare()
 
 
 class _ReplayedOffers:
-    """Offers in memory: see `rules.OfferRepository`."""
+    """An `OfferRepository` in memory."""
 
     def __init__(self, session: Session, number: int) -> None:
         self._session, self._number = session, number
@@ -212,10 +213,10 @@ class _ReplayedOffers:
         self._live: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
         self.campaign: Campaign | None = None
-        self.expected: list[bytes] = []
-        """What the rules have written for the event at hand …"""
+        self.produced: list[bytes] = []
+        """The events that the rules have produced for the current event …"""
         self.pending: list[bytes] = []
-        """… and what must follow it at once."""
+        """… and those that must follow it immediately."""
 
     def get(self, n: int) -> OfferRecord | None:
         row = self._rows.get(n)
@@ -247,8 +248,8 @@ class _ReplayedOffers:
         offers = (read_offer(self._rows[n]) for n in sorted(self._rows))
         return [offer for offer in offers if offer.state in (OFFERED, ACCEPTED)]
 
-    def due(self, now: int, most: int) -> list[OfferRecord]:
-        raise AssertionError("a replay is told what has expired")
+    def due(self, now: int, limit: int) -> list[OfferRecord]:
+        raise AssertionError("a replay reads from the log which offers expired")
 
     def counted_ratings(self) -> Iterator[CountedRating]:
         assert self.campaign is not None
@@ -256,8 +257,8 @@ class _ReplayedOffers:
         rows = (row for row in iterate_events(self._session, self._number) if row[0] <= until)
         return counted_ratings_in(rows)
 
-    def write(self, event: Event, body: bytes) -> None:
-        self.expected.append(body)
+    def append_event(self, event: Event, body: bytes) -> None:
+        self.produced.append(body)
 
     def compare(self) -> None:
         after, seen = 0, 0
@@ -270,7 +271,9 @@ class _ReplayedOffers:
             for row in rows:
                 offer = self.get(row[1])
                 if offer is None or offer_to_row(self._number, offer) != row:
-                    raise _Mismatch(f"The row of offer {row[1]} is not what its events add up to.")
+                    raise _Mismatch(
+                        f"The row of offer {row[1]} differs from the replay of its events."
+                    )
             seen += len(rows)
             if len(rows) < PAGE:
                 break
@@ -280,7 +283,7 @@ class _ReplayedOffers:
 
 
 def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) -> None:
-    """Ask the rules for what an event says has happened."""
+    """Apply the rule that corresponds to an event."""
     at = event.at
 
     def offer(n: int) -> OfferRecord:
@@ -316,7 +319,11 @@ def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) ->
         case log.ArmRetired(arm=arm, retired=retired, by=by):
             rules.retire(at, arm, retired, by)
         case log.Created() | log.Voided():
-            raise ValueError("it can't happen by itself")
+            raise ValueError("it can only follow from another event")
+
+
+def _text(produced: list[bytes]) -> str:
+    return produced[0].decode() if produced else "no event"
 
 
 def _kind(event: Event) -> str:

@@ -1,9 +1,9 @@
-"""Compiles the policies of campaigns when the service starts, so that no request waits for it.
+"""Warm-up: compiles the policies of campaigns at start-up, so that no request waits for it.
 
-Machine code that an earlier process has kept is loaded, which takes about a second for all
-policies. What is missing is compiled by processes beside the service, one for each core, while
-this one goes on answering. A request for a campaign whose policy is not there yet is refused with
-`NotReady`. Where nothing can be kept, such as in a read-only home, this process compiles itself.
+Machine code cached by an earlier process is loaded, which takes about a second for all policies.
+The rest is compiled by child processes, one per core, while this process serves requests. Requests
+for a campaign whose policy is not compiled yet are rejected with `NotReady`. If nothing can be
+cached, for instance in a read-only home folder, this process compiles the policies itself.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from entice.service.domain.pending_policies import PENDING
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
 
 RETRY_LOADING, RETRY_COMPILING = 1, 5
-"""Seconds after which to ask again for a policy that is being loaded, or compiled."""
+"""Seconds after which to retry while a policy is being loaded, or compiled."""
 
 _loaded: set[str] = set()
 
 
 def kinds() -> list[str]:
-    """Name all kinds of policies that a campaign can have."""
+    """Return all kinds of policies that a campaign can have."""
     return [str(kind.__struct_config__.tag) for kind in get_args(ServedPolicy)]
 
 
 class WarmUp:
-    """Makes all policies ready; `end` gives up."""
+    """Loads or compiles all policies."""
 
     def __init__(self) -> None:
         self._open = True
@@ -47,9 +47,9 @@ class WarmUp:
         self._processes: list[subprocess.Popen[str]] = []
 
     def run(self, first: Sequence[str] = ()) -> int:
-        """Load all policies, those first that are named, and compile what is missing.
+        """Load all policies, starting with `first`, and compile the rest; block until done.
 
-        Returns how many kinds had to be compiled. Takes as long as that takes.
+        Returns the number of kinds that had to be compiled.
         """
         order = [kind for kind in dict.fromkeys([*first, *kinds()]) if kind not in _loaded]
         PENDING.update(dict.fromkeys(order, RETRY_LOADING))
@@ -63,18 +63,18 @@ class WarmUp:
                     list(threads.map(self._compile, shares))
             return len(missing)
         finally:
-            for kind in order:  # also when it was given up, or broke off
+            for kind in order:  # also after a cancellation or an error
                 PENDING.pop(kind, None)
 
-    def end(self) -> None:
-        """Give up: the service shuts down."""
+    def cancel(self) -> None:
+        """Stop compiling, because the service shuts down."""
         with self._lock:
             self._open = False
             for process in self._processes:
                 process.kill()
 
     def _compile(self, share: list[str]) -> None:
-        """Have some policies compiled by a process, and load each when it is there."""
+        """Compile some policies in a child process, and load each as soon as it is cached."""
         process = self._start(share)
         if process is not None:
             with process:
@@ -84,7 +84,7 @@ class WarmUp:
             if process.returncode and self._open:
                 logs.failure("compiling-process-failed", exit_code=process.returncode)
         for kind in share:
-            if self._open and kind not in _loaded:  # nothing could be kept for us to load
+            if self._open and kind not in _loaded:  # the child could not cache it
                 _make_ready(kind)
 
     def _start(self, share: list[str]) -> subprocess.Popen[str] | None:
@@ -104,7 +104,7 @@ class WarmUp:
 
 
 def _load(kind: str) -> bool:
-    """Load a policy without compiling, and return whether that was possible."""
+    """Load a policy without compiling; return whether it was cached."""
     try:
         with loading_only():
             _make_ready(kind)
@@ -118,7 +118,7 @@ def _make_ready(kind: str) -> None:
         _exercise_all(kind)
     except NotCompiled:
         raise
-    except Exception as error:  # whoever asks for an offer is told
+    except Exception as error:  # reported again by a request for an offer
         logs.unexpected(error, during="warm-up")
     _loaded.add(kind)
     PENDING.pop(kind, None)
@@ -130,7 +130,7 @@ def _exercise_all(kind: str) -> None:
 
 
 def variants(kind: str) -> list[ServedPolicy]:
-    """Return policies of a kind, one for each piece of machine code that it may need."""
+    """Return one policy of a kind for each combination of functions to compile."""
     found: dict[Any, ServedPolicy] = {}
     [spec] = [spec for spec in get_args(ServedPolicy) if spec.__struct_config__.tag == kind]
     fields = msgspec.structs.fields(spec)
@@ -142,25 +142,25 @@ def variants(kind: str) -> list[ServedPolicy]:
 
 
 def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
-    """Return values of a setting that may choose among functions: words, or whether it is set."""
+    """Return the values of a setting that may select different functions."""
     parts = get_args(field.type) or (field.type,)
     if get_origin(field.type) is Literal:
         return list(parts)
     if bool in parts:
         return [False, True]
     default = [] if field.default is msgspec.NODEFAULT else [field.default]
-    if str in parts:  # a name chooses no function
+    if str in parts:  # free text does not select a function
         return default
     return [*default, 1.0] if type(None) in parts or not default else default
 
 
 def exercise(policy: ServedPolicy) -> None:
-    """Do once all that requests do with machine code, on a campaign that is thrown away."""
+    """Call every compiled function that requests use, on a temporary campaign."""
     spec = CampaignSpec(
         name="warm-up", arms=["a", "b"], budget=0, price_of_a_star=1, policy=policy, seed=0
     )
     campaign = Campaign.create("c_warm_up", spec, 0, rules=1)
-    campaign.upgrade(0, RULES, [])  # as happens to campaigns that an earlier version has written
+    campaign.upgrade(0, RULES, [])  # as for campaigns created by an earlier version
     campaign.decide(0, campaign.limit(0), None, None)
     campaign.begin_pull(1, 0, 0)
     campaign.state.status = "paused"
@@ -172,22 +172,22 @@ def exercise(policy: ServedPolicy) -> None:
 
 
 def main(share: Sequence[str]) -> None:
-    """Compile some kinds of policies, and name each on standard output when its code is kept."""
+    """Compile some kinds of policies, and print each one once its code is cached."""
     for kind in share:
-        with _alone(kind):
+        with _lock(kind):
             _exercise_all(kind)
         print(kind, flush=True)
 
 
 @contextlib.contextmanager
-def _alone(kind: str) -> Iterator[None]:
-    """Keep other processes from compiling the same: of several workers one does it for all."""
+def _lock(kind: str) -> Iterator[None]:
+    """Hold a lock, so that only one of several workers compiles a policy."""
     import fcntl
 
     try:
         cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         file = (cache_folder() / f"{kind}.lock").open("w")
-    except OSError:  # nothing can be kept: whoever waits for us has to compile itself
+    except OSError:  # nothing can be cached: the parent compiles the policies itself
         sys.exit(1)
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)

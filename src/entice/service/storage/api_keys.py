@@ -1,4 +1,4 @@
-"""API keys: 256 random bits, shown once, kept as a hash, compared in constant time."""
+"""API keys: 256 random bits, shown once, stored as a hash, compared in constant time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from entice.service.storage.store import Store
 Role = Literal["admin", "decide", "feedback", "read"]
 
 CACHE_SECONDS = 1.0
-"""Seconds for which the keys once read are believed: so long a revoked key may live on."""
+"""Seconds for which keys are cached; a revoked key may be accepted that long."""
 
 
 class KeyView(msgspec.Struct, frozen=True):
-    """What is known of a key. The key itself is not."""
+    """The stored data of a key, without the key itself."""
 
     id: str
     name: str
     role: str
-    """What it may do: one or several roles, with commas between."""
+    """One or several roles, separated by commas."""
     campaign: str | None
-    """The only campaign that it opens; None: all."""
+    """The only campaign that the key can access; None: all."""
     created: int
     """In microseconds since 1970."""
     revoked: int | None = None
 
     def may(self, roles: frozenset[Role]) -> bool:
-        """Tell whether it has one of some roles; an admin has all."""
+        """Return whether the key has one of some roles. An admin has all."""
         own = self.role.split(",")
         return "admin" in own or not roles.isdisjoint(own)
 
@@ -44,24 +44,25 @@ class _StoredKey(msgspec.Struct, frozen=True):
     view: KeyView
     hash: bytes
     damaged: bool = False
-    """Whether the row is not as it was written: then it opens nothing."""
+    """Whether the row was altered; such a key is not accepted."""
 
 
 class Keys:
-    """The keys of one database. Safe to use from any thread."""
+    """The API keys of one database. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: dict[str, _StoredKey] = {}
+        self._keys: dict[str, _StoredKey] = {}
         self._read_at = -CACHE_SECONDS
 
     def create(self, role: str, campaign: str | None, name: str) -> tuple[KeyView, str]:
-        """Make a key; the text that is returned beside it can't be had again."""
+        """Create a key; return its data and the key, which cannot be retrieved again."""
         roles = role.replace(" ", "").split(",")
         for one in roles:
             if one not in get_args(Role):
-                raise InputError("role", "is unknown", given=one, todo=did_you_mean(one, _roles()))
+                todo = did_you_mean(one, _roles())
+                raise InputError("role", "must be a known role", given=one, todo=todo)
         role = ",".join(sorted(set(roles)))
         if not 1 <= len(name) <= 200 or not name.isprintable():
             raise InputError("name", "must be one line of 1 to 200 characters", given=name)
@@ -71,7 +72,9 @@ class Keys:
             if campaign is not None and not session.rows(
                 "SELECT 1 FROM campaigns WHERE id = ?", (campaign,)
             ):
-                raise InputError("campaign", "is unknown", given=campaign)
+                rule = "must be the id of a campaign"
+                todo = "See `entice campaign list`."
+                raise InputError("campaign", rule, given=campaign, todo=todo)
             session.run(
                 "INSERT INTO keys (id, name, role, campaign, hash, created, revoked, digest) "
                 "VALUES (?, ?, ?, ?, ?, ?, NULL, ?)",
@@ -84,85 +87,87 @@ class Keys:
         return view, f"entice_{number}_{secret}"
 
     def list(self) -> list[KeyView]:
-        """Return all keys, the oldest first, revoked ones too."""
+        """Return all keys, oldest first, including revoked ones."""
         self.reload()
-        return sorted((kept.view for kept in self._kept.values()), key=lambda view: view.created)
+        return sorted(
+            (stored.view for stored in self._keys.values()), key=lambda view: view.created
+        )
 
     def revoke(self, number: str) -> KeyView:
-        """Let a key open nothing any more."""
+        """Revoke a key."""
         with self._store.write() as session:
-            known = session.rows(f"{_KEYS} WHERE id = ?", (number,))
-            if not known:
+            rows = session.rows(f"{_KEYS} WHERE id = ?", (number,))
+            if not rows:
                 rule = "must be the id of a key"
                 raise InputError("key", rule, given=number, todo="See `entice keys list`.")
-            kept = _kept(known[0])
-            if kept.view.revoked is None or kept.damaged:
+            stored = _stored_key(rows[0])
+            if stored.view.revoked is None or stored.damaged:
                 now = time.time_ns() // 1000
-                view = msgspec.structs.replace(kept.view, revoked=now)
+                view = msgspec.structs.replace(stored.view, revoked=now)
                 session.run(
                     "UPDATE keys SET revoked = ?, digest = ? WHERE id = ?",
-                    (now, _checksum(view, kept.hash), number),
+                    (now, _checksum(view, stored.hash), number),
                 )
         self.reload()
-        return self._kept[number].view
+        return self._keys[number].view
 
     def check(self, presented: str) -> KeyView | None:
-        """Return whose key this is, or None if it opens nothing."""
+        """Return the data of a valid key, or None."""
         if self.age() > CACHE_SECONDS:
             self.reload()
         return self.check_cached(presented)
 
     def check_cached(self, presented: str) -> KeyView | None:
-        """As `check`, from what was read last."""
+        """Like `check`, but only with the cached keys."""
         word, _, rest = presented.partition("_")
         number, _, secret = rest.partition("_")
-        kept = self._kept.get(number)
-        if kept is not None and kept.damaged:
-            kept = None
-        # Unknown ids take the same steps, so that time does not tell them from wrong secrets.
-        expected = kept.hash if kept is not None else _NO_HASH
+        stored = self._keys.get(number)
+        if stored is not None and stored.damaged:
+            stored = None
+        # An unknown id takes the same steps as a wrong secret, so that timing reveals nothing.
+        expected = stored.hash if stored is not None else _NO_HASH
         right = hmac.compare_digest(_hash(secret), expected)
-        if kept is None or not right or word != "entice" or kept.view.revoked is not None:
+        if stored is None or not right or word != "entice" or stored.view.revoked is not None:
             return None
-        return kept.view
+        return stored.view
 
     def any(self) -> bool:
-        """Tell whether there is, or ever was, a key. Once there was, a key is asked for."""
+        """Return whether any key was ever created. From then on, requests need a key."""
         if self.age() > CACHE_SECONDS:
             self.reload()
-        return bool(self._kept)
+        return bool(self._keys)
 
-    def known(self) -> bool:
-        """As `any`, from what was read last."""
-        return bool(self._kept)
+    def any_cached(self) -> bool:
+        """Like `any`, but only with the cached keys."""
+        return bool(self._keys)
 
     def age(self) -> float:
-        """Return for how many seconds the keys have not been read."""
+        """Return the seconds since the keys were last read."""
         return time.monotonic() - self._read_at
 
     def reload(self) -> None:
-        """Read all keys."""
+        """Read all keys from the database."""
         with self._lock:
-            begun = time.monotonic()
+            start = time.monotonic()
             with self._store.read() as session:
                 rows = session.rows(_KEYS)
-            self._kept = {row[0]: _kept(row) for row in rows}
-            self._read_at = begun
+            self._keys = {row[0]: _stored_key(row) for row in rows}
+            self._read_at = start
 
 
 _KEYS = "SELECT id, name, role, campaign, created, revoked, hash, digest FROM keys"
 
 
-def _kept(row: tuple[Any, ...]) -> _StoredKey:
-    """Read a key off its row."""
+def _stored_key(row: tuple[Any, ...]) -> _StoredKey:
+    """Decode the row of a key."""
     view, secret = KeyView(*row[:6]), bytes(row[6])
     return _StoredKey(view, secret, _checksum(view, secret) != row[7])
 
 
 def damaged_keys(store: Store) -> list[str]:
-    """Name the keys whose rows are not as they were written."""
+    """Return the ids of keys whose rows were altered."""
     with store.read() as session:
-        return [row[0] for row in session.rows(_KEYS) if _kept(row).damaged]
+        return [row[0] for row in session.rows(_KEYS) if _stored_key(row).damaged]
 
 
 def _checksum(view: KeyView, secret: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Who a player is stays with the shop: the service keeps keyed hashes, and the key apart."""
+"""Keyed hashes of players' ids. The secret is stored outside the database."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CHECK = "secret_check"
 
 
 class WrongSecret(EnticeError):
-    """The secret is not the one that this database's players were hashed with."""
+    """The secret differs from the one with which this database's players were hashed."""
 
 
 class PlayerHasher:
-    """Turns ids of players into hashes that mean nothing without the secret.
+    """Hashes players' ids with a secret, without which the hashes cannot be reproduced.
 
-    >>> players = Players(bytes(32))
+    >>> players = PlayerHasher(bytes(32))
     >>> players.hash("c_one", "ann") == players.hash("c_one", "ann")
     True
     >>> players.hash("c_one", "ann") == players.hash("c_two", "ann")
@@ -37,91 +37,94 @@ class PlayerHasher:
         self._check = blake2b(key=secret, digest_size=16, person=b"entice check")
 
     def hash(self, campaign: str, player: str) -> bytes:
-        """Hash a player's id; the same player is another one in another campaign."""
-        told = self._player.copy()
-        told.update(f"{campaign}\0{player}".encode())
-        return told.digest()
+        """Hash a player's id. The same player has a different hash in each campaign."""
+        hasher = self._player.copy()
+        hasher.update(f"{campaign}\0{player}".encode())
+        return hasher.digest()
 
     def digest(self, method: str, path: str, body: bytes) -> bytes:
-        """Hash a request, to tell another one under the same idempotency key.
+        """Hash a request, to detect a different one with the same idempotency key.
 
-        With the key too: a body holds the id of a player, and a plain hash of it could be guessed.
+        The hash is keyed because a body contains a player's id, which could be guessed from a
+        plain hash.
         """
-        told = self._request.copy()
-        told.update(f"{method} {path}\n".encode())
-        told.update(body)
-        return told.digest()
+        hasher = self._request.copy()
+        hasher.update(f"{method} {path}\n".encode())
+        hasher.update(body)
+        return hasher.digest()
 
     def check_value(self) -> bytes:
-        """A value that tells one secret from another, and nothing more."""
+        """Return a value that identifies the secret without revealing it."""
         return self._check.digest()
 
 
 def player_hasher_for(store: Store, secret_file: Path | None = None) -> PlayerHasher:
-    """Find the secret of a database, or make one at first use, and check that it is the right one.
+    """Return the hasher with a database's secret; raise `WrongSecret` if it is not the one used.
 
-    SQLite: in `<database>.secret`, made at first use. PostgreSQL: in the environment variable
-    ENTICE_SECRET or a file, since several machines must share it.
+    With SQLite the secret is in `<database>.secret`, created at first use. With PostgreSQL it is in
+    the environment variable ENTICE_SECRET or in a file, since several machines must share it.
     """
-    known = _known_check(store)
-    players = PlayerHasher(_secret(store, secret_file, may_make=known is None))
-    if known is None:
+    expected = _stored_check_value(store)
+    players = PlayerHasher(_secret(store, secret_file, may_create=expected is None))
+    if expected is None:
         with store.write() as session:
             session.run(
                 "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
                 (_CHECK, players.check_value()),
             )
-        known = _known_check(store)
-    if not hmac.compare_digest(known or b"", players.check_value()):
+        expected = _stored_check_value(store)
+    if not hmac.compare_digest(expected or b"", players.check_value()):
         raise WrongSecret(
-            "The secret is not the one that the players of this database were hashed with: each "
-            "would be taken for a new one. Give the secret that was used before; it is kept beside "
-            f"a SQLite database as <database>.secret, or in {VARIABLE} or --secret-file."
+            "The secret is not the one with which the players of this database were hashed: every "
+            "player would count as new. Provide the original secret: the file <database>.secret "
+            f"beside a SQLite database, {VARIABLE}, or --secret-file."
         )
     return players
 
 
-def _known_check(store: Store) -> bytes | None:
+def _stored_check_value(store: Store) -> bytes | None:
     with store.read() as session:
         rows = session.rows("SELECT value FROM meta WHERE name = ?", (_CHECK,))
     return bytes(rows[0][0]) if rows else None
 
 
-def _secret(store: Store, secret_file: Path | None, *, may_make: bool) -> bytes:
+def _secret(store: Store, secret_file: Path | None, *, may_create: bool) -> bytes:
     if secret_file is not None:
         return _read(secret_file)
     if given := os.environ.get(VARIABLE):
         return _bytes_of(VARIABLE, given)
-    beside = secret_file_of(store.url)
-    if beside is None:
+    path = secret_file_of(store.url)
+    if path is None:
         raise InputError(
             "the secret for players' ids",
-            f"must be given for this database, in {VARIABLE} or --secret-file",
-            todo="Make one with: python -c 'import secrets; print(secrets.token_hex(32))', keep it "
-            "as you keep passwords, and give it to every server of this database.",
+            f"must be given for PostgreSQL, in {VARIABLE} or --secret-file",
+            todo="Create one with: python -c 'import secrets; print(secrets.token_hex(32))'. Store "
+            "it like a password, and give it to every server of this database.",
         )
-    if not beside.exists():
-        if not may_make:
+    if not path.exists():
+        if not may_create:
             raise WrongSecret(
-                f"The secret of this database is missing: there is no {beside}. Without it every "
-                "player would be taken for a new one. Bring it back from where it was kept, or "
-                f"give it in {VARIABLE} or with --secret-file."
+                f"The secret of this database is missing: there is no {path}. Without it every "
+                "player would count as new. Restore the file, or provide the secret in "
+                f"{VARIABLE} or with --secret-file."
             )
-        _make(beside)
-    return _read(beside)
+        _create(path)
+    return _read(path)
 
 
 def secret_file_of(url: str) -> Path | None:
-    """Return where the secret of a database is kept; None if that is not up to us."""
+    """Return the path of a SQLite database's secret; None for other databases."""
     if not url.startswith("sqlite:///"):
         return None
     path = Path(url.removeprefix("sqlite:///"))
     return path.with_name(path.name + ".secret")
 
 
-def _make(path: Path) -> None:
-    """Write a new secret whole or not at all; whoever comes first wins."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".secret-")  # readable by us alone
+def _create(path: Path) -> None:
+    """Create a secret atomically; if another process was first, keep its secret."""
+    handle, name = tempfile.mkstemp(
+        dir=path.parent, prefix=".secret-"
+    )  # readable only by this user
     try:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(32) + "\n")
@@ -142,8 +145,10 @@ def _read(path: Path) -> bytes:
     try:
         return _bytes_of(str(path), path.read_text(encoding="ascii"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise InputError("the secret file", f"can't be read ({reason})", given=str(path)) from error
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise InputError(
+            "the secret file", f"cannot be read ({reason})", given=str(path)
+        ) from error
 
 
 def _bytes_of(where: str, text: str) -> bytes:
@@ -155,6 +160,6 @@ def _bytes_of(where: str, text: str) -> bytes:
         raise InputError(
             where,
             "must hold 32 bytes as 64 hexadecimal digits",
-            todo="Make one with: python -c 'import secrets; print(secrets.token_hex(32))'",
+            todo="Create one with: python -c 'import secrets; print(secrets.token_hex(32))'",
         )
     return secret

@@ -1,4 +1,4 @@
-"""PostgreSQL: several server processes, on several machines, on one database."""
+"""PostgreSQL, for several server processes or machines that share one database."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from entice.service.domain.errors import Corrupt, SchemaTooNew, Stale, Unavailab
 from entice.service.storage.migrations import migrations
 from entice.service.storage.store import Columns, Row, Table, without_password
 
-_MIGRATING = 7_463_829_112
-"""The lock that whoever migrates holds; any number that nobody else uses."""
+_MIGRATION_LOCK = 7_463_829_112
+"""The advisory lock of a migration: an arbitrary number."""
 _COLLISIONS = (
     pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable,
 )  # fmt: skip
-_PASSING = (  # InternalError: a server that became a replica, a session that was ended, …
+_TRANSIENT = (  # InternalError: the server became a replica, the session was terminated, …
     psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError,
     pg.InsufficientPrivilege,
 )  # fmt: skip
 _DAMAGE = (pg.DataCorrupted, pg.IndexCorrupted)
 _SETTINGS = (
-    "SET synchronous_commit = on",  # an answer is given after the commit is on disk, never before
-    # A plan made while a table was still empty searches it from end to end, and would be kept.
+    "SET synchronous_commit = on",  # responses are sent only after the commit is on disk
+    # A cached plan from the time when a table was empty would scan the whole table.
     "SET plan_cache_mode = force_custom_plan",
     "SET lock_timeout = '10s'",
     "SET statement_timeout = '60s'",
@@ -43,40 +43,45 @@ class PostgresSession:
         self.connection = connection
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:  # noqa: D102
-        return self.connection.execute(_with_percents(sql), params).fetchall()
+        return self.connection.execute(_with_psycopg_placeholders(sql), params).fetchall()
 
     def rows_where_in(  # noqa: D102
-        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+        self,
+        columns: Columns,
+        where: str,
+        params: Sequence[Any],
+        column: str,
+        values: Sequence[Any],
     ) -> list[Row]:
-        # Value by value, so that each is found by a unique index. PostgreSQL would search all
-        # offers of a new campaign for `= ANY(…)`, as long as it has no statistics of it.
-        one = f"{some.select} WHERE {where} AND {column} = wanted.value"
-        kind = some.table.columns[column]
+        # One lookup per value, so that each uses a unique index. For `= ANY(…)`, PostgreSQL scans
+        # all offers of a new campaign as long as it has no statistics about it.
+        one = f"{columns.select} WHERE {where} AND {column} = wanted.value"
+        kind = columns.table.columns[column]
         sql = (
             f"SELECT found.* FROM unnest(%b::{kind}[]) AS wanted (value), LATERAL ({one}) AS found"
         )
         return self.rows(sql, (list(dict.fromkeys(values)), *params))
 
-    def by(self, index: str) -> str:  # noqa: D102
+    def index_hint(self, index: str) -> str:  # noqa: D102
         return ""
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
-        return self.connection.execute(_with_percents(sql), params).rowcount
+        return self.connection.execute(_with_psycopg_placeholders(sql), params).rowcount
 
     def insert(  # noqa: D102
-        self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = ""
+        self, table: Table, rows: Sequence[Sequence[Any]], on_conflict: str = ""
     ) -> None:
         if not rows:
             return
-        # One statement, whose arrays are the columns: much quicker than one for each row.
+        # One statement with an array per column is much faster than one statement per row.
         arrays = ", ".join(f"%b::{kind}[]" for kind in table.columns.values())
         into = f"{table.name} ({', '.join(table.columns)})"
-        sql = f"INSERT INTO {into} SELECT * FROM unnest({arrays}) {otherwise}"
+        sql = f"INSERT INTO {into} SELECT * FROM unnest({arrays}) {on_conflict}"
         self.connection.execute(sql.encode(), [list(column) for column in zip(*rows, strict=True)])
 
 
 class PostgresStore:
-    """A PostgreSQL database. Whoever changes a campaign locks its row first, then reads."""
+    """A PostgreSQL database. A transaction locks a campaign's row before it reads its data."""
 
     for_update = " FOR UPDATE"
     driver_errors: tuple[type[Exception], ...] = (psycopg.Error,)
@@ -94,7 +99,7 @@ class PostgresStore:
             raise
 
     def _connection(self) -> psycopg.Connection[Row]:
-        """The connection of this thread; a new one if there is none, or if it broke."""
+        """Return the connection of this thread; connect if there is none or it is broken."""
         connection: psycopg.Connection[Row] | None = getattr(self._local, "connection", None)
         if (
             connection is not None
@@ -115,13 +120,13 @@ class PostgresStore:
         connection = self._connection()
         with connection.transaction():
             session = PostgresSession(connection)
-            session.rows("SELECT pg_advisory_xact_lock(?)", (_MIGRATING,))
+            session.rows("SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,))
             there = session.rows("SELECT to_regclass('schema_version') IS NOT NULL")[0][0]
             version = session.rows("SELECT version FROM schema_version")[0][0] if there else 0
             if version > len(scripts):
                 raise SchemaTooNew(
-                    f"The database has schema version {version}; this Entice knows versions up to "
-                    f"{len(scripts)}. Use the Entice that wrote it, or a newer one."
+                    f"The database has schema version {version}; this version of Entice supports "
+                    f"versions up to {len(scripts)}. Upgrade Entice."
                 )
             if version == len(scripts):
                 return
@@ -133,7 +138,7 @@ class PostgresStore:
     def read(self) -> Iterator[PostgresSession]:  # noqa: D102
         with self._translate_errors():
             connection = self._connection()
-            # Whoever reads holds no locks, and may take the time that verifying takes.
+            # Readers hold no locks, and a verification may take long.
             connection.execute(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
                 "SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -157,20 +162,20 @@ class PostgresStore:
 
     def _commit(self, connection: psycopg.Connection[Row]) -> None:
         try:
-            said = connection.execute("COMMIT").statusmessage
+            status = connection.execute("COMMIT").statusmessage
         except psycopg.OperationalError as error:
             connection.close()
             raise Unavailable(
-                "The connection to the database broke while this was being committed: whether it "
-                "was written is not known."
+                "The connection to the database broke during the commit: whether the change was "
+                "written is not known. Retry with the same Idempotency-Key."
             ) from error
-        if said != "COMMIT":  # PostgreSQL rolls back, and says so, where a statement had failed
-            raise Unavailable(f"The database did not commit, but answered {said}.")
+        if status != "COMMIT":  # PostgreSQL reports ROLLBACK if a statement had failed
+            raise Unavailable(f"The database did not commit: it returned {status}.")
 
-    def _end(self, connection: psycopg.Connection[Row], how: str) -> None:
-        """End a transaction; a connection on which that is not possible is of no use any more."""
+    def _end(self, connection: psycopg.Connection[Row], statement: str) -> None:
+        """End a transaction; close the connection if that fails."""
         try:
-            connection.execute(how.encode())
+            connection.execute(statement.encode())
         except psycopg.Error:
             with suppress(psycopg.Error):
                 connection.close()
@@ -180,7 +185,7 @@ class PostgresStore:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
     def check_integrity(self) -> None:  # noqa: D102
-        self.check()  # PostgreSQL has checksums of its own pages
+        self.check()  # PostgreSQL has its own page checksums
 
     def close(self) -> None:  # noqa: D102
         with self._lock:
@@ -191,23 +196,23 @@ class PostgresStore:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Turn PostgreSQL's errors into those of the service."""
+        """Translate PostgreSQL's errors into those of the service."""
         try:
             yield
         except _COLLISIONS as error:
             raise Stale(str(error)) from error
         except _DAMAGE as error:
             raise Corrupt(f"The database is damaged: {error}. Restore a backup.") from error
-        except _PASSING as error:
+        except _TRANSIENT as error:
             connection = getattr(self._local, "connection", None)
             if connection is not None:
                 with suppress(psycopg.Error):
                     connection.close()
             reason = str(error).strip().replace(self.url, without_password(self.url))
-            raise Unavailable(f"The database can't be used just now: {reason}") from error
+            raise Unavailable(f"The database cannot be used at the moment: {reason}") from error
 
 
 @lru_cache(maxsize=256)
-def _with_percents(sql: str) -> bytes:
-    """Placeholders as psycopg has them; none of our SQL has a question mark of its own."""
+def _with_psycopg_placeholders(sql: str) -> bytes:
+    """Replace question marks by psycopg's placeholders; our SQL contains no other ones."""
     return sql.replace("?", "%s").encode()

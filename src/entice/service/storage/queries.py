@@ -1,4 +1,4 @@
-"""What can be looked up: campaigns, arms, offers, events. Nothing here changes anything."""
+"""Read-only queries: campaigns, arms, offers, events, drift, spending."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from entice.api_types import (
     SpendingView,
 )
 from entice.service.domain import events as log
-from entice.service.domain.campaign import Campaign, CampaignState
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.campaign_state import CampaignState, missing_offer_error
 from entice.service.domain.commands import offer_number
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.explain import explain, price_calculation
@@ -30,7 +31,6 @@ from entice.service.storage.unit_of_work import (
     OFFER,
     campaign_from_row,
     load_all_states,
-    missing_offer_error,
     offer_from_row,
     state_from_row,
     verified_events,
@@ -38,7 +38,7 @@ from entice.service.storage.unit_of_work import (
 
 
 class Queries:
-    """Looks things up, from any thread; each call sees the database as it is at one moment."""
+    """Thread-safe queries. Each call sees one snapshot of the database."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -46,22 +46,22 @@ class Queries:
         self._spendings = SpendingCache()
 
     def campaigns(self) -> list[CampaignView]:
-        """All campaigns, the oldest first."""
+        """Return all campaigns, oldest first."""
         with self.store.read() as session:
             return [campaign_view(state) for state in load_all_states(session)]
 
     def campaign(self, name: str) -> CampaignView:
-        """One campaign."""
+        """Return a campaign."""
         with self.store.read() as session:
             return campaign_view(load_state(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
-        """The arms of a campaign, retired ones too."""
+        """Return the arms of a campaign, including retired ones."""
         with self.store.read() as session:
             return arm_views(load_campaign(session, name))
 
     def offer(self, name: str) -> OfferHistory:
-        """An offer, its history, and how its price came about."""
+        """Return an offer, its history, its explanation, and the calculation of its price."""
         with self.store.read() as session:
             campaign = load_campaign_of_offer(session, name)
             offer = load_offer(session, campaign, name)
@@ -73,13 +73,13 @@ class Queries:
         return OfferHistory(offer_view(campaign, offer), explain(offered), price, history)
 
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
-        """Events of a campaign that come after one, in order."""
+        """Return events of a campaign after a number, in order."""
         with self.store.read() as session:
-            found = read_events(session, name, number_of(session, name), after, limit)
-        return [_event_view(*row) for row in found]
+            rows = read_events(session, name, number_of(session, name), after, limit)
+        return [_event_view(*row) for row in rows]
 
     def head(self, name: str) -> int:
-        """The number of a campaign's last event."""
+        """Return the number of a campaign's last event."""
         with self.store.read() as session:
             rows = session.rows("SELECT seq FROM campaigns WHERE id = ?", (name,))
         if not rows:
@@ -87,19 +87,19 @@ class Queries:
         return int(rows[0][0])
 
     def drift(self, name: str) -> DriftView:
-        """What the campaign's probe tells of the drift."""
+        """Return the drift estimate from the campaign's probe."""
         with self.store.read() as session:
             return self._drifts.view(session, load_campaign(session, name))
 
     def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
-        """How the campaign's spending grew."""
+        """Return the campaign's spending over time."""
         with self.store.read() as session:
             number, state = number_of(session, name), load_state(session, name)
             return self._spendings.view(session, number, state, by, points)
 
 
 def number_of(session: Session, name: str) -> int:
-    """The number by which the database knows a campaign."""
+    """Return the primary key of a campaign."""
     rows = session.rows("SELECT number FROM campaigns WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
@@ -107,7 +107,7 @@ def number_of(session: Session, name: str) -> int:
 
 
 def load_state(session: Session, name: str) -> CampaignState:
-    """Read the books of a campaign, without what its policy needs to decide."""
+    """Load the state of a campaign, without preparing its policy for decisions."""
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
@@ -115,7 +115,7 @@ def load_state(session: Session, name: str) -> CampaignState:
 
 
 def load_campaign(session: Session, name: str) -> Campaign:
-    """Read a campaign."""
+    """Load a campaign."""
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))
     if not rows:
         raise not_found("campaign", name)
@@ -123,7 +123,7 @@ def load_campaign(session: Session, name: str) -> Campaign:
 
 
 def load_campaign_of_offer(session: Session, name: str) -> Campaign:
-    """Read the campaign that an offer belongs to."""
+    """Load the campaign of an offer."""
     campaign = name.partition(".")[0]
     rows = session.rows(f"{CAMPAIGN} WHERE id = ?", (campaign,))
     if not rows:
@@ -132,7 +132,7 @@ def load_campaign_of_offer(session: Session, name: str) -> Campaign:
 
 
 def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
-    """Read an offer."""
+    """Load an offer."""
     n = offer_number(name)
     rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (campaign.number, n))
     if not rows:
@@ -143,7 +143,7 @@ def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
 def read_events(
     session: Session, name: str, number: int, after: int, limit: int
 ) -> list[tuple[int, bytes, bytes]]:
-    """Read a page of a log: seq, body, hash."""
+    """Read a page of events: seq, body, hash."""
     page = list(itertools.islice(verified_events(session, name, number, after, limit), limit))
     [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
     reached = page[-1][0] if page else after
@@ -154,8 +154,8 @@ def read_events(
 
 def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
     event = log.decode(body)
-    told = explain(event) if isinstance(event, log.Offered) else None
-    return EventView(seq, to_datetime(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), told)
+    why = explain(event) if isinstance(event, log.Offered) else None
+    return EventView(seq, to_datetime(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), why)
 
 
 def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, bytes]:
@@ -167,6 +167,6 @@ def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, 
 
 
 def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
-    """Write an event as a table."""
+    """Convert an event to a table."""
     event: dict[str, Any] = msgspec.json.decode(body)
     return {**event, "at": to_datetime(event["at"]), "hash": hash_.hex()}

@@ -1,8 +1,7 @@
-"""How a campaign's spending grew: its whole log, as a series of bounded length."""
+"""The spending of a campaign over time: its whole log, as a series of bounded length."""
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,24 +11,24 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from entice.api_types import SpendingView
-from entice.service.domain.campaign import CampaignState
+from entice.service.domain.campaign_state import CampaignState, paced_budget
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import to_datetime
 from entice.service.storage.store import Session
 from entice.service.storage.unit_of_work import verified_events
 
 By = Literal["date", "offer"]
-MOST_POINTS = 1000
-"""Of one answer; a series in memory has at most twice as many."""
-MOST_READ = 4 * 2**20
-"""Bytes of the log that one request reads on: about 13,000 events, some 0.05 s."""
-MOST_KNOWN = 100
-"""Campaigns whose series are kept up to date. The one that was not asked for longest is dropped."""
+MAX_POINTS = 1000
+"""Points in one response; a series in memory has at most twice as many."""
+MAX_READ = 4 * 2**20
+"""Bytes of the log that one request reads: about 13,000 events, or 0.05 s."""
+MAX_CACHED = 100
+"""Campaigns whose series are cached; the least recently used one is evicted."""
 _PAGE = 1000
-_OF_A_ROW = 100
-"""Bytes of an event besides its body."""
-_FINEST = {"date": 1000, "offer": 1}
-"""Microseconds, offers: steps in which a series begins. They double as it grows."""
+_ROW_OVERHEAD = 100
+"""Bytes of an event in addition to its body."""
+_FIRST_STEP = {"date": 1000, "offer": 1}
+"""The initial length of an interval, in microseconds or offers. It doubles as a series grows."""
 
 
 class Point(NamedTuple):
@@ -44,11 +43,8 @@ class Point(NamedTuple):
 
     @property
     def paced(self) -> int | None:
-        """The limit of the pace, as `CampaignState.paced` has it."""
-        if self.pace_over is None:
-            return None
-        share = min(1.0, math.log1p(self.offers + 1) / math.log1p(self.pace_over))
-        return int(self.budget * share)
+        """The amount that could be committed and reserved by the next offer."""
+        return paced_budget(self.budget, self.offers, self.pace_over)
 
 
 class _Settings(msgspec.Struct, gc=False):
@@ -57,7 +53,7 @@ class _Settings(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, gc=False):
-    """What moves money, of any kind of event; the rest is not even read."""
+    """The fields of events that change money; the others are not decoded."""
 
     kind: str
     seq: int
@@ -72,74 +68,74 @@ class _Event(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(_Event).decode
 Key = Callable[[Point], int]
-"""Where a point lies: its time, or how many offers there were."""
+"""The position of a point on the axis: its time, or its number of offers."""
 
 
 class Series:
-    """The last point of each stretch; stretches are joined in pairs when there are too many."""
+    """The last point of each interval. Intervals are merged in pairs when there are too many."""
 
-    def __init__(self, key: Key, step: int, most: int = 2 * MOST_POINTS) -> None:
+    def __init__(self, key: Key, step: int, most: int = 2 * MAX_POINTS) -> None:
         self._key = key
         self._step = step
         self._most = most
-        self._stretch = 0
+        self._interval = 0
         self.points: list[Point] = []
-        """Of all stretches but the present one."""
+        """The points of all intervals but the current one."""
 
     def add(self, key: int, before: Point) -> None:
-        """Take one event in: where it lies, and the money before it."""
-        stretch = key // self._step
-        if stretch != self._stretch:
-            self._stretch = stretch
+        """Add an event, given its position and the money before it."""
+        interval = key // self._step
+        if interval != self._interval:
+            self._interval = interval
             self.points.append(before)
             while len(self.points) > self._most:
                 self._step *= 2
-                self._stretch //= 2
-                self.points = self._joined(self.points, self._step, self._stretch)
+                self._interval //= 2
+                self.points = self._joined(self.points, self._step, self._interval)
 
     def thinned(self, most: int) -> list[Point]:
-        """Return at most so many points."""
-        points, step, stretch = self.points, self._step, self._stretch
+        """Return at most `most` points."""
+        points, step, interval = self.points, self._step, self._interval
         while len(points) > most:
             step *= 2
-            stretch //= 2
-            points = self._joined(points, step, stretch)
+            interval //= 2
+            points = self._joined(points, step, interval)
         return points
 
-    def _joined(self, points: list[Point], step: int, present: int) -> list[Point]:
-        stretches = [self._key(point) // step for point in points]
-        following = [*stretches[1:], present]
+    def _joined(self, points: list[Point], step: int, current: int) -> list[Point]:
+        intervals = [self._key(point) // step for point in points]
+        following = [*intervals[1:], current]
         return [
             point
-            for point, own, later in zip(points, stretches, following, strict=True)
+            for point, own, later in zip(points, intervals, following, strict=True)
             if own != later
         ]
 
 
 class Spending:
-    """A campaign's log, folded as far as it was read."""
+    """The spending in a campaign's log, up to some event."""
 
     def __init__(self) -> None:
         self.seq = 0
         self.lock = threading.Lock()
-        self._open: dict[int, int] = {}  # what open offers reserve, by number
+        self._open: dict[int, int] = {}  # amounts reserved by open offers, by number
         self._first = self._last = Point(0, 0, 0, 0, 0, None)
         self._series = {
-            "date": Series(lambda point: point.at - self._first.at, _FINEST["date"]),
-            "offer": Series(lambda point: point.offers, _FINEST["offer"]),
+            "date": Series(lambda point: point.at - self._first.at, _FIRST_STEP["date"]),
+            "offer": Series(lambda point: point.offers, _FIRST_STEP["offer"]),
         }
 
     def catch_up(self, session: Session, campaign: str, number: int) -> None:
-        """Read the log on from where it was left, as far as one request may."""
+        """Read further events, up to `MAX_READ` bytes."""
         size = 0
         for _, body, _ in verified_events(session, campaign, number, self.seq, _PAGE):
             self.apply(body)
-            size += len(body) + _OF_A_ROW
-            if size >= MOST_READ:
+            size += len(body) + _ROW_OVERHEAD
+            if size >= MAX_READ:
                 return
 
     def apply(self, body: bytes) -> None:
-        """Enter the next event."""
+        """Apply the next event."""
         event = _decode(body)
         before = self._last
         _, offers, committed, reserved, budget, pace_over = before
@@ -169,7 +165,7 @@ class Spending:
             self._series["offer"].add(offers, before)
 
     def check(self, state: CampaignState) -> None:
-        """Raise `Corrupt` where the log, read to its end, does not add up to the books."""
+        """Raise `Corrupt` if the complete log does not add up to the campaign's state."""
         last = self._last
         money = (last.offers, last.committed, last.reserved, last.budget)
         if money != (state.decisions, state.committed, state.reserved, state.budget):
@@ -179,7 +175,7 @@ class Spending:
             )
 
     def points(self, by: By, most: int) -> list[Point]:
-        """Return at most so many points, the first and the last event among them."""
+        """Return at most `most` points, including the first and the last event."""
         if self.seq <= 1:
             return [self._first][: self.seq]
         between = self._series[by].thinned(most - 2)
@@ -187,30 +183,29 @@ class Spending:
 
 
 class SpendingCache:
-    """The spending of several campaigns, each kept up to date from where its log was read last.
+    """The spending of several campaigns, updated incrementally from their logs.
 
-    Nothing of this is stored: after a restart a log is read again, in bounded parts, by those who
-    ask.
+    Nothing of this is stored: after a restart, requests read the log again in bounded parts.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Spending] = OrderedDict()
+        self._cached: OrderedDict[str, Spending] = OrderedDict()
         self._lock = threading.Lock()
 
     def view(
         self, session: Session, number: int, state: CampaignState, by: By, most: int
     ) -> SpendingView:
-        """Return how a campaign's spending grew, as far as its log is read after this request."""
+        """Return a campaign's spending, as far as its log has been read."""
         with self._lock:
-            known = self._known.setdefault(state.campaign, Spending())
-            self._known.move_to_end(state.campaign)
-            if len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
-        with known.lock:
-            known.catch_up(session, state.campaign, number)
-            if known.seq == state.seq:
-                known.check(state)
-            points, through = known.points(by, most), known.seq
+            spending = self._cached.setdefault(state.campaign, Spending())
+            self._cached.move_to_end(state.campaign)
+            if len(self._cached) > MAX_CACHED:
+                self._cached.popitem(last=False)
+        with spending.lock:
+            spending.catch_up(session, state.campaign, number)
+            if spending.seq == state.seq:
+                spending.check(state)
+            points, through = spending.points(by, most), spending.seq
         money = state.money
         return SpendingView(
             state.campaign, by, money.code, money.digits, through, max(state.seq, through),

@@ -1,4 +1,4 @@
-"""SQLite: the embedded default. One file, no set-up, one writer at a time."""
+"""SQLite, the default database: one file, no set-up, one writer at a time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from entice.service.storage.migrations import migrations
 from entice.service.storage.store import Columns, Row, Table
 
 Connect = Callable[[str], Any]
-"""Opens a file; returns what behaves as a `sqlite3.Connection` in autocommit mode does."""
+"""Opens a file; returns an object like a `sqlite3.Connection` in autocommit mode."""
 
-_MOST_VALUES = 1024
-# Our SQL is right, so that an error in it, or none of SQLite's own (text that is no text), means
-# that the tables are not what they were.
+_MAX_VALUES = 1024
+# Our SQL is correct, so SQLITE_ERROR, or an error without a code (such as invalid text), means that
+# the tables were altered.
 _DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """Open a file without Python's own ideas of transactions."""
+    """Open a file in autocommit mode, without implicit transactions."""
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 
@@ -37,41 +37,48 @@ class SqliteSession:
         self.connection = connection
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:  # noqa: D102
-        found: list[Row] = self.connection.execute(sql, params).fetchall()
-        return found
+        rows: list[Row] = self.connection.execute(sql, params).fetchall()
+        return rows
 
     def rows_where_in(  # noqa: D102
-        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+        self,
+        columns: Columns,
+        where: str,
+        params: Sequence[Any],
+        column: str,
+        values: Sequence[Any],
     ) -> list[Row]:
-        found: list[Row] = []
-        index = self.by(some.by) if some.by else ""
-        for first in range(0, len(values), _MOST_VALUES):
-            part = list(values[first : first + _MOST_VALUES])
-            # In lengths of which there are few: each has a statement, which SQLite keeps.
+        rows: list[Row] = []
+        hint = self.index_hint(columns.use_index) if columns.use_index else ""
+        for first in range(0, len(values), _MAX_VALUES):
+            part = list(values[first : first + _MAX_VALUES])
+            # Padded to a power of two, so that few distinct statements are prepared and cached.
             length = 1 << (len(part) - 1).bit_length()
             part += [part[-1]] * (length - len(part))
             marks = ", ".join("?" * length)
-            sql = f"{some.select}{index} WHERE {where} AND {column} IN ({marks})"
-            found += self.rows(sql, (*params, *part))
-        return found
+            sql = f"{columns.select}{hint} WHERE {where} AND {column} IN ({marks})"
+            rows += self.rows(sql, (*params, *part))
+        return rows
 
-    def by(self, index: str) -> str:  # noqa: D102
+    def index_hint(self, index: str) -> str:  # noqa: D102
         return f" INDEXED BY {index}"
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
         return int(self.connection.execute(sql, params).rowcount)
 
     def insert(  # noqa: D102
-        self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = ""
+        self, table: Table, rows: Sequence[Sequence[Any]], on_conflict: str = ""
     ) -> None:
-        self.connection.executemany(_insertion(table.name, tuple(table.columns), otherwise), rows)
+        self.connection.executemany(
+            _insert_statement(table.name, tuple(table.columns), on_conflict), rows
+        )
 
 
 class SqliteStore:
-    """A SQLite file with a write-ahead log, synced at each commit.
+    """A SQLite file in WAL mode, synced at each commit.
 
-    Any number of threads and processes may use it: SQLite lets one of them write at a time. The
-    service has a single writer thread, which commits many requests at once.
+    Several threads and processes may use it; SQLite lets one of them write at a time. The service
+    has a single writer thread, which commits many commands at once.
     """
 
     for_update = ""
@@ -79,7 +86,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, connect: Connect = connect) -> None:
         if not path.parent.is_dir():
-            rule = "must be in a folder that exists"
+            rule = "must be in an existing folder"
             raise InputError("the database", rule, given=str(path))
         self.path = path
         self.url = f"sqlite:///{path}"
@@ -102,7 +109,7 @@ class SqliteStore:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON").fetchall()
-        # Pages of indexes are hit at random: they want room, and to be written back less often.
+        # Index pages are accessed at random: cache more of them, and checkpoint less often.
         connection.execute("PRAGMA cache_size = -8000").fetchall()
         connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()
         connection.execute("PRAGMA cell_size_check = ON").fetchall()
@@ -116,16 +123,16 @@ class SqliteStore:
             return
         session.run("BEGIN IMMEDIATE")
         try:
-            version = self._version()  # another process may have been first
+            version = self._version()  # another process may have migrated first
             if version > len(scripts):
                 raise SchemaTooNew(
-                    f"{self.path} has schema version {version}; this Entice knows versions up to "
-                    f"{len(scripts)}. Use the Entice that wrote it, or a newer one."
+                    f"{self.path} has schema version {version}; this version of Entice supports "
+                    f"versions up to {len(scripts)}. Upgrade Entice."
                 )
             if version < 0:
-                raise Corrupt(f"{self.path} is damaged: its schema has version {version}.")
+                raise Corrupt(f"{self.path} is damaged: its schema version is {version}.")
             if version == 0 and session.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
-                raise Corrupt(f"{self.path} is a SQLite database, but not one of Entice's.")
+                raise Corrupt(f"{self.path} is a SQLite database, but not one of Entice.")
             for script in scripts[version:]:
                 for statement in _statements(script):
                     session.run(statement)
@@ -139,11 +146,11 @@ class SqliteStore:
         return int(self._writer.rows("PRAGMA user_version")[0][0])
 
     def check_integrity(self) -> None:
-        """Refuse a damaged file: what an index has lost would be served as if it never was."""
+        """Raise `Corrupt` if the file is damaged; rows lost from an index would go unnoticed."""
         with _translate_errors(self.path):
             found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
-            if self._writer.rows(_SCHEMA) != _intended_schema():
-                found = ["its schema is not the one that Entice made"]
+            if self._writer.rows(_SCHEMA) != _expected_schema():
+                found = ["its schema was altered"]
         if found != ["ok"]:
             raise Corrupt(f"{self.path} is damaged: {'; '.join(found)}. Restore a backup.")
 
@@ -165,7 +172,7 @@ class SqliteStore:
     def write(self) -> Iterator[SqliteSession]:  # noqa: D102
         session = self._writer
         with self._lock, _translate_errors(self.path):
-            _roll_back(session)  # if that failed at the end of the last one
+            _roll_back(session)  # in case the previous rollback failed
             session.run("BEGIN IMMEDIATE")
             try:
                 yield session
@@ -179,20 +186,20 @@ class SqliteStore:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
     def backup(self, path: Path) -> None:
-        """Copy the database to a file while it is in use."""
-        beside = path.with_name(f"{path.name}.part")
+        """Copy the database to a file, even while it is in use."""
+        partial = path.with_name(f"{path.name}.part")
         try:
             with _translate_errors(self.path):
-                source, target = self._connect(str(self.path)), self._connect(str(beside))
+                source, target = self._connect(str(self.path)), self._connect(str(partial))
                 try:
-                    # In one step: one in several begins again whenever somebody writes in between.
+                    # In one step: a copy in several steps restarts after every write.
                     source.backup(target)
                 finally:
                     source.close()
                     target.close()
-            beside.rename(path)
+            partial.rename(path)
         finally:
-            beside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
     def close(self) -> None:  # noqa: D102
         with self._opening:
@@ -202,17 +209,17 @@ class SqliteStore:
 
 
 @lru_cache
-def _insertion(name: str, columns: tuple[str, ...], otherwise: str) -> str:
+def _insert_statement(name: str, columns: tuple[str, ...], on_conflict: str) -> str:
     marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {otherwise}"
+    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {on_conflict}"
 
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
 
 
 @lru_cache
-def _intended_schema() -> list[Row]:
-    """What the migrations make of an empty database."""
+def _expected_schema() -> list[Row]:
+    """Return the schema that the migrations produce."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for script in migrations("sqlite"):
             connection.executescript(script)
@@ -220,7 +227,7 @@ def _intended_schema() -> list[Row]:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script; SQLite runs one statement at a time inside a transaction."""
+    """Split a script into statements, since `executescript` would commit the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -230,22 +237,24 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _roll_back(session: SqliteSession) -> None:
-    """End a transaction without a trace; some errors have ended it already."""
+    """Roll back the transaction, unless an error has already ended it."""
     if session.connection.in_transaction:
         session.connection.execute("ROLLBACK")
 
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into those of the service."""
+    """Translate SQLite's errors into those of the service."""
     try:
         yield
     except sqlite3.IntegrityError:
         raise
-    except sqlite3.ProgrammingError as error:  # such as a connection that was closed meanwhile
-        raise Unavailable(f"{path} can't be used any more: {error}") from error
+    except (
+        sqlite3.ProgrammingError
+    ) as error:  # such as a connection that was closed in the meantime
+        raise Unavailable(f"{path} can no longer be used: {error}") from error
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)
         if (code if code is None else code & 0xFF) in _DAMAGE:
             raise Corrupt(f"{path} is damaged: {error}. Restore a backup.") from error
-        raise Unavailable(f"{path} can't be used just now: {error}.") from error
+        raise Unavailable(f"{path} cannot be used at the moment: {error}.") from error

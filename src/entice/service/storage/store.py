@@ -1,4 +1,4 @@
-"""Where campaigns are kept: what the service asks of a database, whichever it is."""
+"""The storage protocol: the interface of a database to the service."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Row = tuple[Any, ...]
 
 
 class Table(NamedTuple):
-    """A table that is written and searched many rows at a time."""
+    """A table with bulk inserts and lookups."""
 
     name: str
     columns: dict[str, str]
-    """Names and types, as PostgreSQL has them."""
+    """Names, and types in PostgreSQL."""
 
 
 class Columns(NamedTuple):
-    """Some columns of a table, and the index to search it by."""
+    """Columns of a table to select, and the index to use."""
 
     table: Table
     names: tuple[str, ...]
-    by: str | None = None
-    """Only where SQLite, left to itself, would take the wrong one."""
+    use_index: str | None = None
+    """Only if SQLite would choose the wrong index."""
 
     @property
     def select(self) -> str:
-        """The beginning of a SELECT."""
+        """The SELECT and FROM clauses."""
         return f"SELECT {', '.join(self.names)} FROM {self.table.name}"
 
 
@@ -53,59 +53,65 @@ OFFERS = Table(
 
 
 class Session(Protocol):
-    """One connection inside one transaction. Placeholders are question marks."""
+    """A connection inside a transaction. Placeholders are question marks."""
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        """Ask for rows."""
+        """Run a query, and return its rows."""
 
     def rows_where_in(
-        self, some: Columns, where: str, params: Sequence[Any], column: str, values: Sequence[Any]
+        self,
+        columns: Columns,
+        where: str,
+        params: Sequence[Any],
+        column: str,
+        values: Sequence[Any],
     ) -> list[Row]:
-        """Ask for rows in which, besides a condition, a column has one of several values."""
+        """Return the rows that meet a condition and in which a column has one of several values."""
 
-    def by(self, index: str) -> str:
-        """What follows a table's name to say by which index to search it.
+    def index_hint(self, index: str) -> str:
+        """Return the hint after a table's name that selects an index.
 
-        SQLite would rather search all offers of a campaign by its primary key.
+        Without it, SQLite scans all offers of a campaign by the primary key.
         """
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        """Change rows, and return how many were changed."""
+        """Run a statement, and return the number of rows that it changed."""
 
-    def insert(self, table: Table, rows: Sequence[Sequence[Any]], otherwise: str = "") -> None:
-        """Add many rows at once; `otherwise` is what to do where one is there already."""
+    def insert(self, table: Table, rows: Sequence[Sequence[Any]], on_conflict: str = "") -> None:
+        """Insert many rows; `on_conflict` is the ON CONFLICT clause."""
 
 
 class Store(Protocol):
-    """A database, ready for use: opening it has migrated or refused its schema."""
+    """An open database, whose schema is current."""
 
     url: str
     for_update: str
-    """What a SELECT ends with so that nobody else changes the row before we do."""
+    """The clause of a SELECT that locks its rows, if the database needs one."""
 
     driver_errors: tuple[type[Exception], ...]
-    """What the database's driver raises; `write` turns it into errors of the service."""
+    """The driver's exceptions. Most are translated into errors of the service; violated
+    constraints are not."""
 
     def read(self) -> AbstractContextManager[Session]:
-        """Look at the database as it is at one moment, from any thread."""
+        """Open a read-only transaction that sees one snapshot; thread-safe."""
 
     def write(self) -> AbstractContextManager[Session]:
-        """Change it: everything that is done within, or nothing."""
+        """Open a transaction that is committed on exit and rolled back on an exception."""
 
     def check(self) -> None:
-        """Raise `Unavailable` or `Corrupt` if the database can't be used."""
+        """Raise `Unavailable` or `Corrupt` if the database cannot be used."""
 
     def check_integrity(self) -> None:
-        """Search the whole database for damage, and raise `Corrupt` if there is any."""
+        """Check the whole database, and raise `Corrupt` if it is damaged."""
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
 
 def open_store(url: str) -> Store:
-    """Open a database by its address, `sqlite:///entice.db` or `postgresql://…`.
+    """Open a database by its URL, `sqlite:///entice.db` or `postgresql://…`.
 
-    Three slashes are followed by a path from here, four by one from the root.
+    Three slashes precede a relative path, four an absolute one.
     """
     scheme, divider, rest = url.partition("://")
     if scheme == "sqlite" and divider and rest.startswith("/") and len(rest) > 1:
@@ -118,13 +124,13 @@ def open_store(url: str) -> Store:
         return PostgresStore(url)
     raise InputError(
         "the database",
-        "must be an address like sqlite:///entice.db or postgresql://user@host/name",
+        "must be a URL such as sqlite:///entice.db or postgresql://user@host/name",
         given=without_password(url),
     )
 
 
 def without_password(url: str) -> str:
-    """Return an address that may be shown."""
+    """Return a URL that can be displayed: without its password."""
     scheme, divider, rest = url.partition("://")
     rest = re.sub(r"(password=)[^&]*", r"\1…", rest)
     user, at, host = rest.rpartition("@")

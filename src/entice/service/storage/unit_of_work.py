@@ -1,4 +1,4 @@
-"""A group of requests on its way into the database: written at the end, all or nothing."""
+"""The unit of work: the rows that one transaction reads and writes."""
 
 from __future__ import annotations
 
@@ -7,46 +7,45 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import DecodeError
 
 from entice.service.domain import events as log
-from entice.service.domain.campaign import Campaign, CampaignState, decode_state
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.campaign_state import CampaignState, decode_state
 from entice.service.domain.errors import Corrupt, Stale, not_found
 from entice.service.domain.events import Event
-from entice.service.domain.offer import OFFERED, OfferRecord, digest, read_offer
+from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
-from entice.service.domain.rules import CountedRating
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
-"""What `campaign_from_row` and `state_from_row` read."""
+"""Selects the columns for `campaign_from_row` and `state_from_row`."""
 OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
-"""What `offer_from_row` reads."""
-_LIVE = OFFER._replace(by="live_offers")
+"""The columns for `offer_from_row`."""
+_LIVE = OFFER._replace(use_index="live_offers")
 
 
 class UnitOfWork:
-    """What one transaction reads and writes.
+    """Loads campaigns and offers for one transaction, collects changes, and flushes them.
 
     Parameters
     ----------
     session
         The transaction.
-    kept
-        Campaigns as they were after the last one. They are used again if the database says that
-        nobody has changed them since.
+    cached
+        Campaigns as of the previous transaction. They are reused if their rows have not changed.
     """
 
-    def __init__(self, store: Store, session: Session, kept: dict[str, Campaign]) -> None:
+    def __init__(self, store: Store, session: Session, cached: dict[str, Campaign]) -> None:
         self.session = session
         self._for_update = store.for_update
-        self._cached = kept
-        self._state: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}  # with what the row has
+        self._cached = cached
+        # With the seq and head of its row.
+        self._loaded: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}
         self._offers: dict[str, CampaignOffers] = {}
-        self._answers: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
+        self._responses: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
 
     def campaign(self, name: str) -> Campaign:
-        """Take hold of a campaign until the end of the transaction."""
-        found = self._state.get(name)
-        if found is not None:
-            return found[0]
+        """Return a campaign, locked until the end of the transaction."""
+        if name in self._loaded:
+            return self._loaded[name][0]
         campaign = self._cached.get(name)
         rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
         if not rows:
@@ -55,11 +54,11 @@ class UnitOfWork:
         if campaign is None or (campaign.state.seq, campaign.state.head) != (seq, head):
             campaign = campaign_from_row(name, rows[0])
             self._cached[name] = campaign
-        self._state[name] = campaign, (seq, head)
+        self._loaded[name] = campaign, (seq, head)
         return campaign
 
     def insert_campaign(self, campaign: Campaign) -> None:
-        """Make room for a new campaign."""
+        """Insert the row of a new campaign."""
         state = campaign.state
         rows = self.session.rows(
             "INSERT INTO campaigns (id, seq, head, budget, reserved, committed, state, digest) "
@@ -67,27 +66,31 @@ class UnitOfWork:
             (state.campaign, state.head, state.budget, b"", b""),
         )
         campaign.number = rows[0][0]
-        self._state[state.campaign] = campaign, (0, state.head)
+        self._loaded[state.campaign] = campaign, (0, state.head)
         self._cached[state.campaign] = campaign
 
     def offers(self, campaign: Campaign) -> CampaignOffers:
-        """The offers of a campaign, as this transaction sees them."""
+        """Return the offers of a campaign, as this transaction sees them."""
         name = campaign.state.campaign
         if name not in self._offers:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
 
-    def store_response(self, answer: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
-        """Keep an answer under its idempotency key."""
-        self._answers.append(answer)
+    def store_response(self, row: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
+        """Store the response to an idempotency key."""
+        self._responses.append(row)
 
     def flush(self) -> None:
-        """Write everything; the budget is a condition of it, and of the table."""
+        """Write all changes.
+
+        The UPDATE requires that the row has not changed and that the budget is not exceeded, which
+        a CHECK of the table also asserts.
+        """
         for offers in self._offers.values():
             offers.flush()
-        if self._answers:
-            self.session.insert(ANSWERS, self._answers)
-        for campaign, before in self._state.values():
+        if self._responses:
+            self.session.insert(ANSWERS, self._responses)
+        for campaign, before in self._loaded.values():
             state = campaign.state
             if state.seq == before[0]:
                 continue
@@ -106,7 +109,7 @@ class UnitOfWork:
 
 
 class CampaignOffers:
-    """The offers and the log of one campaign inside a transaction: see `rules.Offers`."""
+    """The offers and the event log of one campaign inside a transaction."""
 
     def __init__(self, work: UnitOfWork, campaign: Campaign) -> None:
         self._session = work.session
@@ -118,33 +121,33 @@ class CampaignOffers:
         self._events: list[tuple[int, int, bytes, bytes]] = []
 
     def get(self, n: int) -> OfferRecord | None:
-        """Look an offer up by its number."""
+        """Return an offer by its number."""
         if n in self._known:
             return self._known[n]
         rows = self._session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (self._number, n))
         return self._load(rows[0]) if rows else None
 
     def live(self, player: bytes) -> OfferRecord | None:
-        """Look up the offer that a player has open."""
+        """Return the open offer of a player."""
         if player not in self._live:
             self.prefetch_live([player])
         n = self._live[player]
         return None if n is None else self._known[n]
 
     def prefetch_live(self, players: Sequence[bytes]) -> None:
-        """Look up what several players have open: one question to the database for all."""
+        """Load the open offers of several players with one query."""
         unknown = [player for player in players if player not in self._live]
         if not unknown:
             return
         where, params = "campaign = ? AND state = 0", (self._number,)
         for row in self._session.rows_where_in(_LIVE, where, params, "player", unknown):
-            if row[0] not in self._known:  # else it may have another state by now than the row
+            if row[0] not in self._known:  # otherwise its state may be newer than the row
                 self._load(row)
         for player in unknown:
             self._live.setdefault(player, None)
 
     def prefetch(self, numbers: Sequence[int]) -> None:
-        """Look up several offers: one question to the database for all."""
+        """Load several offers with one query."""
         unknown = [n for n in numbers if n not in self._known]
         if not unknown:
             return
@@ -160,7 +163,7 @@ class CampaignOffers:
         return offer
 
     def put(self, offer: OfferRecord) -> None:
-        """Keep an offer as it is now."""
+        """Save an offer that was made or changed."""
         self._known[offer.n] = offer
         self._changed[offer.n] = None
         if offer.state == OFFERED:
@@ -169,51 +172,51 @@ class CampaignOffers:
             self._live[offer.player] = None
 
     def spent_on(self, player: bytes) -> int:
-        """What a player's offers take from the budget by now."""
+        """Return the total cost of a player's offers."""
         self.flush()
         rows = self._session.rows(
-            f"SELECT coalesce(sum(cost), 0) FROM offers{self._session.by('paid_offers')} "
+            f"SELECT coalesce(sum(cost), 0) FROM offers{self._session.index_hint('paid_offers')} "
             "WHERE campaign = ? AND player = ? AND cost > 0",
             (self._number, player),
         )
         return int(rows[0][0])
 
     def open(self) -> list[OfferRecord]:
-        """All offers that nobody has answered yet, the oldest first."""
+        """Return all open offers, oldest first."""
         return self._select("live_offers", "state = 0 ORDER BY n")
 
     def in_flight_offers(self) -> list[OfferRecord]:
-        """All offers that may still be rated, the oldest first."""
+        """Return all offers whose ratings may still arrive, oldest first."""
         return self._select("due_offers", "state <= 1 ORDER BY n")
 
-    def due(self, now: int, most: int) -> list[OfferRecord]:
-        """Offers whose time has passed, or the time for rating them; at most so many of them."""
+    def due(self, now: int, limit: int) -> list[OfferRecord]:
+        """Return offers whose deadline has passed."""
         where = "state <= 1 AND due <= ? ORDER BY due, n LIMIT ?"
-        return self._select("due_offers", where, now, most)
+        return self._select("due_offers", where, now, limit)
 
     def _select(self, index: str, where: str, *params: int) -> list[OfferRecord]:
         self.flush()
-        sql = f"{OFFER.select}{self._session.by(index)} WHERE campaign = ? AND {where}"
+        sql = f"{OFFER.select}{self._session.index_hint(index)} WHERE campaign = ? AND {where}"
         rows = self._session.rows(sql, (self._number, *params))
         return [self._known.get(row[0]) or self._load(row) for row in rows]
 
     def counted_ratings(self) -> Iterator[CountedRating]:
-        """All ratings that count, in the order in which they came."""
+        """Return all ratings that count, in the order in which they arrived."""
         self.flush()
         name = self._campaign.state.campaign
         return counted_ratings_in(verified_events(self._session, name, self._number))
 
-    def write(self, event: Event, body: bytes) -> None:
-        """Add an event to the log."""
+    def append_event(self, event: Event, body: bytes) -> None:
+        """Append an event to the log."""
         self._events.append((self._number, event.seq, body, self._campaign.state.head))
 
     def flush(self) -> None:
-        """Hand everything to the database, still inside the transaction."""
+        """Write all changes to the tables, inside the transaction."""
         if self._events:
             self._session.insert(EVENTS, self._events)
             self._events = []
         if self._changed:
-            # Those that are live no more go first: their players may have new ones already.
+            # Closed offers first: a player has at most one open offer, by a unique index.
             offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
             self._session.insert(
                 OFFERS,
@@ -226,7 +229,7 @@ class CampaignOffers:
 
 
 def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
-    """Make a campaign from its row."""
+    """Load a campaign from its row."""
     number = row[0]
     assert isinstance(number, int)
     state = state_from_row(name, row)
@@ -235,18 +238,20 @@ def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
 
 
 def state_from_row(name: str, row: tuple[object, ...]) -> CampaignState:
-    """Decode the state in a campaign's row; raise `Corrupt` if the row is not as it was written."""
-    _, seq, head, budget, reserved, committed, encoded, written = row
+    """Decode the state in a campaign's row; raise `Corrupt` if the row was altered."""
+    _, seq, head, budget, reserved, committed, encoded, checksum = row
     assert isinstance(encoded, bytes)
-    if digest(encoded) != written:
+    if digest(encoded) != checksum:
         raise Corrupt(f"The row of campaign {name} is damaged. Restore a backup.")
     try:
         state = decode_state(encoded)
     except DecodeError as error:
-        raise Corrupt(f"The row of campaign {name} can't be read ({error}).") from error
+        raise Corrupt(
+            f"The row of campaign {name} can't be decoded ({error}). Restore a backup."
+        ) from error
     columns = (state.campaign, state.seq, state.head, state.budget, state.reserved, state.committed)
     if columns != (name, seq, head, budget, reserved, committed):
-        raise Corrupt(f"The row of campaign {name} contradicts itself. Restore a backup.")
+        raise Corrupt(f"The row of campaign {name} is inconsistent. Restore a backup.")
     return state
 
 
@@ -262,7 +267,7 @@ def load_all_states(session: Session) -> list[CampaignState]:
 def offer_to_row(
     number: int, offer: OfferRecord
 ) -> tuple[int, int, bytes, int, int, int, bytes, bytes]:
-    """An offer as a row of the table."""
+    """Return the row of an offer."""
     body = offer.row()
     return (
         number, offer.n, offer.player, offer.state, offer.due, offer.cost,
@@ -271,25 +276,27 @@ def offer_to_row(
 
 
 def offer_from_row(number: int, row: tuple[object, ...]) -> OfferRecord:
-    """Make an offer from its row; a row that is not as it was written is refused."""
-    n, player, state, due, cost, body, written = row
+    """Decode an offer from its row; raise `Corrupt` if the row was altered."""
+    n, player, state, due, cost, body, checksum = row
     assert isinstance(body, bytes)
-    if digest(number.to_bytes(8), body) != written:
+    if digest(number.to_bytes(8), body) != checksum:
         raise Corrupt(f"The row of offer {n} of campaign {number} is damaged. Restore a backup.")
     try:
         offer = read_offer(body)
     except DecodeError as error:
-        raise Corrupt(f"The row of offer {n} can't be read ({error}).") from error
+        raise Corrupt(
+            f"The row of offer {n} can't be decoded ({error}). Restore a backup."
+        ) from error
     if (offer.n, offer.player, offer.state, offer.due, offer.cost) != (n, player, state, due, cost):
-        raise Corrupt(f"The row of offer {n} of campaign {number} contradicts itself.")
+        raise Corrupt(f"The row of offer {n} of campaign {number} is inconsistent.")
     return offer
 
 
-def missing_offer_error(state: CampaignState, n: int, name: str) -> Exception:
-    """Say why there is no row of an offer: it never was, or it should be there."""
-    if 1 <= n <= state.decisions:
-        return Corrupt(f"The row of offer {name} is missing. Restore a backup.")
-    return not_found("offer", name)
+def response_digest(
+    scope: str, key: str, request: bytes, status: int, body: bytes, at: int
+) -> bytes:
+    """Return the checksum of a stored response."""
+    return digest(f"{scope}\0{key}\0{status}\0{at}\0".encode(), request, body)
 
 
 PAGE = 10_000
@@ -298,7 +305,7 @@ PAGE = 10_000
 def iterate_events(
     session: Session, number: int, after: int = 0, page: int = PAGE
 ) -> Iterator[tuple[int, bytes, bytes]]:
-    """The log of a campaign from some place on, page by page: seq, body, hash."""
+    """Read the events of a campaign after a number, page by page: seq, body, hash."""
     while True:
         rows = session.rows(
             "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
@@ -314,7 +321,7 @@ def iterate_events(
 def verified_events(
     session: Session, name: str, number: int, after: int = 0, page: int = PAGE
 ) -> Iterator[tuple[int, bytes, bytes]]:
-    """The same, but each event must follow from the one before."""
+    """Read events; raise `Corrupt` if a hash does not follow from the previous one."""
     before = log.GENESIS
     if after > 0:
         rows = session.rows(
@@ -329,8 +336,8 @@ def verified_events(
 
 
 def counted_ratings_in(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[CountedRating]:
-    """Read off a log which ratings count by now."""
-    counting: dict[int, CountedRating] = {}  # by seq for organic ones, by −n for those of offers
+    """Return the ratings in a log that count: changed ones once, reversed ones not at all."""
+    counting: dict[int, CountedRating] = {}  # by seq if organic, by −n if of an offer
     for _, body, _ in rows:
         match log.decode(body):
             case log.Rated(n=n, arm=arm, rating=rating, payment=payment):

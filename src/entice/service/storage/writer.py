@@ -1,7 +1,7 @@
-"""The desk: one writer thread takes requests, carries out many in one transaction, then answers.
+"""The writer: one thread that executes commands in groups, each group in one transaction.
 
-Nobody is answered before the commit that holds their request. While a group is being synced to
-disk, the next one gathers.
+No client gets a response before the commit that contains its command. While one group is synced to
+disk, the next one accumulates.
 """
 
 from __future__ import annotations
@@ -9,40 +9,81 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import random
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import NamedTuple
 
+from entice.service.domain.campaign import Campaign
 from entice.service.domain.clock import Clock
-from entice.service.domain.commands import Command, Expire
-from entice.service.domain.errors import NotReady, Unavailable
-from entice.service.storage.dispatch import FULL, CommandResult
-from entice.service.storage.group_commit import GroupCommit, Request
-from entice.service.storage.store import Store
-from entice.service.storage.unit_of_work import load_all_states
+from entice.service.domain.commands import (
+    Accept,
+    Command,
+    CommandResult,
+    CreateCampaign,
+    Decline,
+    EnterRatings,
+    MakeOffer,
+    MakeOffers,
+    Rate,
+    Reverse,
+    execute,
+)
+from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable
+from entice.service.storage.maintenance import Maintenance
+from entice.service.storage.store import ANSWERS, Columns, Session, Store
+from entice.service.storage.unit_of_work import UnitOfWork, load_all_states, response_digest
 
-MOST_AT_ONCE = 512
-"""Offers and ratings in one transaction; a single larger request has one for itself."""
+MAX_GROUP = 512
+"""Offers and ratings in one transaction; a single larger command gets its own."""
 GATHER = 0.001
-"""Seconds for which a group waits for more, when the last one was small but not alone."""
-MOST_WAITING = 20_000
-"""Offers and ratings in the queue; beyond, callers are told to come back."""
-MOST_FORGOTTEN = 5000
-"""Answers that one tick forgets."""
-KEPT_ANSWERS = 7 * 24 * 3600 * 1_000_000
-"""For how many microseconds an idempotency key is remembered."""
+"""Seconds to wait for more commands, if the previous group was small but had more than one."""
+MAX_WAITING = 20_000
+"""Offers and ratings in the queue; beyond that, commands are rejected."""
+MAX_ATTEMPTS = 5
+"""Attempts to commit a group that conflicts with another process."""
+MEAN_BACKOFF = 0.02
+"""Mean number of seconds between attempts."""
+MAX_CACHED = 1000
+"""Campaigns kept in memory between groups."""
+
+
+class PendingCommand(NamedTuple):
+    """A command in the queue, and the callback that receives its result."""
+
+    command: Command
+    scope: str
+    """The API key to which the idempotency key belongs."""
+    key: str | None
+    """The idempotency key."""
+    digest: bytes
+    """A digest of the request, to detect a different request with the same idempotency key."""
+    done: Callable[[CommandResult | Exception], None]
+    loop: asyncio.AbstractEventLoop | None
+    """The event loop to call `done` in, if any."""
+
+    @property
+    def weight(self) -> int:
+        """The number of offers or ratings that it contains."""
+        match self.command:
+            case MakeOffers(requests=requests):
+                return len(requests)
+            case EnterRatings(ratings=ratings):
+                return len(ratings)
+        return 1
 
 
 class Writer:
-    """Carries out commands in order, in groups.
+    """The writer thread: executes commands in order, in groups.
 
     Parameters
     ----------
     observe
-        Called after each group with the number of requests and the seconds that it took.
+        Called after each group with the number of commands and the seconds that it took.
     tick
-        Seconds between two looks for overdue offers.
+        Seconds between two runs of `Maintenance`.
     """
 
     def __init__(
@@ -55,40 +96,41 @@ class Writer:
         self.store = store
         self.clock = clock
         self.observe = observe
-        self._every = tick
+        self._tick = tick
         self._groups = GroupCommit(store, clock)
-        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._maintenance = Maintenance(store, clock, self._groups)
+        self._queue: queue.SimpleQueue[PendingCommand | None] = queue.SimpleQueue()
         self._waiting = 0
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="entice-desk", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="entice-writer", daemon=True)
         self.last_error: Exception | None = None
-        """Why the last group, or the last tick, could not be written, if it could not."""
+        """Why the last group, or the last maintenance, could not be written; None if it was."""
 
     @property
     def depth(self) -> int:
-        """How many offers and ratings wait."""
+        """The number of offers and ratings in the queue."""
         return self._waiting
 
     @property
     def is_running(self) -> bool:
-        """Whether there is somebody at the desk."""
+        """Whether the writer thread is alive."""
         return self._thread.is_alive()
 
     def clock_ahead(self) -> float:
-        """By how many seconds the log's times are ahead of the wall clock, at most."""
+        """Return the seconds by which the log's times are ahead of the wall clock, at most."""
         return self.clock.seconds_ahead_of_wall() + self._groups.max_clock_lead() / 1e6
 
     def start(self) -> None:
-        """Begin work."""
+        """Start the thread."""
         with self.store.read() as session:
             for state in load_all_states(session):
                 self._groups.now(state.campaign, state.at)
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Finish what is waiting, and take nothing more."""
-        with self._door:
+        """Reject new commands, execute those in the queue, and end the thread."""
+        with self._lock:
             self._stopping = True
             self._queue.put(None)
         self._thread.join(timeout)
@@ -96,149 +138,282 @@ class Writer:
     def submit(
         self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
     ) -> Future[CommandResult]:
-        """Ask for something to be done, from a thread."""
+        """Enqueue a command from a thread, and return the future of its result."""
         future: Future[CommandResult] = Future()
 
-        def done(answer: CommandResult | Exception) -> None:
-            if not future.set_running_or_notify_cancel():  # whoever asked has gone
+        def done(result: CommandResult | Exception) -> None:
+            if not future.set_running_or_notify_cancel():
                 return
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
+            if isinstance(result, Exception):
+                future.set_exception(result)
             else:
-                future.set_result(answer)
+                future.set_result(result)
 
-        self._put(Request(command, scope, key, request, done, None))
+        self._enqueue(PendingCommand(command, scope, key, request, done, None))
         return future
 
     async def execute(
         self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
     ) -> CommandResult:
-        """Ask for something to be done, and wait for it without blocking the event loop."""
+        """Enqueue a command, and wait for its result without blocking the event loop."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[CommandResult] = loop.create_future()
 
-        def done(answer: CommandResult | Exception) -> None:
-            if future.done():  # whoever asked has gone
+        def done(result: CommandResult | Exception) -> None:
+            if future.done():  # the client has disconnected
                 return
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
+            if isinstance(result, Exception):
+                future.set_exception(result)
             else:
-                future.set_result(answer)
+                future.set_result(result)
 
-        self._put(Request(command, scope, key, request, done, loop))
+        self._enqueue(PendingCommand(command, scope, key, request, done, loop))
         return await future
 
-    def _put(self, request: Request) -> None:
-        with self._door:
-            gone = self._thread.ident is not None and not self._thread.is_alive()
-            if self._stopping or gone:
+    def _enqueue(self, pending: PendingCommand) -> None:
+        with self._lock:
+            ended = self._thread.ident is not None and not self._thread.is_alive()
+            if self._stopping or ended:
                 raise Unavailable("The service is shutting down.")
-            if self._waiting >= MOST_WAITING:
-                raise Unavailable(f"{MOST_WAITING:,} offers and ratings are waiting already.")
-            self._waiting += request.weight
-            self._queue.put(request)
+            if self._waiting >= MAX_WAITING:
+                raise Unavailable(f"The queue is full: {MAX_WAITING:,} offers and ratings wait.")
+            self._waiting += pending.weight
+            self._queue.put(pending)
 
     def _run(self) -> None:
         next_tick = 0.0
         weight = 0
         while True:
             if time.monotonic() >= next_tick:
-                more = self._tick()
-                next_tick = time.monotonic() + (0.0 if more else self._every)
+                verify_write = self.last_error is not None
+                more, self.last_error = self._maintenance.run(verify_write=verify_write)
+                next_tick = time.monotonic() + (0.0 if more else self._tick)
             try:
-                request = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
+                pending = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
             except queue.Empty:
                 continue
-            if 1 < weight < MOST_AT_ONCE // 4:
-                time.sleep(GATHER)  # others are on their way, and one commit serves them all
-            group: list[Request] = []
+            if 1 < weight < MAX_GROUP // 4:
+                time.sleep(GATHER)  # more commands are on their way: commit them together
+            group: list[PendingCommand] = []
             weight = 0
-            while request is not None:
-                group.append(request)
-                weight += request.weight
-                if weight >= MOST_AT_ONCE or self._queue.empty():
+            while pending is not None:
+                group.append(pending)
+                weight += pending.weight
+                if weight >= MAX_GROUP or self._queue.empty():
                     break
-                request = self._queue.get()
+                pending = self._queue.get()
             if group:
-                with self._door:
+                with self._lock:
                     self._waiting -= weight
-                _tell(group, self._commit(group))
-            if request is None:
+                _respond(group, self._commit(group))
+            if pending is None:
                 return
 
-    def _commit(self, group: list[Request]) -> list[CommandResult | Exception]:
-        began = time.perf_counter()
-        answers = self._groups.commit(group)
-        failed = [a for a in answers if isinstance(a, Unavailable)]
-        self.last_error = failed[0] if len(failed) == len(answers) else None
+    def _commit(self, group: list[PendingCommand]) -> list[CommandResult | Exception]:
+        start = time.perf_counter()
+        results = self._groups.commit(group)
+        errors = [result for result in results if isinstance(result, Unavailable)]
+        self.last_error = errors[0] if len(errors) == len(results) else None
         if self.observe is not None:
-            with contextlib.suppress(Exception):  # who looks on must not stop the work
-                self.observe(len(group), time.perf_counter() - began)
-        return answers
+            with contextlib.suppress(Exception):  # an error in a metric must not stop the writer
+                self.observe(len(group), time.perf_counter() - start)
+        return results
 
-    def _tick(self) -> bool:
-        """Let pass what is overdue, and tell whether there is more.
 
-        If that fails, the next tick tries again. Each campaign has a transaction of its own, so
-        that a damaged one keeps no other from its money.
+def _respond(group: list[PendingCommand], results: list[CommandResult | Exception]) -> None:
+    """Pass the results to the callbacks, with a single call into each event loop."""
+    for pending, result in zip(group, results, strict=True):
+        if pending.loop is None:
+            pending.done(result)
+    for loop in {pending.loop for pending in group if pending.loop is not None}:
+        calls = [(p.done, r) for p, r in zip(group, results, strict=True) if p.loop is loop]
+
+        def respond(
+            calls: list[tuple[Callable[..., None], CommandResult | Exception]] = calls,
+        ) -> None:
+            for done, result in calls:
+                done(result)
+
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(respond)
+
+
+StoredResponses = dict[tuple[str, str], tuple[bytes, CommandResult | None]]
+"""Stored responses by scope and idempotency key, with the request's digest; None if damaged."""
+
+
+class GroupCommit:
+    """Executes groups of commands, each in one transaction, and caches their campaigns."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._cached: dict[str, Campaign] = {}
+        self._ahead: dict[str, int] = {}
+        # Errors of the database concern the whole group; any other error only its own command.
+        self._group_errors: tuple[type[Exception], ...] = (
+            Unavailable, Stale, *store.driver_errors,
+        )  # fmt: skip
+
+    def now(self, campaign: str, last: int) -> int:
+        """Return the current time of a campaign, given the time of its last event.
+
+        If that lies in the future, because another clock was ahead, the campaign's time continues
+        from there: events stay in order, and deadlines do not wait for the clock to catch up.
         """
-        more, last_error = False, None
-        try:
-            for name in self._overdue():
-                command = Request(Expire(name), "", None, b"", lambda _: None, None)
-                (answer,) = self._groups.commit([command])
-                if isinstance(answer, NotReady):  # just after the start: a later tick does it
+        now = self._clock.now() + self._ahead.get(campaign, 0)
+        if last > now:
+            self._ahead[campaign] = self._ahead.get(campaign, 0) + last - now
+            return last
+        return now
+
+    def max_clock_lead(self) -> int:
+        """Return the microseconds by which a campaign's time is ahead of the clock, at most."""
+        return max(self._ahead.values(), default=0)
+
+    def commit(self, group: list[PendingCommand]) -> list[CommandResult | Exception]:
+        """Execute a group; return the result of each command, or the same error for all."""
+        failed: dict[int, Exception] = {}
+        conflicts = 0
+        while True:
+            try:
+                return self._transaction(group, failed)
+            except Stale as stale:
+                self._cached.clear()
+                conflicts += 1
+                if conflicts == MAX_ATTEMPTS:
+                    detail = f"Other processes keep writing to the same campaign ({stale})."
+                    return [Unavailable(detail)] * len(group)
+                time.sleep(random.uniform(0.0, 2 * MEAN_BACKOFF))
+            except _CommandFailed as error:  # run the others again, without it
+                self._cached.clear()
+                failed[error.index] = error.error
+            except Exception as error:
+                self._cached.clear()
+                return [error] * len(group)
+
+    def execute(self, command: Command) -> CommandResult | Exception:
+        """Execute one command in its own transaction, without an idempotency key."""
+        return self.commit([PendingCommand(command, "", None, b"", lambda _: None, None)])[0]
+
+    def _transaction(
+        self, group: list[PendingCommand], failed: dict[int, Exception]
+    ) -> list[CommandResult | Exception]:
+        results: list[CommandResult | Exception] = []
+        if len(self._cached) > MAX_CACHED:
+            self._cached.clear()
+        with self._store.write() as session:
+            work = UnitOfWork(self._store, session, self._cached)
+            damaged = _lock_campaigns(work, group)
+            responses = _prefetch(work, session, group)
+            for i, pending in enumerate(group):
+                name = _campaign_of(pending.command)
+                if i in failed or name in damaged:
+                    results.append(failed.get(i) or damaged[name])
                     continue
-                if isinstance(answer, Exception):
-                    last_error = answer
-                else:
-                    more = more or answer.status == FULL
-            if last_error is None:
-                self._forget(needed=self.last_error is not None)
-        except Exception as error:  # whatever it is, those who wait at the desk are not to suffer
-            last_error = error
-        self.last_error = last_error
-        return more and last_error is None
+                try:
+                    results.append(self._execute(work, responses, pending, name))
+                except Refusal as refusal:
+                    results.append(refusal)
+                except self._group_errors:
+                    raise
+                except Exception as error:
+                    raise _CommandFailed(i, error) from error
+            work.flush()
+        return results
 
-    def _overdue(self) -> list[str]:
-        """Name the campaigns in which something may be overdue."""
-        until = self.clock.now() + self._groups.max_clock_lead()
-        with self.store.read() as session:
-            rows = session.rows(
-                f"SELECT id FROM campaigns WHERE EXISTS (SELECT 1 FROM offers"
-                f"{session.by('due_offers')} WHERE campaign = number AND state <= 1 AND due <= ?)",
-                (until,),
-            )
-        return [name for (name,) in rows]
-
-    def _forget(self, *, needed: bool) -> None:
-        """Forget some answers that nobody will ask for again.
-
-        After a failure, write in any case: that tells whether it has passed.
-        """
-        until = self.clock.now() - KEPT_ANSWERS
-        with self.store.read() as session:
-            old = session.rows(
-                "SELECT scope, key FROM answers WHERE at < ? LIMIT ?", (until, MOST_FORGOTTEN)
-            )
-        if old or needed:
-            with self.store.write() as session:
-                for name in old:
-                    session.run("DELETE FROM answers WHERE scope = ? AND key = ?", name)
-                session.run("UPDATE meta SET value = value")
+    def _execute(
+        self, work: UnitOfWork, responses: StoredResponses, pending: PendingCommand, campaign: str
+    ) -> CommandResult:
+        now = self._clock.now()
+        if campaign:
+            with contextlib.suppress(Refusal):
+                now = self.now(campaign, work.campaign(campaign).state.at)
+        if pending.key is None:
+            return execute(work, pending.command, now)
+        scope_and_key = pending.scope, pending.key
+        if scope_and_key in responses:
+            return _replay(pending, *responses[scope_and_key])
+        result = execute(work, pending.command, now)
+        responses[scope_and_key] = pending.digest, result
+        row = (*scope_and_key, pending.digest, result.status, result.body, self._clock.now())
+        work.store_response((*row, response_digest(*row)))
+        return result
 
 
-def _tell(group: list[Request], answers: list[CommandResult | Exception]) -> None:
-    """Give everyone their answer; those of one event loop with a single call to it."""
-    for request, answer in zip(group, answers, strict=True):
-        if request.loop is None:
-            request.done(answer)
-    for loop in {request.loop for request in group if request.loop is not None}:
-        told = [(r.done, a) for r, a in zip(group, answers, strict=True) if r.loop is loop]
+class _CommandFailed(Exception):
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index)
+        self.index = index
+        self.error = error
 
-        def tell(told: list[tuple[Callable[..., None], CommandResult | Exception]] = told) -> None:
-            for done, answer in told:
-                done(answer)
 
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell)
+def _campaign_of(command: Command) -> str:
+    return "" if isinstance(command, CreateCampaign) else command.campaign
+
+
+def _replay(pending: PendingCommand, digest: bytes, result: CommandResult | None) -> CommandResult:
+    """Return the stored response to an idempotency key."""
+    if result is None:
+        raise Refusal(
+            503, "out-of-order", "The database is damaged",
+            "The response stored under this Idempotency-Key is damaged. The operator of the "
+            "service must restore a backup.",
+        )  # fmt: skip
+    if digest != pending.digest:
+        raise Refusal(
+            422, "idempotency-key-reused", "Idempotency key reused",
+            "This Idempotency-Key was used with a different request. Use a new key for each "
+            "request; repeat a key only to retry the same request.",
+        )  # fmt: skip
+    return result._replace(replayed=True)
+
+
+def _lock_campaigns(work: UnitOfWork, group: list[PendingCommand]) -> dict[str, Exception]:
+    """Lock all campaigns of a group; return the errors of those that are damaged.
+
+    They are locked in sorted order, so that two processes cannot deadlock.
+    """
+    damaged: dict[str, Exception] = {}
+    for name in sorted({_campaign_of(pending.command) for pending in group} - {""}):
+        try:
+            work.campaign(name)
+        except Refusal:
+            continue  # an unknown campaign: reported when its command is executed
+        except Corrupt as corrupt:
+            damaged[name] = corrupt
+    return damaged
+
+
+def _prefetch(work: UnitOfWork, session: Session, group: list[PendingCommand]) -> StoredResponses:
+    """Load the offers and stored responses of a whole group with few queries."""
+    players: dict[str, list[bytes]] = {}
+    numbers: dict[str, list[int]] = {}
+    keys: dict[str, list[str]] = {}
+    for pending in group:
+        match pending.command:
+            case MakeOffer(campaign=campaign, player=player):
+                players.setdefault(campaign, []).append(player)
+            case MakeOffers(campaign=campaign, requests=requests):
+                players.setdefault(campaign, []).extend(request.player for request in requests)
+            case Accept() | Decline() | Rate() | Reverse() as command:
+                numbers.setdefault(command.campaign, []).append(command.n)
+            case _:
+                pass
+        if pending.key is not None:
+            keys.setdefault(pending.scope, []).append(pending.key)
+    # Unknown or damaged rows are reported when the command that needs them is executed.
+    for campaign, some in players.items():
+        with contextlib.suppress(Refusal, Corrupt):
+            work.offers(work.campaign(campaign)).prefetch_live(some)
+    for campaign, ns in numbers.items():
+        with contextlib.suppress(Refusal, Corrupt):
+            work.offers(work.campaign(campaign)).prefetch(ns)
+    responses: StoredResponses = {}
+    columns = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
+    for scope, some_keys in keys.items():
+        rows = session.rows_where_in(columns, "scope = ?", (scope,), "key", some_keys)
+        for _, key, request, status, body, at, checksum in rows:
+            intact = checksum == response_digest(scope, key, request, status, body, at)
+            responses[scope, key] = request, CommandResult(status, body) if intact else None
+    return responses

@@ -99,7 +99,7 @@ async def read_studio(context: AppContext, call: Call) -> Reply:
     caller = call.caller
     own = caller.role.split(",")
     may = list(get_args(Role)) if "admin" in own else own
-    keyless = not context.keys.known()
+    keyless = not context.keys.any_cached()
     told = StudioView(entice.__version__, caller.role, may, keyless, caller.campaign, LIMITS)
     return Reply(msgspec.json.encode(told))
 

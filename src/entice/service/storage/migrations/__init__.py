@@ -1,4 +1,4 @@
-"""Numbered changes of the schema, for each database; applied in order, never edited."""
+"""Numbered schema migrations of each database. They are applied in order and never edited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Database = Literal["sqlite", "postgres"]
 
 
 def migrations(database: Database) -> list[str]:
-    """Return the SQL of all migrations, the first one first."""
+    """Return the SQL of all migrations, in order."""
     folder = files(__package__) / database
     found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     assert found == [f"{i:04}.sql" for i in range(1, len(found) + 1)], found
