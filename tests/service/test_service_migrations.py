@@ -109,7 +109,9 @@ def test_sqlite_of_a_later_schema_is_refused_and_left_alone(tmp_path: Path) -> N
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match="schema version 99; this Entice knows versions up to"):
+    with pytest.raises(
+        SchemaTooNew, match="schema version 99; this version of Entice supports versions up to"
+    ):
         SqliteStore(path)
     assert path.read_bytes()[100:] == before[100:]
 

@@ -205,7 +205,7 @@ def test_what_serve_refuses(run_entice: RunEntice, tmp_path: Path) -> None:
     bad = tmp_path / "secret"
     bad.write_text("short")
     assert_error(run_entice("serve", "--secret-file", str(bad)), "64 hexadecimal digits")
-    assert_error(run_entice("serve", "--secret-file", "none"), "the secret file can't be read")
+    assert_error(run_entice("serve", "--secret-file", "none"), "the secret file cannot be read")
 
 
 # Logs
@@ -284,7 +284,7 @@ def test_a_database_in_trouble(
 
     campaign = shop.campaign()
     monkeypatch.setattr(shop.store, "check", fail)
-    monkeypatch.setattr(shop.context.writer, "ask", fail)
+    monkeypatch.setattr(shop.context.writer, "execute", fail)
     answer = shop.client.get("/readyz")
     assert_problem(answer, 503)
     # Trying again helps where the database is away, and not where it is damaged.
@@ -310,7 +310,7 @@ def test_it_is_ready_when_campaigns_are_warm(tmp_path: Path) -> None:
         shop.context.ready = False
         assert_problem(shop.client.get("/readyz"), 503, "not-ready")
         shop.context.ready = True
-        shop.context.writer.failing = Unavailable("no disk")
+        shop.context.writer.last_error = Unavailable("no disk")
         assert_problem(shop.client.get("/readyz"), 503, "unavailable")
 
 
@@ -446,7 +446,7 @@ def test_a_campaign_goes_from_file_to_export(
     for name in ("taken.csv", "taken.parquet", "taken.jsonl"):
         assert "0 rows" in run_entice("export", campaign, "--out", name).out
     assert pl.read_parquet(tmp_path / "taken.parquet").height == 0
-    assert_error(run_entice("export", campaign, "--out", "taken.xls"), "must be named")
+    assert_error(run_entice("export", campaign, "--out", "taken.xls"), "--out must end")
     assert_error(run_entice("export", "c_0", "--out", "taken.csv"), "There is no campaign")
     (tmp_path / "spec.toml").write_text(SPEC + "bugdet = 1\n")
     assert_error(run_entice("campaign", "create", "spec.toml"), "Did you mean 'budget'?")
@@ -479,17 +479,17 @@ def test_a_backup_is_made_while_the_service_runs(run_entice: RunEntice, tmp_path
         assert run_entice("backup", "copy.db").code == 0
         shop.offer(campaign, "bob")
     assert "2 events replayed" in run_entice("verify", "--db", "sqlite:///copy.db").out
-    assert_error(run_entice("backup", "copy.db"), "must be a new file")
+    assert_error(run_entice("backup", "copy.db"), "must not exist yet")
     told = run_entice("backup", "more.db", "--db", "postgresql://x")
-    assert_error(told, "must be SQLite", "pg_dump")
+    assert_error(told, "must be a SQLite", "pg_dump")
 
 
 def test_help_teaches(run_entice: RunEntice) -> None:
     told = {
         "serve": "entice keys create",
-        "campaign": "Campaigns",
+        "campaign": "Create and list campaigns",
         "keys": "API keys",
-        "verify": "Replay",
+        "verify": "Verify",
         "export": "entice.estimate",
         "backup": "pg_dump",
     }

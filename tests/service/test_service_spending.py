@@ -267,28 +267,28 @@ def test_memory_is_bounded() -> None:
     assert series.thinned(0) == []
 
 
-def test_campaigns_that_nobody_looks_at_are_forgotten(
+def test_the_least_recently_read_campaigns_are_evicted(
     on_sqlite: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spending, "MAX_CACHED", 3)
     names = [on_sqlite.create(name=f"{i}") for i in range(5)]
     for name in (*names, names[4], names[2], names[0]):
         assert on_sqlite.queries.spending(name).through == 1
-    assert list(on_sqlite.queries._spendings._known) == [names[4], names[2], names[0]]
+    assert list(on_sqlite.queries._spendings._cached) == [names[4], names[2], names[0]]
 
 
-def test_a_log_that_does_not_add_up_is_refused(on_sqlite: Service) -> None:
+def test_a_log_that_does_not_add_up_is_rejected(on_sqlite: Service) -> None:
     service = on_sqlite
     campaign = service.create()
     service.rated(campaign, 1, 4)
-    known = service.queries._spendings
     service.queries.spending(campaign)
-    known._known[campaign]._last = known._known[campaign]._last._replace(committed=1)
+    cached = service.queries._spendings._cached[campaign]
+    cached._last = cached._last._replace(committed=1)
     with pytest.raises(Corrupt, match="does not add up"):
         service.queries.spending(campaign)
 
 
-def test_a_damaged_event_is_refused(on_sqlite: Service) -> None:
+def test_an_altered_event_is_rejected(on_sqlite: Service) -> None:
     service = on_sqlite
     campaign = service.create()
     service.rated(campaign, 1, 4)

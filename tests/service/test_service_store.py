@@ -366,7 +366,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path / 'noise.db'}")
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE cookies (x)")
-    with pytest.raises(Corrupt, match="not one of Entice's"):
+    with pytest.raises(Corrupt, match="not one of Entice"):
         open_store(f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(Unavailable):
         open_store(f"sqlite:///{tmp_path}")

@@ -106,14 +106,14 @@ def test_without_warming_up_requests_would_compile(
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(specialize, "_ready", {})
     monkeypatch.setattr(WarmUp, "run", lambda self, first: 0)
-    campaigns._machine_code.cache_clear()
+    campaigns._compiled_steps.cache_clear()
     with service(tmp_path) as shop:
         counts = Counts(monkeypatch)
         with event.install_recorder("numba:compile") as compiled:
             live_through_everything(shop, {"kind": "greedy"}, "greedy")
         assert counts.specialized >= 3
         assert len(compiled.buffer) > 0
-    campaigns._machine_code.cache_clear()
+    campaigns._compiled_steps.cache_clear()
 
 
 def test_what_is_not_ready_is_refused_and_everything_else_is_answered(

@@ -22,8 +22,8 @@ Db = Annotated[
     str,
     typer.Option(
         envvar="ENTICE_DB",
-        help="Database URL: sqlite:///entice.db (relative path; four slashes for an absolute one) or "
-        "postgresql://user@host/name.",
+        help="Database URL: sqlite:///entice.db (relative path; four slashes for an absolute one) "
+        "or postgresql://user@host/name.",
     ),
 ]
 DEFAULT_DB = "sqlite:///entice.db"
