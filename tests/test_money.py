@@ -15,7 +15,7 @@ import pytest
 from currencies import CASES, IDS, Case
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_fixtures import a_plan, outcome, ten
+from plan_fixtures import forecast_of_ten, make_plan, outcome
 
 import entice
 from entice.errors import InputError
@@ -105,7 +105,7 @@ def test_a_currency_is_read_as_people_write_it(
 )
 def test_a_plan_tells_what_is_wrong_with_its_money(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as wrong:
-        a_plan(**given)
+        make_plan(**given)
     assert words in str(wrong.value)
 
 
@@ -149,8 +149,9 @@ def test_units_survive_the_way_to_major_units_and_back(code: str, units: int) ->
 
 def of_a_plan(code: str) -> tuple[Currency, dict[str, Any]]:
     """The campaign of a plan with a budget of 1,234 and a price of 5, in major units."""
-    found = ten(lambda i: outcome(), policies=[entice.UCB()], currency=code, budget=1234,
-                price_of_a_star=5)  # fmt: skip
+    found = forecast_of_ten(
+        lambda i: outcome(), policies=[entice.UCB()], currency=code, budget=1234, price_of_a_star=5
+    )
     return found.plan.money, campaigns(found)["UCB"]
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from command_line import RunEntice, assert_error, plain
 from currencies import CASES, IDS, Case
-from plan_fixtures import outcome, ten
+from plan_fixtures import forecast_of_ten, outcome
 from service_fixtures import TEAS, Service, assert_problem, service
 from studio_fixtures import PLAN, lines_of
 from writer_fixtures import Service as Writer
@@ -22,7 +22,7 @@ import entice
 from entice import money
 from entice.planner.assumptions import describe_assumptions
 from entice.planner.forecast import Forecast
-from entice.planner.forecast_table import columns
+from entice.planner.forecast_table import table_columns
 from entice.planner.summary_text import headline
 from entice.service.domain.from_plan import campaigns
 from entice.service.operations.verify import verify
@@ -41,7 +41,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def a_forecast(case: Case, **changes: Any) -> Forecast:
     """One in which every run needs eleven stars."""
     spent = 11 * case.price
-    return ten(
+    return forecast_of_ten(
         lambda i: outcome(needed=spent, spend=spent),
         **{
             "policies": [entice.UCB()], "currency": case.written, "budget": case.budget,
@@ -63,12 +63,12 @@ def test_a_plan_becomes_a_campaign_of_the_same_money(case: Case) -> None:
 
 def test_what_is_enough_is_rounded_up_to_the_smallest_unit() -> None:
     yen, dinar = (next(case for case in CASES if case.code == code) for code in ("JPY", "KWD"))
-    needed = ten(
+    needed = forecast_of_ten(
         lambda i: outcome(needed=1.2, spend=1.2), policies=[entice.UCB()], currency="JPY",
         price_of_a_star=yen.price,
     )  # fmt: skip
     assert campaigns(needed)["UCB"]["budget"] == 2
-    needed = ten(
+    needed = forecast_of_ten(
         lambda i: outcome(needed=0.0012, spend=0.0012), policies=[entice.UCB()], currency="KWD",
         price_of_a_star=dinar.price,
     )  # fmt: skip
@@ -93,8 +93,8 @@ def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
         f"UCB: 9 runs in 10 stay under {enough} in payments; {budget} lasts to the end."
     )
     exact = money.Currency(case.code, case.digits).format_major(11 * case.price)
-    assert columns(found)[0].cells == [(exact, exact)]
-    assert columns(found)[-1].title == f"{budget} lasts until"
+    assert table_columns(found)[0].cells == [(exact, exact)]
+    assert table_columns(found)[-1].title == f"{budget} lasts until"
     price = case.price_text if case.price < 100 else case.price_text.replace(".00", "")
     assert f"{price} for each star" in " ".join(describe_assumptions(found.plan))
     costs, needs, _ = found.plot().axes
@@ -107,7 +107,7 @@ def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
 @every
 def test_marks_of_the_picture_are_not_written_over_one_another(case: Case) -> None:
     spent = 1800 * case.price
-    figure = ten(
+    figure = forecast_of_ten(
         lambda i: outcome(needed=spent, spend=spent), policies=[entice.UCB()],
         currency=case.written, price_of_a_star=case.price, **case.own,
     ).plot()  # fmt: skip
@@ -131,11 +131,11 @@ def test_the_picture_marks_no_half_yen() -> None:
 
 @every
 def test_the_service_sends_units_with_their_digits(shop: Service, case: Case) -> None:
-    asked = {
+    explored = {
         **PLAN, "currency": case.written, "price_of_a_star": case.price, "budget": case.budget,
         "policies": [{"kind": "ucb"}], **case.own,
     }  # fmt: skip
-    found = lines_of(shop.client.post("/v1/plans", json=asked).text)[-1]
+    found = lines_of(shop.client.post("/v1/plans", json=explored).text)[-1]
     assert (found["plan"]["currency"], found["plan"]["currency_digits"]) == (case.code, case.digits)
     made = shop.client.post("/v1/campaigns", json=found["campaigns"]["UCB"])
     assert made.status_code == 201, made.text
@@ -154,8 +154,8 @@ def test_the_service_sends_units_with_their_digits(shop: Service, case: Case) ->
         offer["amount"], case.code, case.digits,
     )  # fmt: skip
     trusted = shop.client.get("/v1/trust").json()["campaigns"]
-    told = next(c for c in trusted if c["id"] == view["id"])["invariants"][0]["detail"]
-    assert case.budget_text in told
+    text = next(c for c in trusted if c["id"] == view["id"])["invariants"][0]["detail"]
+    assert case.budget_text in text
     refused = shop.client.patch(f"/v1/campaigns/{view['id']}", json={"budget": 10**16})
     assert_problem(refused, 422)
 
@@ -273,9 +273,9 @@ def test_the_plan_on_the_command_line(run_entice: RunEntice, tmp_path: Path, cas
         "replications = 20\nspread = { centre = 4.1, width = 0.45 }\n"
         'policies = [{ kind = "ucb" }, { kind = "greedy" }]\n'
     )
-    told = plain(run_entice("plan", "plan.toml").out)
+    text = plain(run_entice("plan", "plan.toml").out)
     _, budget = SAID[case.code]
-    assert f"{budget} lasts until" in told
-    amounts = re.findall(r"[¥€]?\d[\d,.]*\d(?: (?:HUF|KWD|POINTS))?", told)
+    assert f"{budget} lasts until" in text
+    amounts = re.findall(r"[¥€]?\d[\d,.]*\d(?: (?:HUF|KWD|POINTS))?", text)
     decimals = {len(figure.partition(".")[2].split()[0]) for figure in amounts if "." in figure}
     assert decimals <= {1, case.digits}  # one decimal: the share of lost stars

@@ -1,4 +1,4 @@
-"""A plan foretells what the live service does: the short version of `plan_against_live.py`."""
+"""A plan predicts live campaigns: the short version of `plan_against_live.py`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ SETTINGS = 600, 200, 20
 """Visitors, runs of the plan, live campaigns in each cell."""
 
 
-def test_live_campaigns_are_runs_of_their_plan(tmp_path: Path) -> None:
+def test_live_campaigns_match_their_plan(tmp_path: Path) -> None:
     compared = run(CELLS, *SETTINGS, tmp_path)
     assert disagreeing(compared) == []
 
 
-def test_counting_ratings_under_way_as_certain_is_found_out(tmp_path: Path) -> None:
+def test_control_counting_pending_ratings_as_certain_is_detected(tmp_path: Path) -> None:
     with certain_counting():
         compared = run(CELLS, *SETTINGS, tmp_path)
     assert len(disagreeing(compared)) == len(CELLS)
 
 
-def test_ranks_of_the_plans_own_runs_are_uniform_and_shifted_ones_are_not() -> None:
+def test_ranks_of_equal_distributions_are_uniform_and_of_shifted_ones_are_not() -> None:
     rng = np.random.default_rng(1)
     planned, same = rng.normal(size=400).tolist(), rng.normal(size=20).tolist()
-    assert uniformity(same, planned) > 1e-3  # of a seed drawn by chance, 1 in 1,000 fails
+    assert uniformity(same, planned) > 1e-3  # fails for 1 in 1,000 seeds
     assert uniformity([x + 2 for x in same], planned) < 1e-6

@@ -1,4 +1,4 @@
-"""A plan's run is what the live service would do: decision for decision, to the last bit."""
+"""A plan's run equals a live campaign, decision by decision and bit for bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from live_campaign import LiveRun, Response, play_live
-from plan_fixtures import a_plan
+from plan_fixtures import make_plan
 
 import entice
 from entice.planner.campaign_loop import REASONS, Visits
@@ -60,7 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [UCB], "rating_window": AN_HOUR, "policy_sees": "zero_to_one",
         "rating_delay": entice.TableDelay(ages=[0, 0.1, 2], shares=[0.2, 0.6, 1]),
     },
-    "late ratings are refused": {
+    "late ratings are rejected": {
         "policies": [THOMPSON], "rating_window": A_DAY, "late_ratings": False,
         "rating_delay": entice.ExponentialDelay(mean=1), "acceptance": LOGISTIC,
     },
@@ -75,17 +75,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def launched(runner: PlanRunner, run: int, **changes: Any) -> CampaignSpec:
-    """The campaign that a plan begins, with the seed of one of its runs."""
-    forecast = Forecast(runner.plan, [runner.run(run)])
+def campaign_spec(runner: PlanRunner, run: int, **changes: Any) -> CampaignSpec:
+    """Return the campaign of a plan, with the seed of one of its runs."""
+    forecast = Forecast(runner.plan, [runner.run_world(run)])
     (table,) = campaigns(forecast).values()
     if runner.plan.budget is None:
         table["budget"] = 10**15
     return CampaignSpec.from_plain(table | {"seed": runner.worlds.seed(run)} | changes)
 
 
-def go_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day: int) -> LiveRun:
-    """Let the visitors of a run do at the live service what they did in the plan."""
+def replay_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day: int) -> LiveRun:
+    """Replay the visitors of a run against the live service."""
 
     def respond(visitor: int, offer: dict[str, Any]) -> Response:
         return Response(
@@ -97,7 +97,7 @@ def go_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day: in
 
 
 def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
-    """The visitors to whom plan and service made different offers."""
+    """Return the visitors who got different offers from plan and service."""
     return [
         i
         for i, offer in enumerate(live.offers)
@@ -110,13 +110,13 @@ def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_is_what_the_service_does(case: str, store: Store) -> None:
-    plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
+def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
+    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
     runner = PlanRunner(plan)
     for run in (0, 1):
-        visits, _ = runner.visits(0, run)
-        spec = launched(runner, run)
-        live = go_live(store, spec, visits, plan.visitors_a_day)
+        visits, _ = runner.simulate_run(0, run)
+        spec = campaign_spec(runner, run)
+        live = replay_live(store, spec, visits, plan.visitors_a_day)
         assert differing(visits, live, spec) == []
         last = (plan.visitors - 1) * DAY // plan.visitors_a_day
         entered = (visits.rating > 0) & (visits.rated_at <= last)
@@ -127,7 +127,7 @@ def test_a_run_is_what_the_service_does(case: str, store: Store) -> None:
         assert live.state.committed == visits.spent.sum()
         assert live.state.reserved == 0
         assert [verdict.fault for verdict in verify(store, live.campaign)] == [None]
-        # What the case is about did happen.
+        # The case exercises its subject.
         assert visits.spent.sum() > 0
         if plan.budget is not None:
             assert "limited" in {offer["reason"] for offer in live.offers}
@@ -142,26 +142,28 @@ def test_a_run_is_what_the_service_does(case: str, store: Store) -> None:
         {"unrated_shows": 4.0}, {"policy_sees": "zero_to_one"}, {"cap_per_offer": 40},
     ],
 )  # fmt: skip
-def test_the_comparison_finds_any_other_campaign(changes: dict[str, Any], store: Store) -> None:
-    """The control: one setting is another one, and offers differ."""
+def test_control_the_comparison_detects_different_settings(
+    changes: dict[str, Any], store: Store
+) -> None:
+    """With one setting changed, offers differ."""
     settings = CASES["some rate, late"] | {"policies": [THOMPSON]}
-    plan = a_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
+    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
     runner = PlanRunner(plan)
-    visits, _ = runner.visits(0, 0)
-    spec = launched(runner, 0, **changes)
-    live = go_live(store, spec, visits, plan.visitors_a_day)
+    visits, _ = runner.simulate_run(0, 0)
+    spec = campaign_spec(runner, 0, **changes)
+    live = replay_live(store, spec, visits, plan.visitors_a_day)
     assert differing(visits, live, spec)
 
 
-def test_a_campaign_is_launched_with_all_settings_of_the_plan() -> None:
+def test_a_campaign_has_all_settings_of_its_plan() -> None:
     from entice.model.settings import SHARED
 
-    plan = a_plan(
+    plan = make_plan(
         policies=[UCB], budget=50, currency="€", margin=0.05, cap_per_offer=1, cap_per_player=2.5,
         pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), rating_window=A_DAY,
         late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one",
     )  # fmt: skip
-    spec = launched(PlanRunner(plan), 0)
+    spec = campaign_spec(PlanRunner(plan), 0)
     for setting in SHARED:
         assert getattr(spec, setting) == getattr(plan, setting), setting
     money = {"budget": 5000, "price_of_a_star": 200, "margin": 5, "cap_per_offer": 100}
@@ -175,12 +177,12 @@ def test_a_campaign_is_launched_with_all_settings_of_the_plan() -> None:
             )  # fmt: skip
 
 
-def test_visitors_are_the_same_people_whatever_they_are_offered() -> None:
-    plan = a_plan(
+def test_visitors_behave_alike_under_all_policies() -> None:
+    plan = make_plan(
         policies=[UCB, THOMPSON], acceptance=LOGISTIC, rating_delay=entice.ExponentialDelay(mean=1)
     )
     runner = PlanRunner(plan)
-    one, other = (runner.visits(policy, 3)[0] for policy in (0, 1))
+    one, other = (runner.simulate_run(policy, 3)[0] for policy in (0, 1))
     assert (one.offered != other.offered).any()
     np.testing.assert_array_equal(one.rating > 0, other.rating > 0)
     np.testing.assert_array_equal(one.rated_at, other.rated_at)

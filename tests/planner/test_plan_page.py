@@ -1,4 +1,4 @@
-"""`entice plan`: its sentences, files and command."""
+"""The sentences, files and command line of `entice plan`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from command_line import RunEntice, assert_error, plain
-from plan_fixtures import a_plan, by_turns, keep_account, outcome, ten
+from plan_fixtures import add_payment, forecast_of_ten, make_plan, outcome, round_robin
 
 import entice
 from entice.planner.assumptions import describe_assumptions
@@ -33,13 +33,13 @@ ROOT = Path(__file__).parents[2]
 # Sentences
 
 
-def test_the_sentence_that_a_manager_understands() -> None:
+def test_the_summary_of_a_plan_with_a_budget() -> None:
     def thompson(i: int) -> Outcome:
         return outcome(
             needed=4137.0 if i < 9 else 9000.0, spend=2000.0, budget_day=6.0 if i < 7 else 9.0
         )
 
-    found = ten(thompson, policies=[entice.ThompsonSampling()], budget=2000)
+    found = forecast_of_ten(thompson, policies=[entice.ThompsonSampling()], budget=2000)
     assert summary_sentences(found) == [
         "Thompson sampling: 9 runs in 10 stay under 4,200 in payments; "
         "with 2,000 you stop exploring on day 6.",
@@ -55,54 +55,56 @@ def test_the_sentence_that_a_manager_understands() -> None:
         ([NEVER] * 4 + [3.0, 4.0, 5.0, 5.0, 5.0, 5.0], "with €50 you stop exploring on day 5."),
     ],
 )
-def test_how_long_a_budget_lasts(days: list[float], expected: str) -> None:
-    found = ten(
+def test_the_headline_states_how_long_the_budget_lasts(days: list[float], expected: str) -> None:
+    found = forecast_of_ten(
         lambda i: outcome(needed=40.0, spend=40.0, budget_day=days[i]),
         policies=[entice.UCB()], budget=50, currency="€",
     )  # fmt: skip
     assert headline(found) == f"UCB: 9 runs in 10 stay under €40 in payments; {expected}"
 
 
-def test_without_a_budget_the_sentence_says_when_it_is_known() -> None:
-    found = ten(
+def test_the_summary_without_a_budget_states_when_the_best_item_leads() -> None:
+    found = forecast_of_ten(
         lambda i: outcome(needed=123.4, spend=123.4, lead_day=4.0 + i),
         lambda i: outcome(stars_lost=600.0, lead_day=NEVER if i < 4 else 1.0),
     )
     assert headline(found) == (
-        "UCB: 9 runs in 10 stay under 130 in payments; in a typical run the best item leads for "
-        "good from day 8."
+        "UCB: 9 runs in 10 stay under 130 in payments; in the median run the best item leads "
+        "permanently from day 8."
     )
     free = "No payments: nothing is spent; in 4 runs in 10 a wrong item leads at the end."
     assert policy_sentence(found, 1) == free
     assert summary_sentences(found)[1] == (
-        "It is recommended because payments and lost stars together cost less than 130 in "
+        "It is recommended because its payments plus lost stars cost less than 130 in "
         "9 runs in 10. The others: No payments 1,200."
     )
 
 
-def test_what_the_headline_says_is_not_said_again() -> None:
-    found = ten(
+def test_the_risk_is_not_repeated_if_it_is_in_the_headline() -> None:
+    found = forecast_of_ten(
         lambda i: outcome(needed=1.0, spend=1.0, stars_lost=500.0),
         lambda i: outcome(stars_lost=100.0, lead_day=NEVER if i < 3 else 1.0),
     )
-    told = summary_sentences(found)
-    assert told[0].startswith("No payments: nothing is spent; in 3 runs in 10 a wrong item leads")
-    assert sum("wrong item" in sentence for sentence in told) == 1
+    sentences = summary_sentences(found)
+    assert sentences[0].startswith(
+        "No payments: nothing is spent; in 3 runs in 10 a wrong item leads"
+    )
+    assert sum("wrong item" in sentence for sentence in sentences) == 1
 
 
-def test_a_close_call_is_called_one() -> None:
-    close = ten(
+def test_a_close_call_is_reported() -> None:
+    close = forecast_of_ten(
         lambda i: outcome(stars_lost=10.0 + i % 3, lead_day=NEVER if i == 0 else 1.0),
         lambda i: outcome(stars_lost=10.0 + (i + 1) % 3),
         policies=[entice.EpsilonGreedy(c=5), entice.EpsilonGreedy(c=2)],
     )
-    told = " ".join(summary_sentences(close))
-    assert "It is a close call: ε-greedy (c = 2) may be as good, and more runs would tell." in told
-    clear = ten(lambda i: outcome(), lambda i: outcome(stars_lost=10.0))
+    text = " ".join(summary_sentences(close))
+    assert "This is a close call: ε-greedy (c = 2) may be as good. Use more runs to decide." in text
+    clear = forecast_of_ten(lambda i: outcome(), lambda i: outcome(stars_lost=10.0))
     assert "close call" not in " ".join(summary_sentences(clear))
 
 
-def test_words_for_numbers() -> None:
+def test_numbers_are_formatted_for_people() -> None:
     assert [round_up(x) for x in (4137, 4200, 0.123, 9.99, 10.1, 99_001)] == [
         4200, 4200, 0.13, 10, 11, 100_000,
     ]  # fmt: skip
@@ -116,7 +118,7 @@ def test_words_for_numbers() -> None:
     assert [format_run_share(x) for x in (0.1475, 0.15, 0.949)] == [
         "1 run in 7", "2 runs in 10", "all but 1 run in 20",
     ]  # fmt: skip
-    euros, crowns = a_plan(currency="€"), a_plan(currency="SEK")
+    euros, crowns = make_plan(currency="€"), make_plan(currency="SEK")
     assert [format_money(euros, x) for x in (0, 0.5, 12, 1234.5)] == [
         "€0",
         "€0.50",
@@ -126,80 +128,80 @@ def test_words_for_numbers() -> None:
     assert format_money(crowns, 2000) == "2,000 SEK"
 
 
-def test_policies_are_named_so_that_they_can_be_told_apart() -> None:
-    called = policy_names(
-        a_plan(
+def test_policies_have_different_names() -> None:
+    names = policy_names(
+        make_plan(
             policies=[
                 entice.ThompsonSampling(), entice.ThompsonSampling(scale="std"),
                 entice.EpsilonGreedy(c=5), entice.EpsilonGreedy(c=2.5), entice.Greedy(),
             ]
         )
     )  # fmt: skip
-    assert called[:2] == ["Thompson sampling", "Thompson Sampling (scale=std)"]
-    assert called[2:] == ["ε-greedy (c = 5)", "ε-greedy (c = 2.5)", "No payments"]
-    assert len(set(called)) == 5
+    assert names[:2] == ["Thompson sampling", "Thompson Sampling (scale=std)"]
+    assert names[2:] == ["ε-greedy (c = 5)", "ε-greedy (c = 2.5)", "No payments"]
+    assert len(set(names)) == 5
 
 
-def test_assumptions_are_told_in_plain_words() -> None:
-    told = " ".join(describe_assumptions(a_plan(currency="€")))
-    assert "3 items. Their true averages lie around 4.1 stars, two in three of them within" in told
-    assert "40 visitors a day for 5 days" in told
-    assert "50 % of them rate it, at once. A rating is awaited for 30 days; later ones" in told
-    assert "€2 for each star" in told
-    assert "Everyone takes such an offer." in told
-    assert "by 0 to 1 stars, each as likely" in told
-    other = a_plan(
+def test_assumptions_are_described() -> None:
+    text = " ".join(describe_assumptions(make_plan(currency="€")))
+    assert "3 items. Their true averages are around 4.1 stars, two in three of them within" in text
+    assert "40 visitors a day for 5 days" in text
+    assert "50 % of them rate it, immediately. A rating is awaited for 30 days; later ones" in text
+    assert "€2 for each star" in text
+    assert "All visitors accept such an offer." in text
+    assert "by 0 to 1 stars, all equally likely" in text
+    other = make_plan(
         spread=None, star_counts=StarCounts(path="x/counts.csv", category="tea"), drift=0.5,
         unrated_shows=3, close_enough=0, policy_sees="zero_to_one",
         acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.1),
     )  # fmt: skip
-    told = " ".join(describe_assumptions(other))
-    assert "In each run they are others of category tea, drawn from counts.csv." in told
+    text = " ".join(describe_assumptions(other))
+    assert "Each run draws its items of category tea from counts.csv." in text
     assert (
         "Half of them accept an offer of 0.1 stars (0.20), nine in ten an offer of 0.32 stars."
-        in told
+        in text
     )
-    assert "by 0.5 stars." in told
-    assert "without ratings to have 3 stars" in told
-    assert "as 0 to 1" in told
-    eager = a_plan(
+    assert "by 0.5 stars." in text
+    assert "an unrated item to have 3 stars" in text
+    assert "as 0 to 1" in text
+    eager = make_plan(
         spread=Spread(centre=4.8, width=0.5, shape="uniform"),
         acceptance=entice.LogisticAcceptance(midpoint=-0.1, width=0.1),
     )
-    told = " ".join(describe_assumptions(eager))
-    assert "between 4.3 and 5 stars" in told
-    assert "73.1 % take the smallest offer" in told
-    counted = a_plan(
+    text = " ".join(describe_assumptions(eager))
+    assert "between 4.3 and 5 stars" in text
+    assert "73.1 % accept the smallest offer" in text
+    counted = make_plan(
         spread=None, star_counts=StarCounts(counts=[[1, 1, 1, 1, 1]] * 3),
         acceptance=entice.TableAcceptance(payments=[0, 0.5], shares=[0.34, 0.86]),
     )  # fmt: skip
-    told = " ".join(describe_assumptions(counted))
-    assert "those of the given star counts" in told
-    assert "34 % take an offer of 0 stars or less, 86 % one of 0.5 or more." in told
-    limited = a_plan(
+    text = " ".join(describe_assumptions(counted))
+    assert "the distribution given their star counts" in text
+    assert "34 % accept an offer of 0 stars or less, 86 % an offer of 0.5 stars or more." in text
+    limited = make_plan(
         budget=100, currency="€", margin=0.05, cap_per_offer=2, cap_per_player=1, pace_over=5000,
         probe=entice.Probe(share=0.1, amount=[0.1, 0.3]), rating_window=3600, late_ratings=False,
         rating_delay=entice.ExponentialDelay(mean=0.5),
     )  # fmt: skip
-    told = " ".join(describe_assumptions(limited))
-    assert "rate it, 12 hours later on average. A rating is awaited for 1 hour; later ones" in told
-    assert "are refused. " in told
-    assert "€0.05 is added to every payment. No visitor is offered more than €1." in told
-    assert "The budget is spread over 5,000 offers. In 10 % of the offers of a visitor's" in told
-    assert "a coin adds 0.1 or 0.3 stars" in told
+    text = " ".join(describe_assumptions(limited))
+    assert "rate it, 12 hours later on average. A rating is awaited for 1 hour; later ones" in text
+    assert "are rejected. " in text
+    assert "€0.05 is added to every payment. No visitor is offered more than €1." in text
+    assert "The budget is spread over 5,000 offers. In 10 % of the offers of a visitor's" in text
+    assert "a coin toss decides whether 0.1 or 0.3 stars are added" in text
     for delay, words in (
         (2.0, "2 days later"),
-        (entice.LogNormalDelay(median=3, sigma=1), "half of those within 3 days"),
-        (entice.TableDelay(ages=[0, 7], shares=[0.5, 1]), "all of those within 7 days"),
+        (entice.LogNormalDelay(median=3, sigma=1), "half of them within 3 days"),
+        (entice.TableDelay(ages=[0, 7], shares=[0.5, 1]), "all of them within 7 days"),
     ):
-        assert words in " ".join(describe_assumptions(a_plan(rating_delay=delay)))
+        assert words in " ".join(describe_assumptions(make_plan(rating_delay=delay)))
 
 
 # Files
 
 
-def test_a_forecast_is_kept_as_json_picture_and_page(tmp_path: Path) -> None:
-    found = forecast(a_plan(budget=5.0, currency="$"))
+def test_a_forecast_is_saved_as_json_figure_and_page(tmp_path: Path) -> None:
+    found = forecast(make_plan(budget=5.0, currency="$"))
     found.save(tmp_path / "new")
     files = {p.name for p in (tmp_path / "new").iterdir()}
     assert files == {"plan.json", "plan.png", "plan.html"}
@@ -214,12 +216,12 @@ def test_a_forecast_is_kept_as_json_picture_and_page(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_page_holds_no_code_of_others_and_needs_nothing_else(tmp_path: Path) -> None:
-    evil = entice.CustomPolicy(
-        by_turns, update=keep_account, memory=1, params=[9.0],
+def test_the_page_escapes_names_and_is_self_contained(tmp_path: Path) -> None:
+    hostile = entice.CustomPolicy(
+        round_robin, update=add_payment, memory=1, params=[9.0],
         name="<script>alert('x')</script> & $a$ ${b}",
     )  # fmt: skip
-    found = forecast(a_plan(policies=[evil], currency="$", budget=5.0, share_who_rate=1.0))
+    found = forecast(make_plan(policies=[hostile], currency="$", budget=5.0, share_who_rate=1.0))
     found.save(tmp_path)
     page = (tmp_path / "plan.html").read_text(encoding="utf-8")
     assert "<script" not in page
@@ -231,8 +233,8 @@ def test_the_page_holds_no_code_of_others_and_needs_nothing_else(tmp_path: Path)
     assert "$setting" not in page
 
 
-def test_the_picture_shows_names_and_amounts_as_they_are() -> None:
-    figure = ten(
+def test_the_figure_shows_names_and_amounts_as_plain_text() -> None:
+    figure = forecast_of_ten(
         lambda i: outcome(needed=9.0, spend=9.0, needed_by_day=np.arange(5) * 2.0),
         lambda i: outcome(stars_lost=50.0 if i < 2 else 1.0),
         budget=5.0, currency="$",
@@ -240,14 +242,14 @@ def test_the_picture_shows_names_and_amounts_as_they_are() -> None:
     costs, needs, leads = figure.axes
     assert [label.get_text() for label in costs.get_yticklabels()] == ["UCB", "No payments"]
     texts = [text.get_text() for text in costs.texts]
-    assert texts[:2] == ["$9", "→ $100"]  # beyond the picture, which the others fill
+    assert texts[:2] == ["$9", "→ $100"]  # outside the axis, which ends at the other policies
     assert "budget $5" in [text.get_text() for text in needs.texts]
     assert needs.get_xlim() == (0, 5)
     assert len(leads.lines) == 2
 
 
-def test_a_plan_that_costs_nothing_can_be_drawn() -> None:
-    found = ten(lambda i: outcome(), policies=[entice.Greedy()])
+def test_a_plan_without_payments_can_be_plotted() -> None:
+    found = forecast_of_ten(lambda i: outcome(), policies=[entice.Greedy()])
     found.plot().savefig("/dev/null", format="png")
     assert "No payments: nothing is spent" in str(found)
     assert repr(found) == "<Forecast: 1 policies × 10 runs × 5 days, seed 7>"
@@ -272,7 +274,7 @@ policies = [{ kind = "ucb" }, { kind = "greedy" }]
 """
 
 
-def test_the_command_prints_table_and_answer(
+def test_the_command_prints_the_table_and_the_summary(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -280,16 +282,16 @@ def test_the_command_prints_table_and_answer(
     ran = run_entice("plan", "plan.toml")
     assert ran.code == 0
     found = forecast(Plan.from_toml(SMALL))
-    told = plain(ran.out)
+    text = plain(ran.out)
     for sentence in summary_sentences(found):
-        assert sentence in told
-    assert "200 visitors in 5 days, 20 runs." in told
-    assert "Seed 7." in told
+        assert sentence in text
+    assert "200 visitors in 5 days, 20 runs." in text
+    assert "Seed 7." in text
     assert "…" not in ran.out
-    assert list(Path().iterdir()) == [Path("plan.toml")]  # nothing is kept unasked
+    assert list(Path().iterdir()) == [Path("plan.toml")]  # nothing is saved without --out
 
 
-def test_the_command_keeps_what_is_asked_for(run_entice: RunEntice) -> None:
+def test_the_command_saves_its_output(run_entice: RunEntice) -> None:
     Path("plan.toml").write_text(SMALL)
     ran = run_entice("plan", "plan.toml", "--out", "out", "--seed", "11", "--threads", "1")
     assert ran.code == 0
@@ -298,7 +300,7 @@ def test_the_command_keeps_what_is_asked_for(run_entice: RunEntice) -> None:
     assert json.loads(Path("out/plan.json").read_text())["plan"]["seed"] == 11
 
 
-def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_entice: RunEntice) -> None:
+def test_the_command_reports_errors_and_writes_nothing(run_entice: RunEntice) -> None:
     assert_error(run_entice("plan", "nowhere.toml"), "the plan file can't be read")
     Path("plan.toml").write_text(SMALL.replace("days = 5", "day = 5"))
     assert_error(run_entice("plan", "plan.toml", "--out", "out"), "Did you mean 'days'?")
@@ -310,7 +312,7 @@ def test_the_command_tells_what_is_wrong_and_leaves_nothing(run_entice: RunEntic
     assert not Path("out").exists()
 
 
-def test_an_interrupted_command_leaves_no_mess(
+def test_an_interrupted_command_writes_nothing(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
@@ -320,11 +322,11 @@ def test_an_interrupted_command_leaves_no_mess(
     Path("plan.toml").write_text(SMALL)
     ran = run_entice("plan", "plan.toml", "--out", "out")
     assert ran.code == 130
-    assert "Interrupted. Nothing was kept." in plain(ran.err)
+    assert "Interrupted. Nothing was saved." in plain(ran.err)
     assert not Path("out").exists()
 
 
-def test_the_example_can_be_planned_and_is_that_of_the_docs() -> None:
+def test_the_example_runs_and_matches_the_docs() -> None:
     given = Plan.from_file(ROOT / "examples" / "marketplace.toml")
     shown = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "plan.md").read_text(), re.DOTALL)
     assert shown is not None

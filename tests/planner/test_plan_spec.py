@@ -1,4 +1,4 @@
-"""`entice plan`: how a plan is written down, and what is believed of its items."""
+"""Plans and beliefs: validation, TOML, and sampler of worlds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plan_fixtures import SPREAD, a_plan
+from plan_fixtures import SPREAD, make_plan
 
 import entice
 from entice.errors import InputError
@@ -36,7 +36,7 @@ def test_a_plan_survives_toml() -> None:
         entice.TableAcceptance(payments=[0, 1], shares=[0.3, 0.9]),
     )
     for acceptance in acceptances:
-        given = a_plan(acceptance=acceptance, budget=100, currency="€", policies=[entice.UCB()])
+        given = make_plan(acceptance=acceptance, budget=100, currency="€", policies=[entice.UCB()])
         assert Plan.from_toml(given.to_toml()) == given
     delays = (
         0.5,
@@ -45,13 +45,15 @@ def test_a_plan_survives_toml() -> None:
         entice.TableDelay(ages=[0, 1], shares=[0.5, 1]),
     )
     for delay in delays:
-        given = a_plan(
+        given = make_plan(
             rating_delay=delay, rating_window=3600, late_ratings=False, margin=0.05,
             cap_per_offer=2, cap_per_player=3, budget=50, pace_over=100,
             probe=entice.Probe(share=0.1, amount=[0.1, 0.2]),
         )  # fmt: skip
         assert Plan.from_toml(given.to_toml()) == given
-    counted = a_plan(arms=None, spread=None, star_counts=StarCounts(counts=[[1, 0, 0, 2, 3]] * 2))
+    counted = make_plan(
+        arms=None, spread=None, star_counts=StarCounts(counts=[[1, 0, 0, 2, 3]] * 2)
+    )
     assert Plan.from_toml(counted.to_toml()) == counted
     assert counted.arms == 2
 
@@ -71,14 +73,17 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
     ("changes", "words"),
     [
         ({"arms": 1}, "Plan: arms must be a whole number of at least 2; got 1"),
-        ({"arms": None}, "must say how many items there are"),
-        ({"spread": None}, "must say what is believed of the items"),
-        ({"star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 3)}, "or else by star_counts"),
+        ({"arms": None}, "Plan: arms must be the number of items"),
+        ({"spread": None}, "must have exactly one of spread and star_counts"),
+        (
+            {"star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 3)},
+            "must have exactly one of spread and star_counts",
+        ),
         ({"policies": [entice.KLUCB()]}, "got 'stars'. Set policy_sees to \"zero_to_one\""),
         ({"spread": 0.4}, "Plan: spread must be a Spread"),
         (
             {"spread": None, "star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 2)},
-            "as many as star_counts has rows, 2; got 3",
+            "must be the number of rows of star_counts, 2; got 3",
         ),
         ({"visitors_a_day": 0}, "visitors_a_day must be a whole number of at least 1"),
         ({"days": 3651}, "days must be at most 3,650"),
@@ -88,15 +93,15 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ({"currency": "pieces of eight", "currency_digits": 0}, "a name of 3 to 12 letters"),
         ({"share_who_rate": 0}, "greater than 0 and at most 1"),
         ({"acceptance": 0.5}, "acceptance must be one of AlwaysAccept, Logistic"),
-        ({"drift": [1, 0]}, "the lowest first"),
+        ({"drift": [1, 0]}, "have the lowest first"),
         ({"drift": [-1, 0]}, "must not be negative"),
         ({"drift": [0, 1, 2]}, "must be a pair"),
         ({"policies": []}, "at least one entry"),
         ({"policies": ["ucb"]}, "policies[0] must be one of UCB"),
-        ({"policies": [entice.UCB(), entice.UCB()]}, "policies[1] is there twice"),
-        ({"budget": 0}, "Leave it out to ask what it should be"),
+        ({"policies": [entice.UCB(), entice.UCB()]}, "policies[1] must not be repeated"),
+        ({"budget": 0}, "Omit it to find out how much is needed"),
         ({"confidence": 0.4}, "at least 0.5 and less than 1"),
-        ({"confidence": 0.99}, "replications must be at least 100, so that a confidence of 0.99"),
+        ({"confidence": 0.99}, "replications must be at least 100 for a confidence of 0.99"),
         ({"unrated_shows": 6}, "from 1 to 5 stars"),
         ({"close_enough": -1}, "from 0 to 4 stars"),
         ({"policy_sees": "percent"}, 'must be "stars" or "zero_to_one"'),
@@ -107,17 +112,17 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ({"late_ratings": 1}, "late_ratings must be true or false"),
         ({"margin": -0.5}, "margin must not be negative"),
         ({"cap_per_offer": -1}, "cap_per_offer must not be negative"),
-        ({"pace_over": 100}, "pace_over spreads a budget, and there is none"),
+        ({"pace_over": 100}, "pace_over requires a budget"),
         ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
         ({"probe": 0.1}, "probe must be a Probe"),
         ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),
         ({"probe": entice.Probe(amount=1e-12)}, "probe.amount must cost at least one minor unit"),
-        ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight can't be set"),
+        ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight cannot be set"),
     ],
 )
-def test_plans_that_cannot_be_are_told(changes: dict[str, Any], words: str) -> None:
+def test_invalid_plans_are_rejected(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
-        a_plan(**changes)
+        make_plan(**changes)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +134,12 @@ def test_plans_that_cannot_be_are_told(changes: dict[str, Any], words: str) -> N
         (lambda: StarCounts(), "must have either counts"),
         (lambda: StarCounts(counts=[[1, 2, 3]]), "lists of 5 numbers"),
         (lambda: StarCounts(counts=[[1, 2, 3, 4, -1]]), "must not be negative"),
-        (lambda: StarCounts(counts=[[0, 0, 0, 0, 0]] * 2), "nor all be 0"),
+        (lambda: StarCounts(counts=[[0, 0, 0, 0, 0]] * 2), "and not all 0"),
         (lambda: StarCounts(path=3), "path must be text"),
-        (lambda: StarCounts(counts=[[1, 1, 1, 1, 1]] * 2, category="a"), "needs a path"),
+        (lambda: StarCounts(counts=[[1, 1, 1, 1, 1]] * 2, category="a"), "requires a path"),
     ],
 )
-def test_beliefs_that_cannot_be_are_told(make: Any, words: str) -> None:
+def test_invalid_beliefs_are_rejected(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         make()
 
@@ -153,27 +158,27 @@ def test_beliefs_that_cannot_be_are_told(make: Any, words: str) -> None:
         ("probe = 0.1", "probe must be a table of settings"),
     ],
 )
-def test_misspelt_toml_is_told(text: str, words: str) -> None:
+def test_invalid_toml_is_rejected(text: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         Plan.from_toml(text)
 
 
-# What is believed
+# Beliefs
 
 
-def test_shares_have_the_wanted_means_and_are_as_even_as_these_allow() -> None:
+def test_shares_have_the_given_means_and_maximum_entropy() -> None:
     wanted = np.array([1.02, 2.0, 3.0, 4.1, 4.98])
     shares = shares_with_means(wanted)
     np.testing.assert_allclose(shares @ STARS, wanted, atol=1e-9)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    ratios = shares[:, 1:] / shares[:, :-1]  # largest entropy: a geometric row
+    ratios = shares[:, 1:] / shares[:, :-1]  # maximum entropy: a geometric sequence
     np.testing.assert_allclose(ratios, ratios[:, :1].repeat(4, axis=1), rtol=1e-6)
 
 
-def test_spreads_are_spread_as_said() -> None:
+def test_spreads_have_the_given_centre_and_width() -> None:
     rng = np.random.default_rng(0)
     drawn = Spread(centre=3.5, width=0.4).sampler(4000).draw(rng) @ STARS
-    # 4,000 draws: the mean errs by 0.0063, the width by 0.0045; five times that is one in a million
+    # 4,000 draws: standard errors 0.0063 (mean) and 0.0045 (width); 5 of them are one in a million
     assert drawn.mean() == pytest.approx(3.5, abs=0.032)
     assert drawn.std() == pytest.approx(0.4, abs=0.023)
     flat = Spread(centre=4.5, width=1, shape="uniform").sampler(4000).draw(rng) @ STARS
@@ -181,10 +186,12 @@ def test_spreads_are_spread_as_said() -> None:
     assert 4.97 < flat.max() <= 4.98 + 1e-9
     near_the_end = Spread(centre=4.9, width=1.0).sampler(2000).draw(rng) @ STARS
     assert near_the_end.max() <= 4.98 + 1e-9
-    assert len(np.unique(near_the_end.round(6))) > 1990  # drawn again, not cut off
+    assert (
+        len(np.unique(near_the_end.round(6))) > 1990
+    )  # draws outside the scale are repeated, not clipped
 
 
-def test_counts_leave_less_doubt_the_more_there_are() -> None:
+def test_more_counts_leave_less_uncertainty() -> None:
     few, many = (
         StarCounts(counts=(np.array([[1, 0, 2, 3, 4], [0, 0, 1, 5, 4]]) * n).tolist()).sampler(2)
         for n in (1, 100)
@@ -194,7 +201,7 @@ def test_counts_leave_less_doubt_the_more_there_are() -> None:
         for n, d in ((1, few), (100, many))
     }
     assert means[1].std(axis=0).min() > 5 * means[100].std(axis=0).max()
-    # 300 draws of a mean whose doubt is 0.04: the average errs by 0.0024, the prior pulls by 0.001
+    # 300 draws with a deviation of 0.04: a standard error of 0.0024, and a prior bias of 0.001
     np.testing.assert_allclose(means[100].mean(axis=0), [3.9, 4.3], atol=0.015)
     assert many.centre == pytest.approx(4.1)
 
@@ -202,10 +209,10 @@ def test_counts_leave_less_doubt_the_more_there_are() -> None:
 def test_items_are_drawn_from_a_file_of_star_counts(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(COUNTED)
-    drawing = StarCounts(path=str(path), category="dryer").sampler(2)
-    assert drawing.counts.tolist() == [[5, 5, 10, 40, 90], [10, 5, 10, 30, 70]]
-    assert drawing.centre == pytest.approx((15 + 20 + 60 + 280 + 800) / 275)
-    assert drawing.draw(np.random.default_rng(0)).shape == (2, 5)
+    sampler = StarCounts(path=str(path), category="dryer").sampler(2)
+    assert sampler.counts.tolist() == [[5, 5, 10, 40, 90], [10, 5, 10, 30, 70]]
+    assert sampler.centre == pytest.approx((15 + 20 + 60 + 280 + 800) / 275)
+    assert sampler.draw(np.random.default_rng(0)).shape == (2, 5)
     assert len(StarCounts(path=str(path)).sampler(3).counts) == 3
 
 
@@ -225,11 +232,11 @@ def test_items_are_drawn_from_a_file_of_star_counts(tmp_path: Path) -> None:
         (
             "category,stars_1,stars_2,stars_3,stars_4,stars_5\nb,9,9,9,9,99\n",
             {"category": "a"},
-            "category is unknown; got 'a'. There are: b.",
+            "category is unknown; got 'a'. Known categories: b.",
         ),
     ],
 )
-def test_files_that_say_nothing_are_told(
+def test_invalid_star_count_files_are_rejected(
     text: str | None, changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "counts.csv"
@@ -239,7 +246,7 @@ def test_files_that_say_nothing_are_told(
         StarCounts(path=str(path), **changes).sampler(3)
 
 
-def test_paths_in_a_file_begin_at_its_folder(tmp_path: Path) -> None:
+def test_paths_in_a_file_are_relative_to_its_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "counts.csv").write_text(
         "incentivized,stars_1,stars_2,stars_3,stars_4,stars_5\n"
@@ -249,18 +256,18 @@ def test_paths_in_a_file_begin_at_its_folder(tmp_path: Path) -> None:
         "arms = 2\nvisitors_a_day = 10\ndays = 2\nprice_of_a_star = 1\ndrift = 0\n"
         'star_counts = { path = "counts.csv" }\n'
     )
-    drawing = Plan.from_file(tmp_path / "sub" / "plan.toml").item_sampler()
-    assert len(drawing.counts) == 2  # type: ignore[union-attr]  # paid ratings are not read
+    sampler = Plan.from_file(tmp_path / "sub" / "plan.toml").item_sampler()
+    assert len(sampler.counts) == 2  # type: ignore[union-attr]  # paid ratings are ignored
 
 
-def test_every_run_has_a_world_of_its_own_and_all_policies_share_it() -> None:
-    worlds = WorldSampler(a_plan(drift=(0.2, 0.8)))
+def test_each_run_has_its_own_world_which_all_policies_share() -> None:
+    worlds = WorldSampler(make_plan(drift=(0.2, 0.8)))
     first, second = worlds.draw(0), worlds.draw(1)
     assert 0.2 <= first.slope <= 0.8
     assert first.slope != second.slope
     assert not np.allclose(first.means, second.means)
     np.testing.assert_array_equal(worlds.draw(0).shares, first.shares)
-    found = forecast(a_plan(drift=(0.2, 0.8)))
+    found = forecast(make_plan(drift=(0.2, 0.8)))
     for column in ("slope", "best_mean"):
         np.testing.assert_array_equal(found.run_values(0, column), found.run_values(1, column))
     assert found.run_values(0, "slope")[0] == first.slope

@@ -15,7 +15,7 @@ import pytest
 from figure_limits import drawn_outside
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from plan_fixtures import outcome, ten
+from plan_fixtures import forecast_of_ten, outcome
 
 import entice
 from entice import theory
@@ -124,7 +124,7 @@ def world_map(folder: Path) -> Figure:
 
 def plan(folder: Path) -> Figure:
     """One policy costs so much more than the others that its mark has no room in the picture."""
-    return ten(
+    return forecast_of_ten(
         lambda i: outcome(needed=9.0 + i, spend=9.0, needed_by_day=np.arange(5) * (2.0 + i)),
         lambda i: outcome(stars_lost=50.0 if i < 2 else 1.0),
         budget=5.0, currency="€",
@@ -153,7 +153,7 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
 
 DRAWING = {
     "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
-    "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
+    "figures.plot_bounds", "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
     "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.steady_state",
     "scaling.draw",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Small plans for tests, and forecasts of runs that never were."""
+"""Small plans and forecasts of made-up outcomes for tests."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SPREAD = Spread(centre=4.1, width=0.45)
 PAYING = (entice.UCB(), entice.Greedy())
 
 
-def a_plan(**changes: Any) -> Plan:
-    """A small plan: 3 items, 5 days of 40 visitors, two policies that compile together."""
+def make_plan(**changes: Any) -> Plan:
+    """Return a small plan: 3 items, 5 days with 40 visitors each, two policies."""
     settings: dict[str, Any] = {
         "arms": 3, "spread": SPREAD, "visitors_a_day": 40, "days": 5, "price_of_a_star": 2.0,
         "share_who_rate": 0.5, "drift": (0.0, 1.0), "policies": PAYING, "replications": 20,
@@ -28,16 +28,16 @@ def a_plan(**changes: Any) -> Plan:
     return Plan(**settings | changes)
 
 
-def by_turns(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """Give each item its turn, until so many stars have been paid."""
+def round_robin(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    """Select items in turn until params[0] stars have been paid."""
     return t % len(pulls) if memory[0] <= params[0] else PLAYERS_CHOICE
 
 
-def keep_account(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
+def add_payment(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
     memory[0] += payment
 
 
-def no_item(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+def select_invalid_arm(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
     return len(pulls)
 
 
@@ -49,12 +49,12 @@ def outcome(**changes: Any) -> Outcome:
     return Outcome(**settings | changes)
 
 
-def made_up(by_run: list[list[Outcome]], **changes: Any) -> Forecast:
-    """A forecast of runs that never were, for words and rules."""
+def forecast_of(by_run: list[list[Outcome]], **changes: Any) -> Forecast:
+    """Return a forecast of made-up outcomes, one list of outcomes per run."""
     world = DrawnWorld(shares_with_means(np.array([4.0, 3.0, 3.5])), 0.5)
-    given = a_plan(replications=len(by_run), **changes)
+    given = make_plan(replications=len(by_run), **changes)
     return Forecast(given, [PlanRun(world, outcomes) for outcomes in by_run])
 
 
-def ten(*makers: Any, **changes: Any) -> Forecast:
-    return made_up([[make(i) for make in makers] for i in range(10)], **changes)
+def forecast_of_ten(*makers: Any, **changes: Any) -> Forecast:
+    return forecast_of([[make(i) for make in makers] for i in range(10)], **changes)

@@ -1,4 +1,4 @@
-"""`entice plan`. Heavy imports wait inside, so that --help is quick."""
+"""`entice plan`. Heavy imports are inside the function, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ def plan(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for plan.json, plan.png and plan.html. By default nothing is kept."
+            help="Folder for plan.json, plan.png and plan.html. Nothing is saved if omitted."
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of all random numbers, instead of the plan's.")
+        int | None, typer.Option(help="Random seed. Overrides the plan's seed.")
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(help="Threads to use; one for each core by default. Changes no number."),
+        typer.Option(help="Number of threads. One per core by default; does not change results."),
     ] = None,
 ) -> None:
-    """Ask before launch what exploring would cost, and what it would find.
+    """Forecast the cost of exploration before a campaign starts.
 
-    Draws many worlds from what you believe of your items and of your visitors' gratitude, runs each
-    policy in all of them, and says which to take, the budget that is enough with the confidence
-    that you want, when a given budget is used up, and how often a wrong item leads at the end.
+    Draws many worlds from your beliefs about items and drift, and runs each policy in all of them.
+    Reports the recommended policy, the budget that it needs at the given confidence, the day on
+    which a given budget is used up, and how often a wrong item leads at the end.
 
-    With --out, writes plan.html (a page to pass on), plan.png and plan.json. A plan looks like
-    this:
+    With --out, writes plan.html (a page to share), plan.png and plan.json. An example of a plan:
 
     ```toml
     arms = 8                   # items to choose from
     visitors_a_day = 300
     days = 60
-    price_of_a_star = 2.00     # what you pay a visitor who forgoes a star
+    price_of_a_star = 2.00     # payment to a visitor who forgoes one star
     share_who_rate = 0.3
     drift = [0, 1]             # a payment worth a star raises a rating by 0 to 1 stars
     budget = 500
@@ -65,8 +64,8 @@ def plan(
             if out is not None:
                 found.save(out)
     except KeyboardInterrupt:
-        told = "\nInterrupted. Nothing was kept."
-        Console(stderr=True).print(told, highlight=False, soft_wrap=True)
+        message = "\nInterrupted. Nothing was saved."
+        Console(stderr=True).print(message, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     print_forecast(found, console)
     console.print(f"Seed {found.plan.seed}.")

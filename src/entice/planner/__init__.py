@@ -1,7 +1,8 @@
-"""Before launch: what exploring would cost, and what it would find.
+"""Forecasts of a campaign before its launch: costs, and how soon the best item is found.
 
-`spec.py` says what is planned, `belief.py` what is believed of the items, `campaign.py` runs the
-worlds that are believed in, `unpaid.py` what follows once the money is gone; `outcome.py` looks at
-one run, `forecast.py` at all. What a person reads is in `sentence.py`, `table.py`, `figure.py` and
-`report.py`.
+- `spec`: the plan; `belief`: the distributions of the items' true ratings
+- `runner`: runs each policy in worlds drawn from the belief; `campaign_loop`: the compiled loop;
+  `visitors`: the simulated visitors
+- `outcome`: the outcome of one run; `forecast`: all runs
+- `summary_text`, `forecast_table`, `figure`, `report`, `assumptions`, `formatting`: the output
 """

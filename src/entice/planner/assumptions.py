@@ -1,4 +1,4 @@
-"""What a plan takes for granted, in plain words."""
+"""The assumptions of a plan, in sentences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DAY = 24 * 3600
 
 
 def describe_assumptions(plan: Plan) -> list[str]:
-    """Say what was assumed of items, visitors and gratitude."""
+    """Return the assumptions about items, visitors and drift."""
     low, high = plan.drift
-    slope = f"{low:g} stars" if low == high else f"{low:g} to {high:g} stars, each as likely"
+    slope = f"{low:g} stars" if low == high else f"{low:g} to {high:g} stars, all equally likely"
     unrated = "to be as good as a typical one"
     if plan.unrated_shows is not None:
         unrated = f"to have {plan.unrated_shows:g} stars"
@@ -25,15 +25,14 @@ def describe_assumptions(plan: Plan) -> list[str]:
     texts = [
         f"{plan.arms:,} items. {_items(plan)}",
         f"{plan.visitors_a_day:,} visitors a day for {plan.days:,} days, each of whom takes one "
-        f"item. {_percent(plan.share_who_rate)} of them rate it, {_lateness(plan.rating_delay)}. "
-        f"{_waiting(plan)}",
+        f"item. {_percent(plan.share_who_rate)} of them rate it, {_delay(plan.rating_delay)}. "
+        f"{_rating_window(plan)}",
         f"Visitors who take an item that looks worse are paid {star} for each star of the "
         f"difference. {_takers(plan, plan.acceptance)} Visitors who decline take the item that "
         "looks best.",
         f"A payment worth one star raises the rating by {slope}. Ratings are whole stars from 1 "
         "to 5.",
-        "Nothing has been rated when it begins. Visitors expect an item without ratings "
-        f"{unrated}.",
+        f"The campaign starts without ratings. Visitors expect an unrated item {unrated}.",
     ]
     if plan.close_enough > 0:
         texts.append(f"An item within {plan.close_enough:g} stars of the best one counts as best.")
@@ -42,23 +41,23 @@ def describe_assumptions(plan: Plan) -> list[str]:
     return texts + _limits(plan)
 
 
-def _lateness(delay: float | Delay) -> str:
+def _delay(delay: float | Delay) -> str:
     if isinstance(delay, ExponentialDelay):
         return f"{_time(delay.mean)} later on average"
     if isinstance(delay, LogNormalDelay):
-        return f"half of those within {_time(delay.median)}"
+        return f"half of them within {_time(delay.median)}"
     if isinstance(delay, TableDelay):
-        return f"all of those within {_time(delay.ages[-1])}"
-    return f"{_time(delay)} later" if delay > 0 else "at once"
+        return f"all of them within {_time(delay.ages[-1])}"
+    return f"{_time(delay)} later" if delay > 0 else "immediately"
 
 
-def _waiting(plan: Plan) -> str:
-    late = "count too" if plan.late_ratings else "are refused"
+def _rating_window(plan: Plan) -> str:
+    late = "count, too" if plan.late_ratings else "are rejected"
     return f"A rating is awaited for {_time(plan.rating_window / _DAY)}; later ones {late}."
 
 
 def _time(days: float) -> str:
-    """Write a time in its largest unit that is not too large.
+    """Write a time in the largest unit of which it is at least one.
 
     >>> from entice.planner.assumptions import _time
     >>> _time(30), _time(1), _time(0.25), _time(60 / 86_400), _time(1 / 86_400)
@@ -72,22 +71,22 @@ def _time(days: float) -> str:
 
 
 def _limits(plan: Plan) -> list[str]:
-    """Say what limits payments, and what is added to them."""
-    told = []
+    """Return the assumptions about margin, caps, pacing and probes."""
+    texts = []
     if plan.margin > 0:
-        told.append(f"{format_money(plan, plan.margin)} is added to every payment.")
+        texts.append(f"{format_money(plan, plan.margin)} is added to every payment.")
     caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
     if caps:
-        told.append(f"No visitor is offered more than {format_money(plan, min(caps))}.")
+        texts.append(f"No visitor is offered more than {format_money(plan, min(caps))}.")
     if plan.pace_over is not None:
-        told.append(f"The budget is spread over {plan.pace_over:,} offers.")
+        texts.append(f"The budget is spread over {plan.pace_over:,} offers.")
     if plan.probe is not None:
         amounts = " or ".join(f"{amount:g}" for amount in plan.probe.amounts)
-        told.append(
-            f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice a coin adds "
-            f"{amounts} stars, to measure the drift."
+        texts.append(
+            f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice, a coin toss "
+            f"decides whether {amounts} stars are added, to measure the drift."
         )
-    return told
+    return texts
 
 
 def _items(plan: Plan) -> str:
@@ -95,29 +94,29 @@ def _items(plan: Plan) -> str:
         centre, width = plan.spread.centre, plan.spread.width
         if plan.spread.shape == "normal":
             return (
-                f"Their true averages lie around {centre:g} stars, two in three of them within "
-                f"{width:g}; which lies where is not known."
+                f"Their true averages are around {centre:g} stars, two in three of them within "
+                f"{width:g}; it is unknown which items are better."
             )
         low, high = max(1.0, centre - width), min(5.0, centre + width)
         return (
-            f"Their true averages lie between {low:g} and {high:g} stars, each value as likely; "
-            "which lies where is not known."
+            f"Their true averages are between {low:g} and {high:g} stars, with all values equally "
+            "likely; it is unknown which items are better."
         )
     assert plan.star_counts is not None
     if plan.star_counts.path is None:
-        return "Their true averages are those of the given star counts, with the doubt they leave."
+        return "Their true averages are drawn from the distribution given their star counts."
     of = f" of category {plan.star_counts.category}" if plan.star_counts.category else ""
-    return f"In each run they are others{of}, drawn from {Path(plan.star_counts.path).name}."
+    return f"Each run draws its items{of} from {Path(plan.star_counts.path).name}."
 
 
 def _takers(plan: Plan, acceptance: Acceptance) -> str:
     if isinstance(acceptance, AlwaysAccept):
-        return "Everyone takes such an offer."
+        return "All visitors accept such an offer."
     if isinstance(acceptance, LogisticAcceptance):
         most = acceptance.midpoint + acceptance.width * math.log(9)
         if acceptance.midpoint <= 0:
             none = 1 / (1 + math.exp(acceptance.midpoint / acceptance.width))
-            return f"{_percent(none)} take the smallest offer, more a larger one."
+            return f"{_percent(none)} accept the smallest offer, more a larger one."
         midpoint = format_money(plan, acceptance.midpoint * plan.price_of_a_star)
         return (
             f"Half of them accept an offer of {acceptance.midpoint:.2g} stars ({midpoint}), nine "
@@ -126,8 +125,8 @@ def _takers(plan: Plan, acceptance: Acceptance) -> str:
     pairs = list(zip(acceptance.payments, acceptance.shares, strict=True))
     (least, few), (most, many) = pairs[0], pairs[-1]
     return (
-        f"{_percent(few)} take an offer of {least:g} stars or less, {_percent(many)} one of "
-        f"{most:g} or more."
+        f"{_percent(few)} accept an offer of {least:g} stars or less, {_percent(many)} an offer of "
+        f"{most:g} stars or more."
     )
 
 

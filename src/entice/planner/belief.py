@@ -1,4 +1,4 @@
-"""What is believed of the items before anyone has rated them; each run draws a world from it."""
+"""Prior beliefs about the items' true ratings; each run draws a world from them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Floats = npt.NDArray[np.float64]
 Shape = Literal["normal", "uniform"]
 
 STARS = np.arange(1.0, 6.0)
-"""The grid that visitors rate on."""
+"""The rating scale."""
 _MARGIN = 0.02
-"""No item's mean is nearer to an end of the grid: all its ratings would be the same."""
+"""Least distance of an item's mean from the ends of the scale: there, all ratings are equal."""
 _PSEUDO_RATINGS = 5.0
-"""How many ratings the items' common shares weigh beside an item's own counts."""
+"""The weight of the items' common shares, in ratings, relative to an item's own counts."""
 
 
 class DrawnWorld(NamedTuple):
-    """One thing that may be true."""
+    """True ratings and drift, drawn from a belief."""
 
     shares: Floats
-    """For each item, the share of 1, 2, … 5 star ratings among those who are not paid."""
+    """For each item, the shares of 1, 2, … 5 stars among unpaid ratings."""
     slope: float
-    """By how many stars a payment worth one star raises a rating."""
+    """The number of stars by which a payment worth one star raises a rating."""
 
     @property
     def means(self) -> Floats:
@@ -42,19 +42,18 @@ class DrawnWorld(NamedTuple):
 
 
 class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The items' true means lie around a centre, in stars; which is where, nobody knows.
+    """Belief that the items' true means are spread around a centre, in stars.
 
-    Ratings of an item whose mean is m are spread over 1 to 5 stars as evenly as m allows (the
-    distribution of largest entropy). Their standard deviation, 1.1 at 4.1 stars, is close to that
-    of real products, 1.2.
+    The ratings of an item with mean m follow the maximum-entropy distribution on 1 to 5 stars with
+    that mean. Its standard deviation, 1.1 at 4.1 stars, is close to that of real products, 1.2.
 
     Parameters
     ----------
     centre
         The mean of a typical item.
     width
-        ``"normal"``: the standard deviation, so that two items in three lie within one width of
-        the centre; draws beyond the grid are drawn again. ``"uniform"``: all lie within one width.
+        ``"normal"``: the standard deviation, so two items in three are within one width of the
+        centre; draws outside the scale are repeated. ``"uniform"``: all are within one width.
     shape
         ``"normal"`` or ``"uniform"``.
 
@@ -80,23 +79,23 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError("Spread: shape", rule, given=self.shape)
 
     def sampler(self, items: int) -> SpreadSampler:
-        """Make what draws the shares of so many items, run by run."""
+        """Return a sampler for the rating shares of this many items."""
         return SpreadSampler(self, items)
 
 
 class SpreadSampler(NamedTuple):
-    """A spread, ready to be drawn from."""
+    """Draws the rating shares of items from a spread."""
 
     spread: Spread
     items: int
 
     @property
     def centre(self) -> float:
-        """What is expected of an item that nobody has rated."""
+        """The expected mean of an unrated item."""
         return self.spread.centre
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw the shares of 1 to 5 stars for each item."""
+        """Draw each item's shares of 1 to 5 stars."""
         lowest, highest = STARS[0] + _MARGIN, STARS[-1] - _MARGIN
         centre, width = self.spread.centre, self.spread.width
         if self.spread.shape == "uniform":
@@ -109,10 +108,9 @@ class SpreadSampler(NamedTuple):
 
 
 def shares_with_means(means: Floats) -> Floats:
-    """Find the most even shares of 1 to 5 stars that have given means.
+    """Return the maximum-entropy shares of 1 to 5 stars with given means.
 
-    Of all distributions on a grid with a given mean, the one of largest entropy has shares
-    proportional to exp(λ · stars); λ is found by bisection.
+    They are proportional to exp(λ · stars); λ is found by bisection.
 
     >>> import numpy as np
     >>> from entice.planner.belief import shares_with_means
@@ -134,22 +132,23 @@ def _tilted(tilt: Floats) -> Floats:
 
 
 class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The items have been rated elsewhere, or are like others that have been.
+    """Belief based on existing ratings of the items, or of similar items.
 
-    Counts leave some doubt, and each run draws from it: an item's true shares come from the
-    Dirichlet distribution of its counts plus 5 ratings shared out like those of all items.
+    Each run draws an item's true shares from the Dirichlet distribution of its counts plus 5
+    pseudo-ratings, which are distributed like the ratings of all items.
 
     Parameters
     ----------
     counts
-        These very items: for each how many gave it 1, 2, 3, 4 and 5 stars.
+        Ratings of these items: for each, the number of 1, 2, 3, 4 and 5 star ratings.
     path
-        Items like those in a CSV file with columns `stars_1` … `stars_5`: each run draws its items
-        from them by chance. Of a column `incentivized` only rows with 0 are read.
+        Ratings of similar items: a CSV file with the columns `stars_1` … `stars_5`. Each run draws
+        its items from the rows at random. If there is a column `incentivized`, only rows with 0
+        are used.
     category
-        Only rows with this value in the column `category`.
+        Use only rows with this value in the column `category`.
     least_ratings
-        Rows of the file with fewer ratings are passed over: they say little of an item.
+        Ignore rows of the file with fewer ratings.
 
     >>> from entice.planner.belief import StarCounts
     >>> belief = StarCounts(counts=[[2, 1, 3, 8, 20], [0, 0, 1, 4, 2]])
@@ -164,7 +163,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if (self.counts is None) == (self.path is None):
             raise InputError(
                 "StarCounts",
-                "must have either counts, one list for each item, or the path of a CSV file",
+                "must have either counts, one list per item, or the path of a CSV file",
                 given=self,
             )
         if self.counts is not None:
@@ -176,26 +175,26 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             elif given is not None and not isinstance(given, str):
                 raise InputError(f"StarCounts: {field}", "must be text", given=given)
         if self.category is not None and self.path is None:
-            rule = "chooses rows of a file: it needs a path"
+            rule = "selects rows of a file: it requires a path"
             raise InputError("StarCounts: category", rule, given=self.category)
         set_whole(self, "least_ratings", at_least=1)
 
     def _set_counts(self) -> None:
         given: Any = self.counts
         if not is_list(given) or not all(is_list(row) and len(row) == len(STARS) for row in given):
-            rule = "must be lists of 5 numbers, one list for each item"
+            rule = "must be lists of 5 numbers, one list per item"
             raise InputError("StarCounts: counts", rule, given=given)
         rows = tuple(
             tuple(as_whole_number(f"StarCounts: counts[{i}][{j}]", n) for j, n in enumerate(row))
             for i, row in enumerate(given)
         )
         if any(n < 0 for row in rows for n in row) or not any(n for row in rows for n in row):
-            rule = "must not be negative, nor all be 0"
+            rule = "must not be negative, and not all 0"
             raise InputError("StarCounts: counts", rule, given=given)
         msgspec.structs.force_setattr(self, "counts", rows)
 
     def sampler(self, items: int) -> StarCountsSampler:
-        """Read the counts, and make what draws the shares of so many items, run by run."""
+        """Read the counts and return a sampler for the rating shares of this many items."""
         if self.counts is not None:
             return StarCountsSampler(
                 np.array(self.counts, dtype=np.float64), items, same_items=True
@@ -207,7 +206,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"must have at least as many items as the plan, {items}, with "
                 f"{self.least_ratings} ratings or more",
                 given=len(counts),
-                todo="Plan fewer, or lower least_ratings.",
+                todo="Plan fewer items, or lower least_ratings.",
             )
         return StarCountsSampler(counts, items, same_items=False)
 
@@ -220,7 +219,7 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InputError(where, "must have a column 'category'", given=rows.columns)
             known = sorted(rows["category"].cast(pl.String).drop_nulls().unique())
             if self.category not in known:
-                todo = f"There are: {', '.join(known[:20])}."
+                todo = f"Known categories: {', '.join(known[:20])}."
                 raise InputError(f"{where}: category", "is unknown", given=self.category, todo=todo)
             rows = rows.filter(pl.col("category").cast(pl.String) == self.category)
         counts = rows.select(STAR_COLUMNS).to_numpy().astype(np.float64)
@@ -228,20 +227,20 @@ class StarCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StarCountsSampler(NamedTuple):
-    """Star counts, ready to be drawn from."""
+    """Draws the rating shares of items from star counts."""
 
     counts: Floats
     items: int
     same_items: bool
-    """Whether the rows are the items themselves, or others like them."""
+    """Whether the rows are the items themselves, not similar items."""
 
     @property
     def centre(self) -> float:
-        """What is expected of an item that nobody has rated."""
+        """The expected mean of an unrated item."""
         return float(self._common() @ STARS)
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw the shares of 1 to 5 stars for each item."""
+        """Draw each item's shares of 1 to 5 stars."""
         counts = self.counts
         if not self.same_items:
             counts = counts[rng.choice(len(counts), self.items, replace=False)]
@@ -249,7 +248,7 @@ class StarCountsSampler(NamedTuple):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def _common(self) -> Floats:
-        """The shares of all items together."""
+        """Return the rating shares of all items together."""
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
 
 

@@ -1,4 +1,4 @@
-"""A forecast, drawn."""
+"""The figure of a forecast."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _INK = "#1f2937"
 
 
 def plot_forecast(forecast: Forecast) -> Figure:
-    """Draw what each policy costs, what it needs by when, and when the best item leads."""
+    """Plot the cost of each policy, its payments by day, and when the best item leads."""
     count = len(forecast.plan.policies)
-    # Names and amounts are text as it stands: a dollar sign does not begin a formula.
+    # Names and amounts are plain text: a dollar sign must not start a formula.
     with house_style(), mpl.rc_context({"text.parse_math": False}):
         layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1, wspace=0.03)
         figure = Figure(figsize=(12.4, max(4.3, 2.2 + 0.5 * count)), layout=layout)
@@ -37,7 +37,7 @@ def plot_forecast(forecast: Forecast) -> Figure:
         _draw_costs(cost, forecast)
         _draw_needs(needs, forecast)
         _draw_leads(leads, forecast)
-        figure.canvas.draw()  # labels of ticks are made when first drawn
+        figure.canvas.draw()  # tick labels are created by the first drawing
     return figure
 
 
@@ -46,7 +46,7 @@ def _colour(policy: int) -> str:
 
 
 def _draw_costs(ax: Axes, forecast: Forecast) -> None:
-    """Bars for the mean of payments and lost stars, a mark for what may be promised."""
+    """Draw bars for mean payments and lost stars, and a mark for the cost at the confidence."""
     plan, ranking = forecast.plan, forecast.ranking
     promises = [forecast.at_confidence(p, "cost") for p in ranking]
     edge = _edge([float(forecast.run_values(p, "cost").mean()) for p in ranking], promises)
@@ -68,7 +68,7 @@ def _draw_costs(ax: Axes, forecast: Forecast) -> None:
         )  # fmt: skip
     ax.set_xlim(0, 1.24 * edge)
     ax.set_ylim(len(ranking) - 0.45, -0.55)
-    ax.set_yticks(range(len(ranking)), [_folded(policy_names(plan)[p]) for p in ranking])
+    ax.set_yticks(range(len(ranking)), [_wrapped(policy_names(plan)[p]) for p in ranking])
     ax.tick_params(axis="y", length=0)
     for label, p in zip(ax.get_yticklabels(), ranking, strict=True):
         label.set(color=_colour(p), fontweight="bold")
@@ -76,18 +76,18 @@ def _draw_costs(ax: Axes, forecast: Forecast) -> None:
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
     _amounts(ax.xaxis, forecast)
-    told = f"Average payments (solid) and lost stars (pale).\nMark: {_share(plan)} stay under."
-    _head(ax, "What it costs in all", told)
+    note = f"Mean payments (solid) and lost stars (pale).\nMark: {_share(plan)} stay under it."
+    _head(ax, "Total cost", note)
 
 
 def _edge(means: list[float], promises: list[float]) -> float:
-    """How far to the right to draw: one hopeless policy must not squeeze the others."""
+    """Return the right end of the axis, which leaves out policies that cost far more."""
     near = [at_confidence for at_confidence in promises if at_confidence <= 2 * max(means)]
     return max([*means, *near]) or 1.0
 
 
 def _draw_needs(ax: Axes, forecast: Forecast) -> None:
-    """Draw the median of the payments by the end of each day, and the range up to the promise."""
+    """Draw the median payments by the end of each day, and the range up to the confidence."""
     plan, top = forecast.plan, forecast.plan.budget or 0.0
     for p in forecast.ranking:
         days = forecast.days.filter(policy_index=p)
@@ -110,9 +110,9 @@ def _draw_needs(ax: Axes, forecast: Forecast) -> None:
     ax.set_ylim(0, 1.06 * top if top > 0 else 1)
     _days(ax, forecast)
     _amounts(ax.yaxis, forecast)
-    limit = "without a limit" if plan.budget is not None else "day by day"
-    told = f"Line: median of the runs on each day.\nShade: up to what {_share(plan)} need."
-    _head(ax, f"Payments, {limit}", told)
+    limit = "without a budget" if plan.budget is not None else "by day"
+    note = f"Line: median of the runs on each day.\nShaded: up to what {_share(plan)} need."
+    _head(ax, f"Payments {limit}", note)
 
 
 def _draw_leads(ax: Axes, forecast: Forecast) -> None:
@@ -122,16 +122,16 @@ def _draw_leads(ax: Axes, forecast: Forecast) -> None:
     ax.set_ylim(0, 1.02)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     _days(ax, forecast)
-    told = "Share of runs,\nat the end of each day."
+    note = "Share of runs,\nat the end of each day."
     if forecast.plan.budget is not None:
-        told = "Share of runs, at the end of each day,\nwithin the budget."
-    _head(ax, "The best item leads", told)
+        note = "Share of runs, at the end of each day,\nwithin the budget."
+    _head(ax, "The best item leads", note)
 
 
-def _head(ax: Axes, title: str, told: str) -> None:
+def _head(ax: Axes, title: str, note: str) -> None:
     ax.set_title(title, pad=34)
     ax.text(
-        0, 1.03, told, transform=ax.transAxes, fontsize=8.5, color=MUTED, va="bottom",
+        0, 1.03, note, transform=ax.transAxes, fontsize=8.5, color=MUTED, va="bottom",
         linespacing=1.35,
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def _share(plan: Plan) -> str:
     return format_confidence(plan.confidence)
 
 
-def _folded(name: str) -> str:
+def _wrapped(name: str) -> str:
     return "\n".join(textwrap.wrap(name, 18))
 
 
@@ -151,9 +151,9 @@ def _days(ax: Axes, forecast: Forecast) -> None:
 
 
 def _amounts(axis: Axis, forecast: Forecast) -> None:
-    """Mark round amounts. A currency without a sign names the axis: at each mark it has no room."""
+    """Label round amounts. A currency code without a sign is too long for ticks: label the axis."""
     plan = forecast.plan
-    # Of a currency without a smaller unit there are no halves to mark.
+    # A currency without minor units has no fractions to label.
     axis.set_major_locator(MaxNLocator(4, integer=plan.currency_digits == 0))
     currency = plan.money
     if not currency.sign:

@@ -1,4 +1,4 @@
-"""What a plan would cost and find, put together from its runs."""
+"""The `Forecast` of a plan, computed from its runs, and the functions that run plans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 _ALL_ACCEPT = AlwaysAccept()
-_USUAL = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
+_DEFAULT_POLICIES = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
 _RESAMPLES = 200
 SUMMARISED = (
     "spend", "stars_lost", "share_lost", "cost", "lead_day", "stuck", "needed", "budget_day",
@@ -56,7 +56,7 @@ def plan(
     share_who_rate: float = 1.0,
     rating_delay: float | Delay = 0.0,
     acceptance: Acceptance = _ALL_ACCEPT,
-    policies: Sequence[Policy] = _USUAL,
+    policies: Sequence[Policy] = _DEFAULT_POLICIES,
     budget: float | None = None,
     confidence: float = 0.9,
     unrated_shows: float | None = None,
@@ -74,24 +74,16 @@ def plan(
     threads: int | None = None,
     progress: bool | Report | None = None,
 ) -> Forecast:
-    """Ask before launch what exploring would cost, and what it would find.
+    """Forecast the cost of exploration, and how soon the best item is found, before a launch.
+
+    All other parameters are those of `Plan`.
 
     Parameters
     ----------
-    visitors_a_day, days, price_of_a_star, drift, arms, spread, star_counts
-        See `Plan`.
-    currency, currency_digits
-        See `Plan`.
-    share_who_rate, rating_delay, acceptance, policies, budget, confidence, unrated_shows
-        See `Plan`.
-    close_enough, policy_sees, rating_window, late_ratings, margin, cap_per_offer, cap_per_player
-        See `Plan`.
-    pace_over, probe, replications
-        See `Plan`.
     seed
-        Of all random numbers. When none is given, one is drawn, printed and recorded.
+        Random seed. Drawn, printed and recorded if omitted.
     threads, progress
-        As in `entice.simulate`. No number depends on them.
+        As in `entice.simulate`. Results do not depend on them.
 
     >>> from entice.planner.belief import Spread
     >>> from entice.planner.forecast import plan
@@ -135,40 +127,40 @@ def plan(
 def forecast(
     plan: Plan, *, threads: int | None = None, progress: bool | Report | None = None
 ) -> Forecast:
-    """Run a plan; `threads` and `progress` are as in `entice.simulate`."""
+    """Run a plan; `threads` and `progress` are those of `entice.simulate`."""
     threads = thread_count(threads)
     if plan.seed is None:
         plan = plan.with_seed()
-        print(f"entice: seed {plan.seed} (drawn; give seed={plan.seed} to repeat)", file=sys.stderr)
+        print(f"entice: seed {plan.seed} (drawn; pass seed={plan.seed} to repeat)", file=sys.stderr)
     with reporting(progress, "Planning") as report:
         return Forecast(plan, PlanRunner(plan).run_all(threads, report))
 
 
 class Forecast:
-    """What a plan would cost and find, with the spec and the seed that made it.
+    """The simulated costs and results of a plan.
 
     Attributes
     ----------
     plan : Plan
-        What was asked, seed included.
+        The plan, including its seed.
     runs : polars.DataFrame
-        One row for each policy and run: `policy`, `policy_index`, `run`, the truth that it drew
-        (`slope`, `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend and lost stars
-        together), `lead_day` (from which a best item leads for good; null: it does not), `stuck`
-        (a wrong item leads at the end), `needed` (what would be spent without the budget) and
-        `budget_day` (on which the budget first does not suffice for an item; null: it lasts).
+        One row for each policy and run: `policy`, `policy_index`, `run`, the drawn world (`slope`,
+        `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend plus lost stars),
+        `lead_day` (from which a best item leads until the end; null if it does not), `stuck`
+        (whether a wrong item leads at the end), `needed` (spending without the budget) and
+        `budget_day` (when the budget first changes an offer; null if it lasts).
     days : polars.DataFrame
-        One row for each policy and day: quantiles of what would have been spent by its end without
-        the budget (`needed_at_confidence` is that of the plan), and the share of runs in which a
-        best item leads.
+        One row for each policy and day: quantiles of the cumulative spending without the budget
+        (`needed_at_confidence` for the plan's confidence), and the share of runs in which a best
+        item leads.
     """
 
     def __init__(self, plan: Plan, runs: Sequence[PlanRun]) -> None:
         self.plan = plan
         worlds = [run.world for run in runs]
         by_policy = [[run.outcomes[p] for run in runs] for p in range(len(plan.policies))]
-        self.runs = pl.concat(_runs(plan, p, worlds, of_it) for p, of_it in enumerate(by_policy))
-        self.days = pl.concat(_days(plan, p, of_it) for p, of_it in enumerate(by_policy))
+        self.runs = pl.concat(_runs(plan, p, worlds, found) for p, found in enumerate(by_policy))
+        self.days = pl.concat(_days(plan, p, found) for p, found in enumerate(by_policy))
 
     def __repr__(self) -> str:
         return (
@@ -177,7 +169,7 @@ class Forecast:
         )
 
     def __str__(self) -> str:
-        """Show what `entice plan` prints."""
+        """Return the output of `entice plan`."""
         from rich.console import Console
 
         from entice.planner.forecast_table import print_forecast
@@ -188,25 +180,25 @@ class Forecast:
         return capture.get().rstrip()
 
     def run_values(self, policy: int, column: str) -> Floats:
-        """Return one number of each run of a policy; what never happens is on day infinity."""
+        """Return a column of a policy's runs; the day of an event that never happens is inf."""
         values = self.runs.filter(policy_index=policy)[column].cast(pl.Float64)
         return values.fill_null(math.inf).to_numpy()
 
     def at_confidence(self, policy: int, column: str) -> float:
-        """Return the smallest value that a share `confidence` of the runs does not exceed."""
+        """Return the quantile of a column at the plan's confidence."""
         return float(quantile(self.run_values(policy, column), self.plan.confidence))
 
     def median(self, policy: int, column: str) -> float:
-        """Return the value of the run in the middle."""
+        """Return the median of a column."""
         return float(quantile(self.run_values(policy, column), 0.5))
 
     @property
     def ranking(self) -> list[int]:
-        """The policies, the one to recommend first.
+        """The indices of the policies, the recommended one first.
 
-        That is the one with the smallest whole cost (payments, and lost stars at the price of a
-        star; under the budget, if there is one) that a share `confidence` of the runs does not
-        exceed; of equal ones, that which would pay the least.
+        They are ordered by total cost at the plan's confidence: payments plus lost stars at the
+        price of a star, within the budget if there is one. Ties are broken by payments without a
+        budget.
         """
         policies = range(len(self.plan.policies))
         return sorted(
@@ -215,18 +207,18 @@ class Forecast:
 
     @property
     def recommended(self) -> Policy:
-        """The policy to take."""
+        """The recommended policy."""
         return self.plan.policies[self.ranking[0]]
 
     @property
     def required_budget(self) -> float:
-        """What the recommended policy needs with the wanted confidence, if nothing stops it."""
+        """The budget that the recommended policy needs at the plan's confidence."""
         return self.at_confidence(self.ranking[0], "needed")
 
     def first_place_shares(self) -> dict[int, float]:
-        """Say how often each policy comes first when the runs are drawn again from themselves.
+        """Return how often each policy ranks first in bootstrap resamples of the runs.
 
-        All policies meet the same worlds, so a resample takes whole worlds.
+        All policies run in the same worlds, so whole worlds are resampled.
         """
         costs = np.stack([self.run_values(p, "cost") for p in range(len(self.plan.policies))])
         assert self.plan.seed is not None
@@ -237,10 +229,10 @@ class Forecast:
         return {p: firsts.count(p) / _RESAMPLES for p in self.ranking}
 
     def summary(self) -> pl.DataFrame:
-        """Summarise the runs: a row for each policy and quantity.
+        """Return a summary of the runs, with a row for each policy and quantity.
 
-        `never` is the share of runs in which what a day is asked for does not happen; means are
-        over the others.
+        For days, `never` is the share of runs in which the event does not happen; means are over
+        the others.
         """
         rows = []
         for p, policy in enumerate(self.plan.policies):
@@ -257,17 +249,17 @@ class Forecast:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def plot(self) -> Figure:
-        """Draw what each policy costs, what is spent by when, and when the best item leads."""
+        """Plot the cost of each policy, its spending by day, and when the best item leads."""
         from entice.planner.figure import plot_forecast
 
         return plot_forecast(self)
 
     def to_json(self) -> str:
-        """Write plan, answer and distributions as JSON."""
+        """Return the plan, its summary and the distributions as JSON."""
         from entice.planner.summary_text import summary_sentences
 
         first_place_shares = self.first_place_shares()
-        about = {
+        content = {
             "plan": self.plan.to_plain(),
             "entice": entice.__version__,
             "answer": summary_sentences(self),
@@ -278,10 +270,10 @@ class Forecast:
             "summary": self.summary().to_dicts(),
             "days": self.days.to_dicts(),
         }
-        return json.dumps(about, indent=1, ensure_ascii=False)
+        return json.dumps(content, indent=1, ensure_ascii=False)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `plan.json`, `plan.png` and `plan.html`, a page to read it on, into a folder."""
+        """Write `plan.json`, `plan.png` and the page `plan.html` into a folder."""
         from entice.planner.report import report_page
 
         folder = Path(folder)
@@ -297,14 +289,14 @@ class Forecast:
 
 
 def quantile(values: Floats, share: float) -> Any:
-    """Return the smallest value, over the last axis, that a share of them does not exceed.
+    """Return the smallest value, over the last axis, that this share of values does not exceed.
 
-    One of the values itself, never a point in between: "9 runs in 10 stay under it" is true of
-    the runs, and of days that may be infinite.
+    The result is one of the values, never an interpolation, so "9 runs in 10 stay under it" is
+    exact, and days may be infinite.
 
     >>> import numpy as np
-    >>> from entice.planner.forecast import at_share
-    >>> float(at_share(np.array([5.0, 1.0, 4.0, 2.0, 3.0]), 0.8))
+    >>> from entice.planner.forecast import quantile
+    >>> float(quantile(np.array([5.0, 1.0, 4.0, 2.0, 3.0]), 0.8))
     4.0
     """
     count = values.shape[-1]

@@ -1,4 +1,4 @@
-"""A forecast in the terminal."""
+"""A forecast as a table."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from entice.planner.summary_text import summary_sentences
 
 
 class TableColumn(NamedTuple):
-    """A number of each policy, as a table shows it."""
+    """A column of the table: one quantity of each policy."""
 
     title: str
     cells: list[tuple[str, str]]
-    """For each policy: a typical run, and what the wanted share of runs does not exceed."""
+    """For each policy: the median, and the value at the plan's confidence."""
 
 
-def columns(forecast: Forecast) -> list[TableColumn]:
-    """Write down what each policy costs and finds, in the order of the plan's policies."""
+def table_columns(forecast: Forecast) -> list[TableColumn]:
+    """Return the columns of the table, with policies in the plan's order."""
     plan = forecast.plan
     every = range(len(plan.policies))
 
@@ -39,20 +39,20 @@ def columns(forecast: Forecast) -> list[TableColumn]:
     shares = [pair(p, "share_lost") for p in every]
     leads = [pair(p, "lead_day") for p in every]
     stuck = [forecast.run_values(p, "stuck").mean() for p in every]
-    told = [
+    columns = [
         TableColumn("payments", amounts("spend")),
         TableColumn("stars lost", [(f"{low:,.0f}", f"{high:,.0f}") for low, high in stars]),
         TableColumn(
             "of all stars", [(f"{100 * low:.1f} %", f"{100 * high:.1f} %") for low, high in shares]
         ),
-        TableColumn("cost in all", amounts("cost")),
+        TableColumn("total cost", amounts("cost")),
         TableColumn("best leads from", [(_day(a, "never"), _day(b, "never")) for a, b in leads]),
         TableColumn("ends wrong", [(f"{100 * share:.0f} %", "") for share in stuck]),
     ]
     if plan.budget is not None:
         days = [(_day(forecast.median(p, "budget_day"), "the end"), "") for p in every]
-        told.append(TableColumn(f"{format_money(plan, plan.budget)} lasts until", days))
-    return told
+        columns.append(TableColumn(f"{format_money(plan, plan.budget)} lasts until", days))
+    return columns
 
 
 def _day(day: float, otherwise: str) -> str:
@@ -60,7 +60,7 @@ def _day(day: float, otherwise: str) -> str:
 
 
 def print_forecast(forecast: Forecast, console: Console) -> None:
-    """Print the table, then the answer."""
+    """Print the table and the summary."""
     console.print(forecast_table(forecast))
     first, *others = summary_sentences(forecast)
     console.print(f"[bold]{escape(first)}[/]")
@@ -69,7 +69,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
 
 
 def forecast_table(forecast: Forecast) -> Table:
-    """Show each policy: a typical run, and below it what holds with the wanted confidence."""
+    """Return a table of the policies: the median run, and below it the value at the confidence."""
     plan = forecast.plan
     share, star = format_confidence(plan.confidence), format_money(plan, plan.price_of_a_star)
     table = Table(
@@ -82,7 +82,7 @@ def forecast_table(forecast: Forecast) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("", overflow="fold")
-    shown = columns(forecast)
+    shown = table_columns(forecast)
     for column in shown:
         table.add_column(escape(column.title), justify="right")
     for p in forecast.ranking:

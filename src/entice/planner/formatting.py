@@ -1,4 +1,4 @@
-"""Numbers as a manager reads them."""
+"""Formatting of amounts, shares of runs and policy names for people."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from entice.policies import (
 
 
 def format_money(plan: Plan, amount: float) -> str:
-    """Write an amount of the plan's currency."""
+    """Format an amount in the plan's currency."""
     return plan.money.format_major(amount)
 
 
 def format_rounded_up(plan: Plan, amount: float) -> str:
-    """Write an amount that is promised: rounded up to two digits."""
+    """Format an upper limit: rounded up to two significant digits."""
     return format_money(plan, round_up(amount, plan.money.digits))
 
 
 def round_up(amount: float, digits: int = 2) -> float:
-    """Round to two digits, upwards: a promise that was true stays true.
+    """Round up to two significant digits, so that an upper limit remains valid.
 
-    Nothing is rounded to less than the smallest amount, of which `digits` is the number of
-    decimals.
+    The result has at most `digits` decimals, those of the currency.
 
-    >>> from entice.planner.formatting import rounded_up
-    >>> rounded_up(4137.2), rounded_up(12.0), rounded_up(0.0)
+    >>> from entice.planner.formatting import round_up
+    >>> round_up(4137.2), round_up(12.0), round_up(0.0)
     (4200.0, 12.0, 0.0)
-    >>> rounded_up(1.2345), rounded_up(1.2345, digits=0)
+    >>> round_up(1.2345), round_up(1.2345, digits=0)
     (1.3, 2.0)
     """
     if amount <= 0:
@@ -49,11 +48,11 @@ def round_up(amount: float, digits: int = 2) -> float:
 
 
 def format_confidence(share: float) -> str:
-    """Say a confidence as runs.
+    """Write a confidence as a number of runs.
 
-    >>> from entice.planner.formatting import runs_within
-    >>> runs_within(0.9), runs_within(0.95), runs_within(0.5), runs_within(0.875)
-    ('9 runs in 10', '19 runs in 20', 'half of all runs', '7 runs in 8')
+    >>> from entice.planner.formatting import format_confidence
+    >>> [format_confidence(share) for share in (0.9, 0.95, 0.5, 0.875)]
+    ['9 runs in 10', '19 runs in 20', 'half of all runs', '7 runs in 8']
     """
     if share == 0.5:
         return "half of all runs"
@@ -68,10 +67,10 @@ def format_confidence(share: float) -> str:
 
 
 def format_run_share(share: float) -> str:
-    """Say a share that was counted, roughly.
+    """Write a measured share of runs, rounded.
 
-    >>> from entice.planner.formatting import runs_about
-    >>> [runs_about(share) for share in (0, 0.004, 0.06, 0.42, 0.5, 0.97, 1)]
+    >>> from entice.planner.formatting import format_run_share
+    >>> [format_run_share(share) for share in (0, 0.004, 0.06, 0.42, 0.5, 0.97, 1)]
     ['no run', '1 run in 250', '1 run in 17', '4 runs in 10', 'half of all runs', \
 'all but 1 run in 33', 'every run']
     """
@@ -86,7 +85,7 @@ def format_run_share(share: float) -> str:
 
 
 def policy_names(plan: Plan) -> list[str]:
-    """Name the policies of a plan in plain words; their labels, if two would be called alike."""
+    """Return readable names of a plan's policies, or their labels where names would repeat."""
     plain = [_name(policy) for policy in plan.policies]
     return [
         name if plain.count(name) == 1 else label
@@ -105,6 +104,6 @@ def _name(policy: Policy) -> str:
         return f"ε-greedy (c = {policy.c:g})"
     if isinstance(policy, DriftCorrectedThompson):
         return policy.label.replace("DriftCorrectedThompson", "Drift-corrected Thompson")
-    if isinstance(policy, CustomPolicy):  # as its author calls it
+    if isinstance(policy, CustomPolicy):  # keep the author's name
         return policy.label
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", policy.label).replace("(", " (", 1)

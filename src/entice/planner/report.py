@@ -1,4 +1,4 @@
-"""A forecast as one self-contained page."""
+"""A forecast as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import entice
 from entice.planner.assumptions import describe_assumptions
 from entice.planner.forecast import Forecast
-from entice.planner.forecast_table import columns
+from entice.planner.forecast_table import table_columns
 from entice.planner.formatting import (
     format_confidence,
     format_money,
@@ -25,7 +25,7 @@ from entice.study.results.plots import house_style
 
 
 def report_page(forecast: Forecast, figure: Figure) -> str:
-    """Write the page; whatever a user has named is text in it, never code."""
+    """Return the page; all texts from the user are escaped."""
     template = Template((files("entice.planner") / "report.html").read_text(encoding="utf-8"))
     plan, first = forecast.plan, forecast.ranking[0]
     headline, *others = summary_sentences(forecast)
@@ -64,26 +64,25 @@ def _budget_note(forecast: Forecast) -> str:
         return ""
     amount = html.escape(format_money(plan, plan.budget))
     return (
-        f"<p>All numbers are within the budget of {amount}: no offer costs more than what is left "
-        "of it, and where none can be made, visitors take the item with the best average, unpaid. "
-        "What is enough for all payments, and the middle picture, are as if there were no "
-        "limit.</p>"
+        f"<p>All numbers are within the budget of {amount}: no offer costs more than the remaining "
+        "budget, and visitors without an offer take the item with the best average, unpaid. Only "
+        "the budget for all payments and the middle chart assume that there is no limit.</p>"
     )
 
 
 def _table(forecast: Forecast) -> str:
-    shown = columns(forecast)
+    shown = table_columns(forecast)
     head = "".join(f"<th scope='col'>{html.escape(column.title)}</th>" for column in shown)
-    lines = []
+    rows = []
     for p in forecast.ranking:
         cells = "".join(
             f"<td>{html.escape(median)}<small>{html.escape(at_confidence)}</small></td>"
             for median, at_confidence in (column.cells[p] for column in shown)
         )
-        kind = " class='first'" if p == forecast.ranking[0] else ""
+        css_class = " class='first'" if p == forecast.ranking[0] else ""
         name = html.escape(policy_names(forecast.plan)[p])
-        lines.append(f"<tr{kind}><th scope='row'>{name}</th>{cells}</tr>")
-    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        rows.append(f"<tr{css_class}><th scope='row'>{name}</th>{cells}</tr>")
+    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
 
 
 def _image(figure: Figure) -> str:

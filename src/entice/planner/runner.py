@@ -1,4 +1,4 @@
-"""Runs a plan: each run in a world of its own, all policies in the same worlds."""
+"""Runs all policies of a plan in the same worlds, one world for each run."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from entice.progress import Report
 from entice.user_functions import ensure_found
 
 _BELIEF, _SEED = 7, 9
-"""Keep what is drawn of the worlds apart from what a user draws with the same seed."""
-_MOST_TRACES = 2**30
-"""Bytes that the visitors of all runs under way may take."""
+"""Stream numbers that keep these draws independent of a user's draws with the same seed."""
+_MAX_VISIT_BYTES = 2**30
+"""Memory limit for the visitors of all concurrent runs."""
 
 
 class PlanRun(NamedTuple):
-    """One world, and what came of each policy in it."""
+    """One world, and the outcome of each policy in it."""
 
     world: DrawnWorld
     outcomes: list[Outcome]
 
 
 class WorldSampler:
-    """What is believed, ready to be drawn from; star counts are read once."""
+    """Draws worlds from a plan's belief; reads star counts once."""
 
     def __init__(self, plan: Plan) -> None:
         assert plan.seed is not None
@@ -46,7 +46,7 @@ class WorldSampler:
         self._items = plan.item_sampler()
 
     def draw(self, run: int) -> DrawnWorld:
-        """Draw the world of one run; it depends on the seed and on the run alone."""
+        """Draw the world of one run, which depends only on the seed and the run."""
         rng = np.random.default_rng((self._seed, run, _BELIEF))
         low, high = self._drift
         slope = float(rng.uniform(low, high))
@@ -59,48 +59,56 @@ class WorldSampler:
 
 
 class PlanRunner:
-    """A plan with a seed, compiled and ready to go."""
+    """A plan with a seed, compiled and ready to run."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.worlds = WorldSampler(plan)
         self.stop = np.zeros(1, dtype=np.int64)
-        self.players = [
+        self.policy_runners = [
             _PolicyRunner(plan, policy, self.worlds, self.stop) for policy in plan.policies
         ]
 
     def run_all(self, threads: int, report: Report) -> list[PlanRun]:
         """Run all worlds."""
         count = self.plan.replications
-        room = self.plan.visitors * 2 * campaign_loop.VISIT_BYTES
-        threads = min(threads, max(1, _MOST_TRACES // room))
+        run_bytes = self.plan.visitors * 2 * campaign_loop.VISIT_BYTES
+        threads = min(threads, max(1, _MAX_VISIT_BYTES // run_bytes))
         report(0, count)
         found: dict[int, PlanRun] = {}
-        with closing(run_in_threads(self.run, range(count), threads, self.stop)) as finished:
+        with closing(run_in_threads(self.run_world, range(count), threads, self.stop)) as finished:
             for run, result in finished:
                 found[run] = result
                 report(len(found), count)
         return [found[run] for run in range(count)]
 
-    def visits(self, policy: int, run: int) -> tuple[Visits, Visits]:
-        """Play one run of one policy, with the budget and without; return every visitor."""
-        return self.players[policy].simulate_visits(self.worlds.draw(run), run, explain=True)
+    def simulate_run(self, policy: int, run: int) -> tuple[Visits, Visits]:
+        """Simulate one run of one policy, and return its visits with and without the budget."""
+        return self.policy_runners[policy].run(self.worlds.draw(run), run, explain=True)
 
-    def run(self, run: int) -> PlanRun:
-        """Play one world."""
+    def run_world(self, run: int) -> PlanRun:
+        """Run all policies in the world of one run."""
         world = self.worlds.draw(run)
-        played = (player.simulate_visits(world, run, explain=False) for player in self.players)
+        all_visits = (runner.run(world, run, explain=False) for runner in self.policy_runners)
         return PlanRun(
-            world, [measure_outcome(*visits, world.means, self.plan) for visits in played]
+            world, [measure_outcome(*visits, world.means, self.plan) for visits in all_visits]
         )
 
 
 class _UnexpectedLimit(Exception):
-    """An item was too dear although there was money for more than the whole scale."""
+    """A limit changed an offer although it was larger than twice the rating scale."""
+
+
+class LoopMode(NamedTuple):
+    """Arguments of `campaign_loop.simulate_visits` that control how it ends."""
+
+    ample_amount: int
+    stop_when_low: bool
+    explain: bool
 
 
 def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
-    """Write down a plan's settings as its campaign has them."""
+    """Return a plan's settings as numbers for the compiled loop."""
     money, probe = plan.money, plan.probe
     caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
     stars = plan.policy_sees == "stars"
@@ -122,7 +130,7 @@ def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
 
 
 class _PolicyRunner:
-    """A policy of a plan, compiled."""
+    """One policy of a plan, compiled."""
 
     def __init__(self, plan: Plan, policy: Policy, worlds: WorldSampler, stop: Any) -> None:
         assert plan.arms is not None
@@ -138,47 +146,46 @@ class _PolicyRunner:
         )
         for part in parts:
             ensure_found(part)
-        settings, how = loop_settings(plan, 0, self._rules), (0, False, False)
-        state, nobody = self._state(settings), new_visits(0)
-        arguments = self._arguments(settings, worlds.draw(0), 0, how, state, nobody)
+        settings, mode = loop_settings(plan, 0, self._rules), LoopMode(0, False, False)
+        state, no_visits = self._state(settings), new_visits(0)
+        arguments = self._arguments(settings, worlds.draw(0), 0, mode, state, no_visits)
         try:
             self._compiled = get_compiled(campaign_loop.simulate_visits, parts, arguments)
         except InputError:
-            self._explain()
+            self._check_policy()
             raise
 
-    def simulate_visits(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
-        """Play one run, with the budget and without.
+    def run(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
+        """Simulate one run with and without the budget.
 
-        As long as there is money for anything that might be offered, both are the same. That is
-        twice the whole scale: averages that are corrected for drift may leave it a little.
+        Both are identical, and simulated once, while the budget affords any possible offer. That
+        is taken as twice the rating scale, because averages corrected for drift may exceed it.
         """
         settings = loop_settings(self._plan, self._worlds.seed(run), self._rules)
         ample_amount = amount_of(
             2 * (STARS[-1] - STARS[0]), settings.price_of_a_star, settings.margin
         )
         try:
-            return self._play(settings, world, run, ample_amount, explain)
+            return self._run_twice(settings, world, run, ample_amount, explain)
         except _UnexpectedLimit:
-            return self._play(settings, world, run, MAX_MONEY + 1, explain)
+            return self._run_twice(settings, world, run, MAX_MONEY + 1, explain)
 
-    def _play(
+    def _run_twice(
         self, settings: LoopSettings, world: DrawnWorld, run: int, ample_amount: int, explain: bool
     ) -> tuple[Visits, Visits]:
         visits, state = new_visits(self._plan.visitors), self._state(settings)
+        while_ample, to_the_end = (LoopMode(ample_amount, stop, explain) for stop in (True, False))
         begin = 0
         if settings.budget < MAX_MONEY and settings.cap >= ample_amount:
-            begin = self._call(
-                settings, world, run, 0, (ample_amount, True, explain), state, visits
-            )
+            begin = self._call(settings, world, run, 0, while_ample, state, visits)
         if begin == self._plan.visitors:
             return visits, visits
         unlimited, other = visits, state
         if settings.budget < MAX_MONEY:
             unlimited, other = visits.copy(), state.copy()
-            self._call(settings, world, run, begin, (ample_amount, False, explain), state, visits)
+            self._call(settings, world, run, begin, to_the_end, state, visits)
         free = settings._replace(budget=MAX_MONEY, pace_over=0)
-        self._call(free, world, run, begin, (ample_amount, False, explain), other, unlimited)
+        self._call(free, world, run, begin, to_the_end, other, unlimited)
         return visits, unlimited
 
     def _state(self, settings: LoopSettings) -> LoopState:
@@ -187,13 +194,13 @@ class _PolicyRunner:
 
     def _call(
         self, settings: LoopSettings, world: DrawnWorld, run: int, first: int,
-        how: tuple[int, bool, bool], state: LoopState, visits: Visits,
+        mode: LoopMode, state: LoopState, visits: Visits,
     ) -> int:  # fmt: skip
-        """Let visitors come, from some one on; return before whom it ended."""
-        arguments = self._arguments(settings, world, first, how, state, visits)
+        """Simulate visitors from index `first` on, and return the index at which the loop ended."""
+        arguments = self._arguments(settings, world, first, mode, state, visits)
         try:
             ended, visitor, arm = self._compiled(*arguments)
-        except Exception as error:  # whatever a user's function may raise
+        except Exception as error:  # raised by a user's function
             raise StudyError(
                 f"Policy {self._policy.label} raised {type(error).__name__}: {error}"
             ) from error
@@ -209,7 +216,7 @@ class _PolicyRunner:
         return int(visitor)
 
     def _arguments(
-        self, settings: LoopSettings, world: DrawnWorld, first: int, how: tuple[int, bool, bool],
+        self, settings: LoopSettings, world: DrawnWorld, first: int, mode: LoopMode,
         state: LoopState, visits: Visits,
     ) -> Any:  # fmt: skip
         visitor_model = VisitorModel(
@@ -221,14 +228,14 @@ class _PolicyRunner:
         )
         params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day
-        return *params, settings, visitor_model, per_day, first, *how, state, visits, self._stop
+        return *params, settings, visitor_model, per_day, first, *mode, state, visits, self._stop
 
-    def _explain(self) -> None:
-        """Find the simpler reason why a policy can't be compiled, if there is one."""
+    def _check_policy(self) -> None:
+        """Raise a simpler error if the policy itself is the reason why compilation failed."""
         from entice.testing import CheckFailed, check_policy
 
         arms = self._plan.arms or 2
         try:
             check_policy(self._policy, arms=arms, rounds=2 * arms)
         except CheckFailed as reason:
-            raise InputError("the plan", f"can't be run: {reason}") from None
+            raise InputError("the plan", f"cannot be run: {reason}") from None

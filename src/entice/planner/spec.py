@@ -1,4 +1,4 @@
-"""The spec of a plan: what is known before launch, in and out of TOML."""
+"""The `Plan` spec, and its conversion from and to TOML."""
 
 from __future__ import annotations
 
@@ -32,63 +32,61 @@ from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
 from entice.worlds.players import Acceptance, AlwaysAccept
 
 MOST_VISITORS = 5_000_000
-"""Each run is looked at visitor by visitor; more would neither fit into memory nor be quick."""
+"""Limit on memory and time: runs are stored and analysed visitor by visitor."""
 _MOST_DAYS = 3_650
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A campaign before launch: what is for sale, who comes, what a star is worth, what is feared.
+    """A planned campaign: items, visitors, payments, and the possible drift.
 
     Parameters
     ----------
     arms
-        How many items visitors choose from. May be left out with `star_counts.counts`, which
-        has a row for each.
+        Number of items that visitors choose from. Optional with `star_counts.counts`, which has a
+        row for each.
     spread, star_counts
-        What is believed of them: one of the two. Each run draws its own truth from it.
+        Belief about the items' true ratings, exactly one of the two. Each run draws from it.
     visitors_a_day, days
-        Visitors who each take one item.
+        Number of visitors per day, each of whom takes one item, and number of days.
     price_of_a_star
-        A payment of x stars costs x times this; a star that a visitor loses is valued alike.
+        Cost of a payment worth one star. A star lost by a visitor is valued the same.
     currency, currency_digits
-        A code of ISO 4217 such as "EUR", or a sign such as "€"; or a name of your own, such as
-        "points", with the number of its decimals, 0 to 8. Empty: amounts are plain numbers, with
-        two decimals.
+        An ISO 4217 code such as "EUR", a sign such as "€", or a custom name such as "points" with
+        its number of decimals, 0 to 8. Empty: amounts are plain numbers with two decimals.
     share_who_rate
-        The share of visitors who rate what they took; the others' ratings never come.
+        Share of visitors who rate their item.
     rating_delay
-        How many days later ratings come: one number for all, or a distribution, such as
-        `ExponentialDelay(mean=3)`.
+        Delay of ratings in days: a number, or a distribution such as `ExponentialDelay(mean=3)`.
     acceptance
-        Who takes an offer, by its payment in stars.
+        Probability that a visitor accepts an offer, as a function of the payment in stars.
     drift
-        By how many stars a payment worth one star raises a rating: the lowest and the highest
-        slope that may be, or one number. Each run draws its own.
+        Number of stars by which a payment worth one star raises a rating: the lowest and the
+        highest possible slope, or one number. Each run draws its own.
     policies
-        What to compare. `Greedy`, no payments at all, is the free baseline.
+        Policies to compare. `Greedy` never pays and is the free baseline.
     budget
-        How much may be spent, if that is settled.
+        Amount that may be spent, if it is fixed.
     confidence
-        The share of runs that a promise is to hold for: 0.9 is nine runs in ten.
+        Share of runs that reported upper values hold for: 0.9 is nine runs in ten.
     unrated_shows
-        What visitors expect of an item without ratings, in stars; by default a typical item.
+        Stars that visitors expect of an unrated item; by default those of a typical item.
     close_enough
-        An item this near to the best one, in stars, counts as best too.
+        An item within this many stars of the best one counts as best, too.
     policy_sees
-        ``"stars"``: ratings as they are; one rating then differs from the next by about 1, which is
-        what the policies of the paper are made for. ``"zero_to_one"``: 1 to 5 stars mapped
-        to 0 to 1; UCB and Thompson sampling then explore several times as much, unless they are
-        given the noise of such ratings, some 0.3.
+        ``"stars"``: ratings as they are, with a standard deviation of about 1, which the paper's
+        policies assume. ``"zero_to_one"``: 1 to 5 stars mapped to 0 to 1. UCB and Thompson sampling
+        then explore several times as much, unless `noise` is set to that of such ratings, about
+        0.3.
     rating_window, late_ratings, pace_over, probe
-        As in a campaign: the seconds for which a rating is awaited, whether later ones count, the
+        As in a campaign: how many seconds a rating is awaited, whether later ones count, the
         number of offers that the budget is spread over, and the probe that measures the drift.
     margin, cap_per_offer, cap_per_player
-        As in a campaign, but in units of the currency, such as euros. Each visitor is another
+        As in a campaign, but in units of the currency, such as euros. Each visitor is a different
         player.
     replications
-        How many runs, each in a world of its own.
+        Number of runs, each in its own world.
     seed
-        Of all random numbers; a plan without one draws it and records it.
+        Random seed. Drawn and recorded if omitted.
 
     >>> from entice.planner.belief import Spread
     >>> from entice.planner.spec import Plan
@@ -135,7 +133,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 "Plan: visitors_a_day × days",
                 f"must be at most {MOST_VISITORS:,}",
                 given=self.visitors,
-                todo="Plan fewer days, or a part of the visitors.",
+                todo="Plan fewer days or fewer visitors.",
             )
         if set_number(self, "price_of_a_star") <= 0:
             rule = "must be greater than 0"
@@ -157,7 +155,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:
-        """Read a plan from TOML; what is unknown or misspelt is an error."""
+        """Read a plan from TOML; unknown settings are errors."""
         try:
             return cls.from_plain(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -165,7 +163,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @classmethod
     def from_file(cls, path: str | Path) -> Plan:
-        """Read a plan from a TOML file; paths in it begin at its folder."""
+        """Read a plan from a TOML file; paths in it are relative to its folder."""
         path = Path(path)
         text = read_text("the plan file", path)
         with importable(path.resolve().parent):
@@ -177,45 +175,45 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return msgspec.structs.replace(plan, star_counts=counts)
 
     def to_plain(self) -> dict[str, Any]:
-        """Write the plan as plain tables, custom functions as "module:name"."""
+        """Return the plan as plain tables, custom functions as "module:name"."""
         plain: dict[str, Any] = without_none(msgspec.to_builtins(self, enc_hook=import_path))
         return plain
 
     def to_toml(self) -> str:
-        """Write the plan as TOML, custom functions as "module:name"."""
+        """Return the plan as TOML, custom functions as "module:name"."""
         return tomli_w.dumps(self.to_plain())
 
     def with_seed(self) -> Plan:
-        """Return the plan with a seed: its own, or a fresh one."""
+        """Return the plan with a seed: its own, or a new random one."""
         if self.seed is not None:
             return self
         return msgspec.structs.replace(self, seed=secrets.randbits(32))
 
     @property
     def money(self) -> Currency:
-        """The currency, to convert and to write amounts with."""
+        """The currency, which converts and formats amounts."""
         assert self.currency_digits is not None
         return Currency(self.currency or NO_CURRENCY, self.currency_digits)
 
     @property
     def visitors(self) -> int:
-        """How many visitors come in all."""
+        """The total number of visitors."""
         return self.visitors_a_day * self.days
 
     @property
     def unrated_stars(self) -> float:
-        """What an item without ratings shows, in stars; a campaign is created with the same."""
+        """The stars that an unrated item displays; a campaign is created with the same."""
         given = self.unrated_shows
         return given if given is not None else round(self.item_sampler().centre, 4)
 
     def delay_sampler(self) -> DelaySampler:
-        """Return how the days until a rating comes are drawn."""
+        """Return a sampler for the delays of ratings, in days."""
         if isinstance(self.rating_delay, DelaySpec):
             return self.rating_delay.sampler()
         return DelaySampler(constant_delay, (self.rating_delay,), self.rating_delay)
 
     def item_sampler(self) -> ItemSampler:
-        """Make what draws the items' truth, run by run; star counts are read here."""
+        """Return a sampler for the items' true ratings; reads star counts."""
         belief = self.spread or self.star_counts
         assert belief is not None
         assert self.arms is not None
@@ -223,7 +221,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Plan:
-        """Build a plan through the same constructors, and so the same checks, as Python does."""
+        """Build a plan from plain tables, with the same checks as the constructors."""
         settings = dict(plain)
         for field, given in plain.items():
             if field == "spread":
@@ -252,19 +250,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if (self.spread is None) == (self.star_counts is None):
             raise InputError(
                 "Plan",
-                "must say what is believed of the items, by spread or else by star_counts",
-                todo="If you know nothing better: spread with centre 4.1 and width 0.45, "
-                "as among real products.",
+                "must have exactly one of spread and star_counts, the belief about the items",
+                todo="If in doubt, use a spread with centre 4.1 and width 0.45, as among real "
+                "products.",
             )
         listed = self.star_counts.counts if self.star_counts is not None else None
         if self.arms is None:
             if listed is None:
-                rule = "must say how many items there are"
+                rule = "must be the number of items"
                 raise InputError("Plan: arms", rule, given=self.arms)
             msgspec.structs.force_setattr(self, "arms", len(listed))
         set_whole(self, "arms", at_least=2, at_most=10_000)
         if listed is not None and len(listed) != self.arms:
-            rule = f"must be as many as star_counts has rows, {len(listed)}"
+            rule = f"must be the number of rows of star_counts, {len(listed)}"
             raise InputError("Plan: arms", rule, given=self.arms)
 
     def _set_currency(self) -> None:
@@ -274,7 +272,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         msgspec.structs.force_setattr(self, "currency_digits", money.digits)
         price = money.to_major(money.to_minor(self.price_of_a_star))
         if not math.isclose(price, self.price_of_a_star, rel_tol=1e-9):
-            rule = f"must be a multiple of {money.format(1)}, the smallest amount there is"
+            rule = f"must be a multiple of {money.format(1)}, the smallest amount of the currency"
             raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star)
 
         for field in ("margin", "cap_per_offer", "cap_per_player"):
@@ -305,7 +303,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: drift", rule, given=given)
         low, high = (as_number(f"Plan: drift[{i}]", v) for i, v in enumerate(pair))
         if not 0 <= low <= high:
-            rule = "must not be negative, the lowest first"
+            rule = "must not be negative, and have the lowest first"
             raise InputError("Plan: drift", rule, given=given)
         msgspec.structs.force_setattr(self, "drift", (low, high))
 
@@ -320,16 +318,16 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 name = f"Plan: policies[{i}]"
                 raise InputError(name, f"must be one of {kinds}", given=member)
             if member in members[:i]:
-                raise InputError(f"Plan: policies[{i}]", "is there twice", given=member)
+                raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
             if member.unit_ratings and self.policy_sees == "stars":
-                rule = f"is {member.label}, which needs ratings between 0 and 1"
+                rule = f"is {member.label}, which requires ratings between 0 and 1"
                 todo = 'Set policy_sees to "zero_to_one".'
                 given = self.policy_sees
                 raise InputError(f"Plan: policies[{i}]", rule, given=given, todo=todo)
             if getattr(member, "count_in_flight", False):
                 raise InputError(
                     f"Plan: policies[{i}].count_in_flight",
-                    "can't be set: campaigns always count the ratings that are still expected",
+                    "cannot be set: campaigns always count the ratings that are still expected",
                     given=True,
                     todo="Leave it out.",
                 )
@@ -337,14 +335,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def _set_goals(self) -> None:
         if self.budget is not None and set_number(self, "budget") <= 0:
-            todo = "Leave it out to ask what it should be."
+            todo = "Omit it to find out how much is needed."
             rule = "must be greater than 0"
             raise InputError("Plan: budget", rule, given=self.budget, todo=todo)
         if not 0.5 <= set_number(self, "confidence") < 1:
             rule = "must be at least 0.5 and less than 1"
             raise InputError("Plan: confidence", rule, given=self.confidence)
         if self.pace_over is not None and self.budget is None:
-            rule = "spreads a budget, and there is none"
+            rule = "requires a budget"
             raise InputError("Plan: pace_over", rule, given=self.pace_over, todo="Set budget too.")
         if not 0 <= set_number(self, "close_enough") <= 4:
             rule = "must be from 0 to 4 stars"
@@ -352,7 +350,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         set_whole(self, "replications", at_least=1, at_most=100_000)
         if self.replications * (1 - self.confidence) < 1 - 1e-9:
             least = round(1 / (1 - self.confidence))
-            rule = f"must be at least {least}, so that a confidence of {self.confidence:g} shows"
+            rule = f"must be at least {least} for a confidence of {self.confidence:g}"
             raise InputError("Plan: replications", rule, given=self.replications)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", as_seed("Plan: seed", self.seed))

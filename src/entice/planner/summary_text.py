@@ -1,4 +1,4 @@
-"""The answer in sentences that a manager understands."""
+"""A forecast summarised in sentences for managers."""
 
 from __future__ import annotations
 
@@ -14,40 +14,45 @@ from entice.planner.formatting import (
 )
 
 _CLEAR = 0.95
-"""A recommendation that comes first in fewer resamples of the runs is a close call."""
+"""A recommendation that ranks first in a smaller share of resamples is a close call."""
 
-_OFTEN = 0.1
-"""Ending on a wrong item more often than this is what there is to say of a policy."""
+_OFTEN_WRONG = 0.1
+"""From this share of runs on, ending with a wrong item is reported instead of the lead day."""
 
 _WRONG = "a wrong item leads at the end"
 
 
 def summary_sentences(forecast: Forecast) -> list[str]:
-    """Say what to take, why, how sure that is, and what may go wrong."""
-    return [headline(forecast), *reason(forecast), *doubt(forecast), *risk(forecast)]
+    """Return the recommendation, its reason, how clear it is, and its risk."""
+    return [
+        headline(forecast),
+        *recommendation_reason(forecast),
+        *close_call_note(forecast),
+        *risk_note(forecast),
+    ]
 
 
 def headline(forecast: Forecast) -> str:
-    """Say what the recommended policy would cost, in one sentence."""
+    """Return the sentence about the recommended policy."""
     return policy_sentence(forecast, forecast.ranking[0])
 
 
 def policy_sentence(forecast: Forecast, policy: int) -> str:
-    """Say what one policy would cost.
+    """Return a sentence about one policy: its payments, and how long the budget lasts.
 
-    Without a budget: how much is enough, and when it knows. With one: how long that lasts.
+    Without a budget: when the best item leads.
     """
     plan, name = forecast.plan, policy_names(forecast.plan)[policy]
     if not forecast.run_values(policy, "needed").any():
-        return f"{name}: nothing is spent; {_knows(forecast, policy)}."
+        return f"{name}: nothing is spent; {_lead_summary(forecast, policy)}."
     enough = format_rounded_up(plan, forecast.at_confidence(policy, "needed"))
     stays = f"{name}: {format_confidence(plan.confidence)} stay under {enough} in payments"
     if plan.budget is None:
-        return f"{stays}; {_knows(forecast, policy)}."
-    return f"{stays}; {_lasts(forecast, policy, plan.budget)}."
+        return f"{stays}; {_lead_summary(forecast, policy)}."
+    return f"{stays}; {_budget_summary(forecast, policy, plan.budget)}."
 
 
-def _lasts(forecast: Forecast, policy: int, budget: float) -> str:
+def _budget_summary(forecast: Forecast, policy: int, budget: float) -> str:
     day = forecast.median(policy, "budget_day")
     amount = format_money(forecast.plan, budget)
     used_up = float((forecast.run_values(policy, "budget_day") < math.inf).mean())
@@ -58,45 +63,45 @@ def _lasts(forecast: Forecast, policy: int, budget: float) -> str:
     return f"{amount} runs out in {format_run_share(used_up)}"
 
 
-def _knows(forecast: Forecast, policy: int) -> str:
+def _lead_summary(forecast: Forecast, policy: int) -> str:
     stuck = float(forecast.run_values(policy, "stuck").mean())
-    if stuck >= _OFTEN:  # the typical run would tell too little
+    if stuck >= _OFTEN_WRONG:  # the median day would hide this
         return f"in {format_run_share(stuck)} {_WRONG}"
     day = forecast.median(policy, "lead_day")
-    return f"in a typical run the best item leads for good from day {day:.0f}"
+    return f"in the median run the best item leads permanently from day {day:.0f}"
 
 
-def reason(forecast: Forecast) -> list[str]:
-    """Say by which rule the policy is recommended, if there was a choice."""
-    ranking, called = forecast.ranking, policy_names(forecast.plan)
+def recommendation_reason(forecast: Forecast) -> list[str]:
+    """Return the reason for the recommendation, if several policies were compared."""
+    ranking, names = forecast.ranking, policy_names(forecast.plan)
     if len(ranking) < 2:
         return []
     costs = {
         p: format_rounded_up(forecast.plan, forecast.at_confidence(p, "cost")) for p in ranking
     }
     first, *others = ranking
-    rest = ", ".join(f"{called[p]} {costs[p]}" for p in others)
+    rest = ", ".join(f"{names[p]} {costs[p]}" for p in others)
     within = " within the budget" if forecast.plan.budget is not None else ""
     return [
-        f"It is recommended because payments and lost stars together{within} cost less than "
+        f"It is recommended because its payments plus lost stars{within} cost less than "
         f"{costs[first]} in {format_confidence(forecast.plan.confidence)}. The others: {rest}."
     ]
 
 
-def doubt(forecast: Forecast) -> list[str]:
-    """Say which other policies may be as good, if the runs can't tell them apart."""
+def close_call_note(forecast: Forecast) -> list[str]:
+    """Name the closest rival if the runs do not clearly separate it from the recommendation."""
     first_place_shares, first = forecast.first_place_shares(), forecast.ranking[0]
     if first_place_shares[first] >= _CLEAR:
         return []
     rival = max((p for p in first_place_shares if p != first), key=first_place_shares.__getitem__)
-    called = policy_names(forecast.plan)[rival]
-    return [f"It is a close call: {called} may be as good, and more runs would tell."]
+    name = policy_names(forecast.plan)[rival]
+    return [f"This is a close call: {name} may be as good. Use more runs to decide."]
 
 
-def risk(forecast: Forecast) -> list[str]:
-    """Say how often the recommended policy ends on a wrong item, unless the headline has."""
+def risk_note(forecast: Forecast) -> list[str]:
+    """Return how often the recommended policy ends with a wrong item, unless in the headline."""
     share = float(forecast.run_values(forecast.ranking[0], "stuck").mean())
     if share == 0:
         return ["In no run does a wrong item lead at the end."]
-    told = f"in {format_run_share(share)} {_WRONG}"
-    return [] if told in headline(forecast) else [f"{told.capitalize()}."]
+    text = f"in {format_run_share(share)} {_WRONG}"
+    return [] if text in headline(forecast) else [f"{text.capitalize()}."]

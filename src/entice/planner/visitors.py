@@ -1,4 +1,4 @@
-"""The visitors of one world: whether each takes an offer, and when and how they rate, if at all."""
+"""The simulated visitors of one world: whether they accept offers, and how and when they rate."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from entice.rng import PLAYER, Stream, seed_stream, uniform
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000
-"""Microseconds, the unit of all times."""
+"""In microseconds, the unit of all times."""
 DAY = 24 * 3600 * SECOND
 _LATEST = 100_000.0
-"""Days after which a rating does not matter any more: times stay far below what integers hold."""
+"""Longer delays are cut to this many days, so that times do not overflow."""
 
 
 class VisitorModel(NamedTuple):
-    """How the visitors of a world behave, as numbers."""
+    """The parameters of a world's visitors."""
 
     seed: int
     cumulative: Floats
     """For each item, the share of unpaid ratings of at most 1, 2, … stars."""
     slope: float
-    """By how many stars a payment worth one star raises a rating."""
+    """The number of stars by which a payment worth one star raises a rating."""
     share_who_rate: float
     price_of_a_star: int
     """In minor units: money divided by it is a payment in stars."""
 
 
 class VisitorResponse(NamedTuple):
-    """What a visitor does with an offer."""
+    """A visitor's response to an offer."""
 
     accepted: bool
     item: int
-    """The item taken: the one offered or, by those who decline, the one that looks best."""
+    """The item taken: the one offered or, if declined, the one that looks best."""
     rating: int
-    """In stars; 0 if it never comes."""
+    """In stars; 0 if the visitor does not rate."""
     after: int
-    """How much later the rating comes, in microseconds."""
+    """The delay of the rating in microseconds."""
 
 
 @compiled
@@ -58,18 +58,17 @@ def draw_response(
     amount: int,
     stream: Stream,
 ) -> VisitorResponse:
-    """Let visitor number 1, 2, … answer an offer of an item, and of an amount of money for it.
+    """Draw the response of visitor number 1, 2, … to an offer of an item and an amount of money.
 
-    The random numbers follow from the world's seed and the visitor's number alone, and are drawn
-    in an order that does not depend on the offer. So a visitor is the same person whatever the
-    policy offers.
+    The random numbers depend only on the world's seed and the visitor's number, and are drawn in
+    an order that does not depend on the offer. So visitors behave alike under all policies.
 
-    Visitors go by the money, whatever it is made of: margin and rounding count. Where the drift
-    lifts a rating to between two stars, chance decides between them, so that its mean is exact:
-    3.2 stars are a rating of 4 from one visitor in five.
+    Visitors respond to the whole amount, including margin and rounding. If the drift raises a
+    rating to between two stars, it is rounded at random so that its mean is exact: 3.2 stars
+    become 4 for one visitor in five.
     """
     seed_stream(stream, visitor_model.seed, visitor, PLAYER)
-    liking, lot, rates = uniform(stream), uniform(stream), uniform(stream)
+    opinion, rounding, rates = uniform(stream), uniform(stream), uniform(stream)
     rated, days = rates < visitor_model.share_who_rate, 0.0
     if rated:
         days = draw_delay(delay_params, stream)
@@ -81,10 +80,10 @@ def draw_response(
         return VisitorResponse(accepted, item, 0, 0)
     highest = visitor_model.cumulative.shape[1]
     stars = 1
-    while stars < highest and liking >= visitor_model.cumulative[item, stars - 1]:
+    while stars < highest and opinion >= visitor_model.cumulative[item, stars - 1]:
         stars += 1
-    lifted = min(stars + visitor_model.slope * paid, float(highest))
-    rating = int(lifted)
-    if lot < lifted - rating:
+    raised = min(stars + visitor_model.slope * paid, float(highest))
+    rating = int(raised)
+    if rounding < raised - rating:
         rating += 1
     return VisitorResponse(accepted, item, rating, int(min(days, _LATEST) * DAY))
