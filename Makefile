@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean
+.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript
 
 help:
 	@echo "make demo       Set up, reproduce the paper in small, then open the studio on a demo campaign"
@@ -57,7 +57,12 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/entice reproduce --out reproduction
 
-test: $(READY) browser lint
+# The compiler for the test of a generated TypeScript client. Without Node.js that test is skipped.
+typescript:
+	@if command -v npm >/dev/null; then npm ci --silent --prefix tests/support/typescript; \
+	  else echo "npm is missing: the test of the generated TypeScript client is skipped"; fi
+
+test: $(READY) browser typescript lint
 	@rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
 	@$(BIN)/coverage combine --quiet

@@ -1,36 +1,49 @@
-"""`entice serve` with one address more, which does nothing: what `load.py` measures against.
+"""`entice serve` with one more route, which does nothing: the reference of `load.py`.
 
-It stands behind the same server, door, router, admission and reading of the body as an offer does.
+It has the same server, middleware, router, guard and body decoding as an offer.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from entice.service.http import app
-from entice.service.http.context import AppContext
+from litestar import Response, Router
+from litestar.params import JSONBody
+
+from entice.api_types import OfferView
+from entice.service.http.context import Extension
 from entice.service.http.offers import OfferRequest
-from entice.service.http.operation import Answered, Body, Call, Operation, Reply
+from entice.service.http.requests import ServiceRequest
+from entice.service.http.responses import EncodedResponse
+from entice.service.http.routes import DECIDE, route
 from entice.service.http.server import serve
 from entice.studio.app import studio_extensions
 
 
-async def empty(context: AppContext, call: Call) -> Reply:
+@route(
+    "POST",
+    "/bench/empty",
+    roles=DECIDE,
+    responses={201: "An empty object."},
+    request={"plain": {"player": "ann"}},
+)
+async def empty(request: ServiceRequest, data: JSONBody[OfferRequest]) -> Response[OfferView]:
     """Do nothing."""
-    return Reply(b"{}", 201)
+    return EncodedResponse(b"{}", 201)
+
+
+def extensions() -> list[Extension]:
+    """Return the studio and the empty route."""
+    return [*studio_extensions(), Extension(Router("/", route_handlers=[empty]))]
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until a signal stops the process."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--db", required=True)
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()
-    body = Body(OfferRequest, {"plain": {"player": "ann"}})
-    answered = Answered({201: "Nothing was done."}, dict, {"nothing": {}})
-    operation = Operation("POST", "/bench/empty", empty, answered, frozenset({"decide"}), body)
-    app.OPERATIONS = (*app.OPERATIONS, operation)
-    serve(options.db, port=options.port, extensions=studio_extensions)
+    serve(options.db, port=options.port, extensions=extensions)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class CampaignStatus(StrEnum):
@@ -88,8 +90,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Sequence number of the last event in the log."""
     version: int
     """Version of the settings. Each change adds one."""
-    created_at: datetime
-    changed_at: datetime
+    created_at: Time
+    changed_at: Time
     """Time of the last event."""
     spec: dict[str, Any]
     """Settings, as `POST /v1/campaigns` accepts them."""
@@ -152,8 +154,8 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     paid: int | None
     """Amount paid. Null until the offer is accepted."""
     rating: int | None
-    offered_at: datetime
-    expires_at: datetime
+    offered_at: Time
+    expires_at: Time
     """Time after which the offer can no longer be accepted."""
 
 
@@ -216,7 +218,7 @@ class EventView(msgspec.Struct, frozen=True):
 
     seq: int
     """Sequence number within the campaign, from 1."""
-    at: datetime
+    at: Time
     hash: str
     """SHA-256 of the previous event's hash and the bytes of `body`."""
     body: dict[str, Any]
@@ -280,7 +282,7 @@ class SpendingView(msgspec.Struct, frozen=True):
     events: int
     """Sequence number of the campaign's last event. If larger than `through`, repeat the request
     for the rest."""
-    at: list[datetime]
+    at: list[Time]
     offers: list[int]
     """Number of offers made."""
     committed: list[int]

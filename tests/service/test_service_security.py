@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 from command_line import RunEntice, assert_error
-from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, service
+from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, handlers, service
 
 from entice.errors import InputError
-from entice.service.http.app import OPERATIONS
 from entice.service.operations.verify import verify
 from entice.service.storage import api_keys as keys_module
 from entice.service.storage.api_keys import Keys
@@ -201,6 +200,7 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/arms": "read",
     "POST /v1/campaigns/{campaign}/offers": "decide",
     "POST /v1/campaigns/{campaign}/offers/batch": "decide",
+    "GET /v1/campaigns/{campaign}/offers": "read",
     "GET /v1/offers/{offer}": "read decide",
     "POST /v1/offers/{offer}/accept": "feedback",
     "POST /v1/offers/{offer}/decline": "feedback",
@@ -228,8 +228,13 @@ ALLOWED = {
 }
 
 
-def test_every_operation_is_in_the_table() -> None:
-    assert {f"{o.method} {o.path}" for o in OPERATIONS} == set(ALLOWED)
+def test_every_route_is_in_the_table_with_its_roles(shop: Service) -> None:
+    declared = {}
+    for handler in handlers(shop):
+        [path], [method], roles = handler.paths, handler.http_methods, handler.opt["route"].roles
+        name = f"{method} {re.sub(':(str|path)', '', path)}"
+        declared[name] = {"anybody"} if roles is None else set(roles)
+    assert declared == {name: set(roles.split()) for name, roles in ALLOWED.items()}
 
 
 @pytest.mark.parametrize(

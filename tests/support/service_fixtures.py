@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import httpx
 from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
 from litestar.testing import TestClient
 
 from entice.service.domain.clock import Clock
@@ -69,6 +70,17 @@ class Service(NamedTuple):
         _, secret = self.keys.create(role, campaign, role)
         self.keys.reload()
         return {"authorization": f"Bearer {secret}"}
+
+
+def handlers(service: Service) -> list[HTTPRouteHandler]:
+    """All route handlers but those of OPTIONS."""
+    found = {
+        id(handler): handler
+        for route in service.client.app.routes
+        for method, (handler, _) in getattr(route, "route_handler_map", {}).items()
+        if method != "OPTIONS"
+    }
+    return list(found.values())
 
 
 @contextlib.contextmanager

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from litestar import Router
+
 from entice.studio.http import page_files, simulations, trust
 from entice.studio.studio import Studio
 
 
 def studio_extensions() -> list[Studio]:
-    """Return what to mount on the service's app: the studio."""
-    return [Studio((*simulations.OPERATIONS, *trust.OPERATIONS, *page_files.OPERATIONS))]
+    """Return the extensions to mount on the service's app: the studio."""
+    routes = [*simulations.ROUTES, *trust.ROUTES, *page_files.ROUTES]
+    return [Studio(Router("/", route_handlers=routes))]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from litestar import Router
 
-from entice.service.http.context import AppContext
-from entice.service.http.operation import Operation
+from entice.service.http.context import AppContext, Extension
 from entice.service.operations.invariants import ReplayView
 from entice.studio.jobs.queue import JobQueue
 
 
-class Studio:
+class Studio(Extension):
     """The job queue, and results that are kept while the service runs."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        self.operations = operations
+    def __init__(self, router: Router) -> None:
+        super().__init__(router)
         self.jobs = JobQueue()
         self.paper: bytes | None = None
         """The reproduction of the paper, once a client has requested it."""

@@ -1,4 +1,4 @@
-"""A server with one more route, which breaks its promises: the control that must be found out."""
+"""A server with one more route, which breaks its promises: a control that must be detected."""
 
 from __future__ import annotations
 
@@ -6,55 +6,50 @@ import argparse
 from typing import Any
 
 import msgspec
+from litestar import Response, Router
+from litestar.params import JSONBody
 
-from entice.service.http import server as serving
-from entice.service.http.server import Settings
-from entice.service.http.server import worker_app as sound_app
+from entice.service.http.context import Extension
+from entice.service.http.requests import ServiceRequest
+from entice.service.http.responses import EncodedResponse
+from entice.service.http.routes import ADMIN_ONLY, route
+from entice.service.http.server import serve
 from entice.studio.app import studio_extensions
 
 
-class Number(msgspec.Struct):
-    """Any number."""
+class Divisor(msgspec.Struct):
+    """A number to divide by."""
 
     number: int
 
 
-async def divide(context: Any, call: Any) -> Any:
+@route("POST", "/v1/divide", roles=ADMIN_ONLY, responses={201: "The quotient."})
+async def divide(request: ServiceRequest, data: JSONBody[Divisor]) -> Response[int]:
     """Divide by a number.
 
-    Fails where nobody has thought of it.
+    Fails for zero, and rejects negative numbers without problem details.
     """
-    from entice.service.http.operation import Reply
-
-    if call.body.number < 0:
-        return Reply(b"must not be negative", 400, b"text/plain")
-    return Reply(b"%d" % (1000 // call.body.number), 201)
+    if data.number < 0:
+        return EncodedResponse(b"must not be negative", 400, b"text/plain")
+    return EncodedResponse(b"%d" % (1000 // data.number), 201)
 
 
-def worker_app(settings: Settings, extensions: Any) -> Any:
-    """Make the application as the service does, and add the route."""
-    from entice.service.http import app
-    from entice.service.http.operation import Answered, Body, Operation
-
-    route = Operation(
-        "POST", "/v1/divide", divide, Answered({201: "Divided."}, int), body=Body(Number, {})
-    )
-    app.OPERATIONS = (*app.OPERATIONS, route)
-    return sound_app(settings, extensions)
+def extensions() -> list[Extension]:
+    """Return the studio and the broken route."""
+    return [*studio_extensions(), Extension(Router("/", route_handlers=[divide]))]
 
 
 def main() -> None:
-    """Serve as `entice serve` does, and a bit more."""
-    given = argparse.ArgumentParser()
-    given.add_argument("--db", required=True)
-    given.add_argument("--port", type=int, required=True)
-    given.add_argument("--workers", type=int, required=True)
-    asked = given.parse_args()
-    serving.worker_app = worker_app
-    serving.serve(asked.db, port=asked.port, workers=asked.workers, extensions=studio_extensions)
+    """Serve as `entice serve` does, with the broken route."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--db", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    options: Any = parser.parse_args()
+    serve(options.db, port=options.port, workers=options.workers, extensions=extensions)
 
 
 if __name__ == "__main__":
-    from service_faults import broken  # by its own name: worker processes look for it there
+    from service_faults import broken  # under its own name, for worker processes to import
 
     broken.main()

@@ -7,9 +7,10 @@ import secrets
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
+from msgspec import Meta
 
 from entice.checks import as_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
@@ -54,7 +55,18 @@ A default is left out of the stored settings, so that older campaigns verify byt
 """
 
 MAX_ARMS = 1000
+MAX_NEW_SEED = 2**53 - 1
+"""The largest integer that a JSON client with 64-bit floats represents exactly."""
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+
+# Constraints for the OpenAPI schema of a campaign. The constructor checks them, with better words.
+Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+ArmName = Annotated[
+    str,
+    Meta(pattern="^[A-Za-z0-9._~-]{1,64}$", extra_json_schema={"not": {"enum": [".", ".."]}}),
+]
+UniqueItems = Meta(extra_json_schema={"uniqueItems": True})
 
 
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,27 +125,27 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     3.0
     """
 
-    name: str
-    arms: Sequence[str]
+    name: Name
+    arms: Annotated[Sequence[ArmName], Meta(min_length=2, max_length=MAX_ARMS), UniqueItems]
     policy: ServedPolicy = UCB()
-    lowest_rating: int = 1
-    highest_rating: int = 5
+    lowest_rating: Annotated[int, Meta(ge=-1000, le=1000)] = 1
+    highest_rating: Annotated[int, Meta(ge=-1000, le=1_000_000)] = 5
     policy_sees: PolicyScale = "stars"
     unrated_shows: float | None = None
-    budget: int
-    currency: str = "EUR"
-    currency_digits: int | None = None
-    price_of_a_star: int
-    margin: int = 0
-    cap_per_offer: int | None = None
-    cap_per_player: int | None = None
-    pace_over: int | None = None
+    budget: Money
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3,12}$")] = "EUR"
+    currency_digits: Annotated[int, Meta(ge=0, le=MAX_DIGITS)] | None = None
+    price_of_a_star: Annotated[int, Meta(ge=1, le=10**12)]
+    margin: Annotated[int, Meta(ge=0, le=10**12)] = 0
+    cap_per_offer: Money | None = None
+    cap_per_player: Money | None = None
+    pace_over: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     probe: Probe | None = None
-    offer_expires_after: int = 900
-    rating_window: int = RATING_WINDOW
+    offer_expires_after: Annotated[int, Meta(ge=1, le=YEAR)] = 900
+    rating_window: Annotated[int, Meta(ge=1, le=10 * YEAR)] = RATING_WINDOW
     late_ratings: bool = True
-    status: Status = "live"
-    seed: int | None = None
+    status: Literal["live", "paused", "shadow"] = "live"
+    seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
 
     def __post_init__(self) -> None:
         check_name("CampaignSpec: name", self.name)
@@ -245,7 +257,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """Return the campaign with a seed, drawn if it has none."""
         if self.seed is not None:
             return self
-        return msgspec.structs.replace(self, seed=secrets.randbits(63))
+        return msgspec.structs.replace(self, seed=secrets.randbits(53))
 
 
 def check_name(where: str, given: object) -> None:

@@ -1,37 +1,40 @@
-"""The service as an ASGI application, and the door that every request passes."""
+"""The service as an ASGI application."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import Any
 
+import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
-from entice.service.http.operation import Operation, Reply, handler_of, options_of
+from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
+from entice.service.http.responses import EncodedResponse
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 
-OPERATIONS: tuple[Operation, ...] = (
-    *campaigns.OPERATIONS,
-    *offers.OPERATIONS,
-    *feedback.OPERATIONS,
-    *events.OPERATIONS,
-    *exports.OPERATIONS,
-    *health.OPERATIONS,
+ROUTES: tuple[HTTPRouteHandler, ...] = (
+    *campaigns.ROUTES,
+    *offers.ROUTES,
+    *feedback.ROUTES,
+    *events.ROUTES,
+    *exports.ROUTES,
+    *health.ROUTES,
 )
 
 HEADERS = (
@@ -42,62 +45,68 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""On every answer, unless it has its own: the studio's page may run its scripts."""
+"""Headers of every response that does not set its own. The studio's page sets its own CSP."""
+_MAX_DRAINED = 16 * MAX_BODY
 
 
 class RequestMiddleware:
-    """Numbers, times, counts and logs every request, and puts the same headers on every answer."""
+    """Numbers, times, counts and logs every request, and adds headers to every response.
 
-    def __init__(self, inner: ASGIApp, context: AppContext) -> None:
-        self._inner = inner
+    It wraps the whole app, since Litestar's middleware does not see requests without a route.
+    Litestar's Prometheus and structlog plugins are not used: they have other metric names and
+    labels than `docs/operations.md` promises, and write each log line by itself (see `logs`).
+    """
+
+    def __init__(self, app: ASGIApp, context: AppContext) -> None:
+        self._app = app
         self._context = context
         self._numbers = itertools.count(1)
         self._name = secrets.token_hex(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer back."""
-        asked: Any = scope
-        if asked["type"] != "http":
-            await self._inner(scope, receive, send)
+        """Handle a request."""
+        state: Any = scope
+        if state["type"] != "http":
+            await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        started = time.perf_counter()
         number = f"{self._name}{next(self._numbers):x}"
-        headers = dict(asked["headers"])
-        asked["entice_headers"] = headers
-        asked["entice_request"] = number
+        headers = dict(scope["headers"])
+        state["entice_headers"] = headers
+        state["entice_request"] = number
         status = 0
 
-        async def pass_on(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = [*message["headers"], (b"x-request-id", number.encode())]
-                own = {name for name, _ in given}
-                message["headers"] = given + [usual for usual in HEADERS if usual[0] not in own]
+                if status == 413:
+                    await _drain(receive)
+                own = [*message["headers"], (b"x-request-id", number.encode())]
+                names = {name for name, _ in own}
+                message["headers"] = own + [header for header in HEADERS if header[0] not in names]
             await send(message)
 
         try:
-            refused = self._context.authenticator.refuse_strangers(headers)
-            if refused is not None:
-                await _refusal(refused)(scope, receive, pass_on)
+            refusal = self._context.authenticator.refuse_strangers(headers)
+            if refusal is not None:
+                await _problem(refusal)(scope, receive, send_with_headers)
             else:
-                await self._inner(scope, receive, pass_on)
+                await self._app(scope, receive, send_with_headers)
         except Exception as error:
             logs.unexpected(error, request=number)
             if status == 0:
-                detail = (
-                    "Something unforeseen happened. Whoever runs the service finds it by its log."
-                )
-                await _refusal(Refusal(500, "internal", "Internal error", detail))(
-                    scope, receive, pass_on
-                )
+                detail = "Internal error. Quote the header X-Request-Id when you report it."
+                refusal = Refusal(500, "internal", "Internal error", detail)
+                await _problem(refusal)(scope, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - began
-            route = asked.get("path_template")
-            method = asked["method"] if route is not None else "other"
-            route = route or "none"
-            self._context.metrics.request(method, route, status, seconds)
-            logs.request(method, route, status, seconds, asked.get("entice_key", "-"), number)
+            seconds = time.perf_counter() - started
+            path = state.get("path_template")
+            method = state["method"] if path is not None else "other"
+            path = path or "none"
+            key = state["auth"].id if "auth" in state else "-"
+            self._context.metrics.request(method, path, status, seconds)
+            logs.request(method, path, status, seconds, key, number)
 
 
 def make_app(
@@ -110,18 +119,18 @@ def make_app(
     open_to_loopback: bool,
     extensions: Sequence[Extension] = (),
 ) -> Litestar:
-    """Put the service together.
+    """Build the application.
 
     Parameters
     ----------
-    store, desk, reads, keys, players
-        Of one database. The desk is started and stopped with the application; the store is not
-        closed by it.
+    store, writer, queries, keys, players
+        The parts of the service, all on one database. The writer starts and stops with the
+        application; the caller closes the store.
     open_to_loopback
-        Whether anybody may call while there is no key. Only for a service that is bound to
-        loopback.
+        Whether requests without a key are allowed as long as no key exists. Only for a service that
+        is bound to loopback.
     extensions
-        Routes to mount beside the service's own, such as the studio's.
+        Routers to mount beside the service's own routes, such as the studio's.
     """
     context = AppContext(
         store,
@@ -132,37 +141,61 @@ def make_app(
         open_to_loopback=open_to_loopback,
         extensions=extensions,
     )
-    operations = [*OPERATIONS, *(o for e in extensions for o in e.operations)]
-    context.document = describe(operations)
+    handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]
+    context.describe = cache(partial(describe, handlers))
     app = Litestar(
-        [*_options(operations), *(handler_of(operation, context) for operation in operations)],
+        [*_options(), *handlers],
+        request_class=ServiceRequest,
+        request_max_body_size=MAX_BODY,
+        dto=StrictJson,
+        return_dto=None,
         exception_handlers={Exception: problems.respond},
-        lifespan=[_at_work(context)],
-        openapi_config=None,
+        lifespan=[partial(_lifespan, context)],
+        openapi_config=None,  # see `openapi.describe`
         logging_config=None,
-        debug=False,
     )
     app.state.context = context
     app.asgi_handler = RequestMiddleware(app.asgi_handler, context)
     return app
 
 
-def _options(operations: Iterable[Operation]) -> list[HTTPRouteHandler]:
-    methods: dict[str, list[str]] = {}
-    for operation in operations:
-        methods.setdefault(operation.path, []).append(operation.method)
-    return [options_of(path, allowed) for path, allowed in methods.items()]
+@asynccontextmanager
+async def _lifespan(context: AppContext, _: Litestar) -> AsyncIterator[None]:
+    async with context.at_work():
+        yield
 
 
-def _at_work(context: AppContext) -> Any:
-    @asynccontextmanager
-    async def at_work(_: Litestar) -> AsyncIterator[None]:
-        async with context.at_work():
-            yield
+def _options() -> list[HTTPRouteHandler]:
+    """Answer OPTIONS where a path has several methods: Litestar's own answer names one of them."""
+    methods: dict[str, set[str]] = {}
+    for handler in ROUTES:
+        for path in handler.paths:
+            methods.setdefault(path, {"OPTIONS"}).update(handler.http_methods)
+    return [_options_of(path, names) for path, names in methods.items() if len(names) > 2]
 
-    return at_work
+
+def _options_of(path: str, methods: set[str]) -> HTTPRouteHandler:
+    allow = [(b"allow", ", ".join(sorted(methods)).encode())]
+
+    async def options() -> EncodedResponse[None]:
+        return EncodedResponse(b"", 204, b"text/plain", allow)
+
+    handler: HTTPRouteHandler = HTTPRouteHandler(
+        path, http_method="OPTIONS", include_in_schema=False
+    )(options)
+    return handler
 
 
-def _refusal(refusal: Refusal) -> Reply:
-    body = problems.problem(refusal.status, refusal.kind, refusal.title, refusal.detail)
-    return Reply(body, refusal.status, problems.MEDIA_TYPE.encode())
+async def _drain(receive: Receive) -> None:
+    """Read the rest of a body that is too large: many clients listen only after they have sent."""
+    length, more = 0, True
+    while more and length <= _MAX_DRAINED:
+        message: Any = await receive()
+        length += len(message.get("body", b""))
+        more = message.get("more_body", False)
+
+
+def _problem(refusal: Refusal) -> EncodedResponse[Any]:
+    details = problems.problem_details(refusal.status, refusal.kind, refusal.title, refusal.detail)
+    media_type = problems.MEDIA_TYPE.encode()
+    return EncodedResponse(msgspec.json.encode(details), refusal.status, media_type)

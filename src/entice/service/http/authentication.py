@@ -17,8 +17,6 @@ VISITOR = KeyView(id="-", name="a browser on this machine", role="read", campaig
 """The same, if it is a browser: it may be led here by any page, and is not to spend a budget."""
 _OF_BROWSERS = frozenset({b"origin", b"sec-fetch-mode", b"sec-fetch-site"})
 
-READERS: frozenset[Role] = frozenset({"read"})
-"""Who may look at everything."""
 _FORWARDED = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 )
@@ -109,13 +107,13 @@ class Authenticator:
             self._reading = self._reader.submit(self._keys.reload)
 
 
-def only(caller: KeyView, what: str, given: str, campaign: str) -> None:
+def hide_other_campaigns(caller: KeyView, what: str, name: str, campaign: str) -> None:
     """Hide from a key of one campaign all that belongs to others, as if it did not exist."""
     if caller.campaign is not None and caller.campaign != campaign:
-        raise not_found(what, given)
+        raise not_found(what, name)
 
 
-def unbound(caller: KeyView) -> None:
+def require_all_campaigns(caller: KeyView) -> None:
     """Refuse a key of one campaign where all are concerned."""
     if caller.campaign is not None:
         detail = "This key is for one campaign; what you ask for concerns all of them."

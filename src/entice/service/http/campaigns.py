@@ -1,92 +1,47 @@
-"""Campaigns and their arms."""
+"""Routes of campaigns and their arms."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
+from litestar import Response
+from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from entice.api_types import ArmView, CampaignView, SpendingView
-from entice.money import MAX_DIGITS
-from entice.policies import UCB
+from entice.api_types import ArmView, CampaignStatus, CampaignView, SpendingView
+from entice.errors import InputError
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
-from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, ServedPolicy, Status
-from entice.service.http import examples
-from entice.service.http.authentication import READERS, unbound
-from entice.service.http.context import AppContext
-from entice.service.http.events import whole
-from entice.service.http.operation import (
-    Answered,
-    Body,
-    Call,
-    Operation,
-    Query,
-    Reply,
-    carry_out,
-    not_too_deep,
+from entice.service.domain.spec import (
+    MAX_ARMS,
+    MAX_NEW_SEED,
+    ArmName,
+    CampaignSpec,
+    Money,
+    Name,
+    UniqueItems,
 )
+from entice.service.http import examples
+from entice.service.http.authentication import require_all_campaigns
 from entice.service.http.read_threads import look_up, look_up_slowly
-from entice.service.storage.spending import MAX_POINTS, By
+from entice.service.http.requests import (
+    ArmId,
+    CampaignId,
+    IdempotencyKey,
+    ServiceRequest,
+    execute,
+)
+from entice.service.http.routes import ADMIN_ONLY, READ, route
+from entice.service.storage.spending import MAX_POINTS
 
-Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
-Digits = Annotated[int, Meta(ge=0, le=MAX_DIGITS)]
-ArmId = Annotated[
-    str,
-    Meta(
-        pattern="^[A-Za-z0-9._~-]{1,64}$",
-        extra_json_schema={"not": {"enum": [".", ".."]}},
-    ),
-]
-_EACH_ONCE = Meta(extra_json_schema={"uniqueItems": True})
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
-
-
-Stars = Annotated[float, Meta(gt=0)]
-
-
-class ProbeTable(msgspec.Struct, forbid_unknown_fields=True):
-    """How drift is probed."""
-
-    share: Annotated[float, Meta(gt=0, le=1)] = 0.05
-    amount: Stars | Annotated[list[Stars], Meta(min_length=1)] = 0.3
-
-
-class CampaignRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A campaign: what is offered, how it is explored, and what that may cost.
-
-    Only name, arms, budget and price_of_a_star must be given. Money is in whole minor units. A
-    currency that is not in ISO 4217 needs `currency_digits`, the number of its decimals.
-    """
-
-    name: Name
-    arms: Annotated[list[ArmId], Meta(min_length=2, max_length=MAX_ARMS), _EACH_ONCE]
-    policy: ServedPolicy = UCB()
-    lowest_rating: Annotated[int, Meta(ge=-1000, le=1000)] = 1
-    highest_rating: Annotated[int, Meta(le=1_000_000)] = 5
-    policy_sees: Literal["stars", "zero_to_one"] = "stars"
-    unrated_shows: float | None = None
-    budget: Money
-    currency: Annotated[str, Meta(pattern="^[A-Z]{3,12}$")] = "EUR"
-    currency_digits: Digits | None = None
-    price_of_a_star: Annotated[int, Meta(ge=1, le=10**12)]
-    margin: Annotated[int, Meta(ge=0, le=10**12)] = 0
-    cap_per_offer: Money | None = None
-    cap_per_player: Money | None = None
-    pace_over: Annotated[int, Meta(ge=1, le=10**12)] | None = None
-    probe: ProbeTable | None = None
-    offer_expires_after: Annotated[int, Meta(ge=1, le=366 * 24 * 3600)] = 900
-    rating_window: Annotated[int, Meta(ge=1, le=3660 * 24 * 3600)] = 30 * 24 * 3600
-    late_ratings: bool = True
-    status: Literal["live", "paused", "shadow"] = "live"
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+MAX_PAGE = 1000
 
 
 class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is to change. What is left out stays as it is; null lifts a limit."""
+    """Settings to change. Omitted settings stay as they are; null removes a limit."""
 
     name: Name | UnsetType = UNSET
-    status: Status | UnsetType = UNSET
+    status: CampaignStatus | UnsetType = UNSET
     budget: Money | UnsetType = UNSET
     cap_per_offer: Money | UnsetType | None = UNSET
     cap_per_player: Money | UnsetType | None = UNSET
@@ -94,185 +49,213 @@ class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewArms(msgspec.Struct, forbid_unknown_fields=True):
-    """Arms that join."""
+    """Arms to add."""
 
-    arms: Annotated[list[ArmId], Meta(min_length=1, max_length=MAX_ARMS), _EACH_ONCE]
+    arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MAX_ARMS), UniqueItems]
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Whether an arm is offered."""
+    """Whether an arm is retired."""
 
     retired: bool
 
 
-async def create(context: AppContext, call: Call) -> Reply:
-    """Begin a campaign.
+@route(
+    "POST",
+    "/v1/campaigns",
+    roles=ADMIN_ONLY,
+    responses={201: "The campaign."},
+    examples={"new": examples.CAMPAIGN},
+    request={"teas": examples.SPEC},
+    body=CampaignSpec,
+    id_of="campaign",
+)
+async def create(
+    request: ServiceRequest, data: JSONBody[dict[str, Any]], idempotency_key: IdempotencyKey = None
+) -> Response[CampaignView]:
+    """Create a campaign.
 
-    Opens the books of a campaign. Needs a key for all campaigns.
+    Requires `name`, `arms`, `budget` and `price_of_a_star`. A currency that is not in ISO 4217
+    requires `currency_digits`. The key must not be limited to one campaign.
     """
-    unbound(call.caller)
-    not_too_deep(call.body)
-    spec = CampaignSpec.from_plain(call.body).with_currency_digits()
-    return await carry_out(context, call, CreateCampaign(spec, call.key))
+    require_all_campaigns(request.auth)
+    spec = CampaignSpec.from_plain(data).with_currency_digits()
+    if spec.seed is not None and spec.seed > MAX_NEW_SEED:
+        rule = f"must be at most {MAX_NEW_SEED} (2^53 - 1), so that every client can represent it"
+        raise InputError("seed", rule, given=spec.seed)
+    return await execute(request, CreateCampaign(spec, request.key_id), idempotency_key)
 
 
-async def read_all(context: AppContext, call: Call) -> Reply:
-    """Read all campaigns.
+@route(
+    "GET",
+    "/v1/campaigns",
+    roles=READ,
+    responses={200: "The campaigns. With `limit`, the header `Link` has the next page."},
+    examples={"one": [examples.CAMPAIGN]},
+)
+async def read_all(
+    request: ServiceRequest,
+    limit: Annotated[
+        int | None, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of campaigns.")
+    ] = None,
+    after: Annotated[
+        str | None,
+        QueryParameter(
+            min_length=1,
+            max_length=100,
+            description="Id of the last campaign of the previous page.",
+        ),
+    ] = None,
+    status: Annotated[
+        CampaignStatus | None, QueryParameter(description="Return campaigns of this status only.")
+    ] = None,
+) -> Response[list[CampaignView]]:
+    """List campaigns.
 
-    All campaigns that the key opens, the oldest first.
+    Campaigns that the key has access to, oldest first: all of them, or `limit` at a time. While
+    there are more, the response has a header `Link: <...>; rel="next"`.
     """
-    only = call.caller.campaign
-    if only is not None:
-        found = [await look_up(context.queries.campaign, only)]
-    else:
-        found = await look_up(context.queries.campaigns)
-    return Reply(msgspec.json.encode(found))
-
-
-async def read_one(context: AppContext, call: Call) -> Reply:
-    """Read a campaign.
-
-    Its money, its counts and its settings as they are by now.
-    """
-    return Reply(
-        msgspec.json.encode(await look_up(context.queries.campaign, call.path["campaign"]))
+    found, more = await look_up(
+        request.context.queries.campaign_page, request.auth.campaign, after, limit, status
     )
+    headers = {}
+    if more:
+        chosen = f"&status={status}" if status is not None else ""
+        address = f"/v1/campaigns?limit={limit}&after={found[-1].id}{chosen}"
+        headers["Link"] = f'<{address}>; rel="next"'
+    return Response(found, headers=headers)
 
 
-async def change(context: AppContext, call: Call) -> Reply:
-    """Change a campaign.
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}",
+    roles=READ,
+    responses={200: "The campaign."},
+    examples={"live": examples.CAMPAIGN},
+)
+async def read_one(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
+    """Retrieve a campaign.
 
-    Changes status, budget, caps, pace or name, for all decisions from here on. A budget below
-    what is spent and reserved is refused with 409. `closed` voids all open offers and is final.
+    Returns its money, its counts and its current settings.
     """
-    asked = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
-    command = ChangeCampaign(campaign=call.path["campaign"], by=call.key, **asked)
-    return await carry_out(context, call, command)
+    return await look_up(request.context.queries.campaign, campaign)
 
 
-async def add_arms(context: AppContext, call: Call) -> Reply:
+@route(
+    "PATCH",
+    "/v1/campaigns/{campaign:str}",
+    roles=ADMIN_ONLY,
+    responses={200: "The campaign."},
+    examples={"live": examples.CAMPAIGN},
+    request={
+        "pause": {"status": "paused"},
+        "raise the budget": {"budget": 75_000},
+        "remove a cap": {"cap_per_offer": None},
+    },
+)
+async def change(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[CampaignChange],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[CampaignView]:
+    """Update a campaign.
+
+    Changes the status, the budget, the caps, the pace or the name, from the next decision on. A
+    budget below the sum spent and reserved is rejected (409). `closed` voids all open offers and is
+    final.
+    """
+    changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
+    command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)
+    return await execute(request, command, idempotency_key)
+
+
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/arms",
+    roles=ADMIN_ONLY,
+    responses={201: "All arms of the campaign."},
+    examples={"one of them": [examples.ARM]},
+    request={"two": {"arms": ["gyokuro", "hojicha"]}},
+)
+async def add_arms(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[NewArms],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[list[ArmView]]:
     """Add arms.
 
-    Lets further arms join. Those that are there already stay as they are.
+    Arms that the campaign already has stay as they are.
     """
-    command = AddArms(call.path["campaign"], call.body.arms, call.key)
-    return await carry_out(context, call, command)
+    return await execute(request, AddArms(campaign, data.arms, request.key_id), idempotency_key)
 
 
-async def change_arm(context: AppContext, call: Call) -> Reply:
-    """Retire an arm.
-
-    Offers an arm no more, or again. Its ratings stay. The last arm can't be retired (409).
-    """
-    command = RetireArm(call.path["campaign"], call.path["arm"], call.body.retired, call.key)
-    return await carry_out(context, call, command)
-
-
-async def read_arms(context: AppContext, call: Call) -> Reply:
-    """Read the arms.
-
-    Averages, counts, and how many ratings are still to come.
-    """
-    return Reply(msgspec.json.encode(await look_up(context.queries.arms, call.path["campaign"])))
-
-
-async def read_spending(context: AppContext, call: Call) -> Reply:
-    """Read how the spending grew.
-
-    What was committed, reserved and allowed over the campaign's whole history, by date or by number
-    of offers, in so many points at most. Each point is exact. A long log is read in parts, one for
-    each request: while `through` is less than `events`, ask again for the rest.
-    """
-    given = call.path["campaign"], call.query["by"], call.query["points"]
-    return Reply(msgspec.json.encode(await look_up_slowly(context.queries.spending, *given)))
-
-
-def _by(given: str) -> str:
-    if given not in get_args(By):
-        raise ValueError(" or ".join(get_args(By)))
-    return given
-
-
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/v1/campaigns",
-        create,
-        Answered(
-            {201: "The campaign."}, CampaignView, {"new": examples.CAMPAIGN}, names="campaign"
-        ),
-        body=Body(dict[str, Any], {"teas": examples.SPEC}, schema=CampaignRequest),
-    ),
-    Operation(
-        "GET",
-        "/v1/campaigns",
-        read_all,
-        Answered({200: "The campaigns."}, list[CampaignView], {"one": [examples.CAMPAIGN]}),
-        roles=READERS,
-    ),
-    Operation(
-        "GET",
-        "/v1/campaigns/{campaign}",
-        read_one,
-        Answered({200: "The campaign."}, CampaignView, {"live": examples.CAMPAIGN}),
-        roles=READERS,
-    ),
-    Operation(
-        "PATCH",
-        "/v1/campaigns/{campaign}",
-        change,
-        Answered({200: "The campaign."}, CampaignView, {"live": examples.CAMPAIGN}),
-        body=Body(
-            CampaignChange,
-            {
-                "stop paying": {"status": "paused"},
-                "more money": {"budget": 75_000},
-                "no cap": {"cap_per_offer": None},
-            },
-        ),
-    ),
-    Operation(
-        "POST",
-        "/v1/campaigns/{campaign}/arms",
-        add_arms,
-        Answered({201: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
-        body=Body(NewArms, {"two": {"arms": ["gyokuro", "hojicha"]}}),
-    ),
-    Operation(
-        "PATCH",
-        "/v1/campaigns/{campaign}/arms/{arm}",
-        change_arm,
-        Answered({200: "The arm."}, ArmView, {"retired": {**examples.ARM, "retired": True}}),
-        body=Body(ArmChange, {"retire": {"retired": True}}),
-    ),
-    Operation(
-        "GET",
-        "/v1/campaigns/{campaign}/arms",
-        read_arms,
-        Answered({200: "All arms."}, list[ArmView], {"one of them": [examples.ARM]}),
-        roles=READERS,
-    ),
-    Operation(
-        "GET",
-        "/v1/campaigns/{campaign}/spending",
-        read_spending,
-        Answered({200: "The history."}, SpendingView, {"three points": examples.SPENDING}),
-        roles=READERS,
-        query=(
-            Query(
-                "by",
-                "What the points are spread over: time, or offers.",
-                {"type": "string", "enum": list(get_args(By)), "default": "date"},
-                _by,
-                "date",
-            ),
-            Query(
-                "points",
-                "How many points at most.",
-                {"type": "integer", "minimum": 2, "maximum": MAX_POINTS, "default": 200},
-                lambda text: whole(text, 2, MAX_POINTS),
-                200,
-            ),
-        ),
-    ),
+@route(
+    "PATCH",
+    "/v1/campaigns/{campaign:str}/arms/{arm:str}",
+    roles=ADMIN_ONLY,
+    responses={200: "The arm."},
+    examples={"retired": {**examples.ARM, "retired": True}},
+    request={"retire": {"retired": True}},
 )
+async def change_arm(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    arm: ArmId,
+    data: JSONBody[ArmChange],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[ArmView]:
+    """Retire an arm, or offer it again.
+
+    A retired arm keeps its ratings. The last arm cannot be retired (409).
+    """
+    command = RetireArm(campaign, arm, data.retired, request.key_id)
+    return await execute(request, command, idempotency_key)
+
+
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/arms",
+    roles=READ,
+    responses={200: "All arms of the campaign."},
+    examples={"one of them": [examples.ARM]},
+)
+async def read_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+    """List the arms of a campaign.
+
+    Returns their averages, their counts and the expected number of ratings in flight.
+    """
+    return await look_up(request.context.queries.arms, campaign)
+
+
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/spending",
+    roles=READ,
+    responses={200: "The history of spending."},
+    examples={"three points": examples.SPENDING},
+)
+async def read_spending(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    by: Annotated[
+        Literal["date", "offer"],
+        QueryParameter(description="Spacing of the points: time or offers."),
+    ] = "date",
+    points: Annotated[
+        int, QueryParameter(ge=2, le=MAX_POINTS, description="Maximum number of points.")
+    ] = 200,
+) -> SpendingView:
+    """Retrieve the history of spending.
+
+    Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
+    number of offers. Each point is exact. A long log is read in parts, one per request: while
+    `through` is less than `events`, repeat the request.
+    """
+    return await look_up_slowly(request.context.queries.spending, campaign, by, points)
+
+
+ROUTES = (
+    create, read_all, read_one, change, add_arms, change_arm, read_arms, read_spending,
+)  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+
+from litestar import Router
 
 from entice.errors import EnticeError
 from entice.service import logs
@@ -23,15 +24,14 @@ from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 
 
-class Extension(Protocol):
-    """Routes that are mounted on the service's app, with what they need while it runs."""
+class Extension:
+    """A router that is mounted on the service's app, with the state behind it."""
 
-    @property
-    def operations(self) -> Sequence[Any]:
-        """The operations to mount."""
+    def __init__(self, router: Router) -> None:
+        self.router = router
 
     def end(self) -> None:
-        """Start to shut down: end what a client may be waiting for."""
+        """Start to shut down: end the responses that clients may be waiting for."""
 
     async def close(self) -> None:
         """Finish shutting down."""
@@ -60,10 +60,10 @@ class AppContext:
         self.streams = Streams(queries)
         self.extensions = tuple(extensions)
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
-        self.document = b"{}"
-        """The description of the API."""
+        self.describe: Callable[[], bytes] = bytes
+        """Returns the OpenAPI document."""
         self.exports = 0
-        """How many are under way."""
+        """Number of exports in progress."""
         self.ready = False
         self._open = True
         self._compiling = WarmUp()

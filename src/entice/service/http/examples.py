@@ -1,4 +1,4 @@
-"""Examples for the description of the API: one small campaign, seen from all sides."""
+"""Examples in the OpenAPI document, all of one small campaign."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CAMPAIGN: dict[str, Any] = {
     "share_who_rate": 0.31,
     "events": 655,
     "version": 1,
-    "created_at": "2026-11-16T07:00:00.000000Z",
+    "created_at": "2026-11-16T07:00:00Z",
     "changed_at": "2026-11-18T16:20:11.123456Z",
     "spec": {**SPEC, "currency_digits": 2, "seed": 7, "status": "live"},
 }
@@ -61,7 +61,7 @@ SPENDING: dict[str, Any] = {
     "through": 655,
     "events": 655,
     "at": [
-        "2026-11-16T07:00:00.000000Z",
+        "2026-11-16T07:00:00Z",
         "2026-11-17T11:02:00.500000Z",
         "2026-11-18T16:20:11.123456Z",
     ],
@@ -143,4 +143,15 @@ HISTORY: dict[str, Any] = {
         ],
     },
     "history": [{**EVENT["body"], "at": EVENT["at"], "hash": EVENT["hash"]}],
+}
+
+DRIFT: dict[str, Any] = {
+    "probed": True,
+    "probes": 412,
+    "slope": 0.62,
+    "low": 0.31,
+    "high": 0.93,
+    "level": 0.95,
+    "note": "From a randomised probe.",
+    "arms": [{"id": "oolong", "paid": 0.12, "corrected": 4.243}],
 }

@@ -1,20 +1,29 @@
-"""What becomes of offers: taken or not, rated, undone; and ratings that nobody paid for."""
+"""Routes that record what happens to offers, and organic ratings."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
 from msgspec import Meta
 
 from entice.api_types import OfferView
 from entice.service.domain.commands import Accept, Decline, EnterRatings, Organic, Rate, Reverse
 from entice.service.domain.spec import MAX_MONEY
 from entice.service.http import examples
-from entice.service.http.context import AppContext
-from entice.service.http.operation import Answered, Body, Call, Operation, Reply, Work, carry_out
+from entice.service.http.requests import (
+    CampaignId,
+    IdempotencyKey,
+    OfferId,
+    ServiceRequest,
+    execute,
+)
+from entice.service.http.routes import FEEDBACK, Declare, route
 
-MOST_AT_ONCE = 1000
+MAX_BATCH = 1000
 
 Rating = Annotated[
     float,  # many clients write every number as a float: 4.0 is 4
@@ -22,127 +31,144 @@ Rating = Annotated[
         ge=-1000,
         le=1_000_000,
         multiple_of=1,
-        description="A whole number on the campaign's grid; 4.0 is 4.",
+        description="Whole number on the campaign's rating scale. 4.0 is accepted as 4.",
     ),
 ]
 
 
 class AcceptRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """That the player takes the offer."""
+    """The amount paid for an accepted offer."""
 
     amount: (
         Annotated[
             int,
-            Meta(ge=0, le=MAX_MONEY, description="What was paid, if less than was offered."),
+            Meta(ge=0, le=MAX_MONEY, description="Amount paid, if less than the amount offered."),
         ]
         | None
     ) = None
 
 
-class Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """Nothing needs to be said."""
+class EmptyRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """An empty object."""
 
 
 class RatingRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """How the player rates what was bought."""
+    """A player's rating."""
 
     rating: Rating
 
 
 class OrganicRating(msgspec.Struct, forbid_unknown_fields=True):
-    """A rating by somebody who was offered nothing."""
+    """A rating by a player who had no offer."""
 
     arm: Annotated[str, Meta(min_length=1, max_length=64)]
     rating: Rating
 
 
 class OrganicRatings(msgspec.Struct, forbid_unknown_fields=True):
-    """Ratings by people who were offered nothing."""
+    """Ratings by players who had no offer."""
 
-    ratings: Annotated[list[OrganicRating], Meta(min_length=1, max_length=MOST_AT_ONCE)]
+    ratings: Annotated[list[OrganicRating], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-class Entered(msgspec.Struct):
-    """How many ratings were entered."""
+class EnteredRatings(msgspec.Struct):
+    """The number of ratings entered."""
 
     entered: int
 
 
-async def accept(context: AppContext, call: Call) -> Reply:
-    """Accept an offer.
-
-    The player takes the offer: its money is committed. Doing it again changes nothing and is
-    answered alike; what the offer's state rules out is refused with 409.
-    """
-    return await carry_out(context, call, Accept(call.path["offer"], call.body.amount))
-
-
-async def decline(context: AppContext, call: Call) -> Reply:
-    """Decline an offer.
-
-    The player does not take the offer: its money is free again. Doing it again changes nothing
-    and is answered alike; what the offer's state rules out is refused with 409.
-    """
-    return await carry_out(context, call, Decline(call.path["offer"]))
-
-
-async def rate(context: AppContext, call: Call) -> Reply:
-    """Rate an accepted offer.
-
-    Enters the player's rating. Another rating later takes the place of the first. Doing it
-    again changes nothing and is answered alike; what the offer's state rules out is refused
-    with 409.
-    """
-    return await carry_out(context, call, Rate(call.path["offer"], int(call.body.rating)))
-
-
-async def reverse(context: AppContext, call: Call) -> Reply:
-    """Undo an accepted offer.
-
-    The sale is undone: its money is free again, its rating counts no more. Doing it again
-    changes nothing and is answered alike; what the offer's state rules out is refused with 409.
-    """
-    return await carry_out(context, call, Reverse(call.path["offer"]))
-
-
-async def enter_ratings(context: AppContext, call: Call) -> Reply:
-    """Enter organic ratings.
-
-    Enters up to 1,000 ratings by people who were offered nothing. All are entered, or none.
-    """
-    ratings = [Organic(given.arm, int(given.rating)) for given in call.body.ratings]
-    return await carry_out(context, call, EnterRatings(call.path["campaign"], ratings))
-
-
-def _of_offer(name: str, work: Work, body: Body, state: str) -> Operation:
-    return Operation(
+def _offer_route(name: str, request: dict[str, Any], state: str) -> Declare:
+    return route(
         "POST",
-        f"/v1/offers/{{offer}}/{name}",
-        work,
-        Answered({200: "The offer by now."}, OfferView, {state: examples.offer(state)}),
-        roles=frozenset({"feedback"}),
-        body=body,
+        f"/v1/offers/{{offer:str}}/{name}",
+        roles=FEEDBACK,
+        responses={200: "The offer."},
+        examples={state: examples.offer(state)},
+        request=request,
     )
 
 
-_ACCEPT = Body(AcceptRequest, {"all of it": {}, "less": {"amount": 40}}, required=False)
-_RATING = Body(RatingRequest, {"five stars": {"rating": 5}})
-NOTHING = Body(Nothing, {"nothing": {}}, required=False)
+@_offer_route("accept", {"in full": {}, "in part": {"amount": 40}}, "accepted")
+async def accept(
+    request: ServiceRequest,
+    offer: OfferId,
+    data: JSONBody[AcceptRequest | None] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferView]:
+    """Accept an offer.
 
-OPERATIONS = (
-    _of_offer("accept", accept, _ACCEPT, "accepted"),
-    _of_offer("decline", decline, NOTHING, "declined"),
-    _of_offer("rating", rate, _RATING, "rated"),
-    _of_offer("reverse", reverse, NOTHING, "reversed"),
-    Operation(
-        "POST",
-        "/v1/campaigns/{campaign}/ratings",
-        enter_ratings,
-        Answered({201: "They are entered."}, Entered, {"two": {"entered": 2}}),
-        roles=frozenset({"feedback"}),
-        body=Body(
-            OrganicRatings,
-            {"two": {"ratings": [{"arm": "oolong", "rating": 4}, {"arm": "sencha", "rating": 5}]}},
-        ),
-    ),
+    Commits the payment. A repeated request returns the same response; a request that the offer's
+    state does not allow is rejected (409).
+    """
+    amount = data.amount if data is not None else None
+    return await execute(request, Accept(offer, amount), idempotency_key)
+
+
+@_offer_route("decline", {"empty": {}}, "declined")
+async def decline(
+    request: ServiceRequest,
+    offer: OfferId,
+    data: JSONBody[EmptyRequest | None] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferView]:
+    """Decline an offer.
+
+    Releases the reserved payment. A repeated request returns the same response; a request that the
+    offer's state does not allow is rejected (409).
+    """
+    return await execute(request, Decline(offer), idempotency_key)
+
+
+@_offer_route("rating", {"five stars": {"rating": 5}}, "rated")
+async def rate(
+    request: ServiceRequest,
+    offer: OfferId,
+    data: JSONBody[RatingRequest],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferView]:
+    """Rate an accepted offer.
+
+    A later rating replaces the earlier one. A repeated request returns the same response; a request
+    that the offer's state does not allow is rejected (409).
+    """
+    return await execute(request, Rate(offer, int(data.rating)), idempotency_key)
+
+
+@_offer_route("reverse", {"empty": {}}, "reversed")
+async def reverse(
+    request: ServiceRequest,
+    offer: OfferId,
+    data: JSONBody[EmptyRequest | None] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferView]:
+    """Reverse an accepted offer.
+
+    Returns the payment to the budget and removes the rating. A repeated request returns the same
+    response; a request that the offer's state does not allow is rejected (409).
+    """
+    return await execute(request, Reverse(offer), idempotency_key)
+
+
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/ratings",
+    roles=FEEDBACK,
+    responses={201: "The number of ratings entered."},
+    examples={"two": {"entered": 2}},
+    request={"two": {"ratings": [{"arm": "oolong", "rating": 4}, {"arm": "sencha", "rating": 5}]}},
 )
+async def enter_ratings(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[OrganicRatings],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[EnteredRatings]:
+    """Enter organic ratings.
+
+    Enters up to 1,000 ratings by players who had no offer. Either all are entered or none.
+    """
+    ratings = [Organic(one.arm, int(one.rating)) for one in data.ratings]
+    return await execute(request, EnterRatings(campaign, ratings), idempotency_key)
+
+
+ROUTES: tuple[HTTPRouteHandler, ...] = (accept, decline, rate, reverse, enter_ratings)

@@ -1,95 +1,91 @@
-"""Is it alive, is it ready, what does it count, what can it do."""
+"""Routes of health checks, metrics and the OpenAPI document."""
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import msgspec
+from litestar import Response
 
 from entice.service.domain.errors import Refusal
 from entice.service.domain.pending_policies import PENDING
-from entice.service.http.authentication import unbound
-from entice.service.http.context import AppContext
-from entice.service.http.operation import Answered, Call, Operation, Reply
+from entice.service.http.authentication import require_all_campaigns
 from entice.service.http.read_threads import look_up
+from entice.service.http.requests import ServiceRequest
+from entice.service.http.responses import EncodedResponse
+from entice.service.http.routes import PUBLIC, READ, route
 from entice.service.operations.metrics import MEDIA_TYPE
 
 
 class Health(msgspec.Struct):
-    """How the service is."""
+    """The state of the service."""
 
-    status: str
-
-
-async def healthz(context: AppContext, call: Call) -> Reply:
-    """Ask whether the process is alive.
-
-    Answers as long as the process runs. Says nothing of the database.
-    """
-    return Reply(b'{"status":"alive"}')
+    status: Literal["alive", "ready"]
 
 
-async def readyz(context: AppContext, call: Call) -> Reply:
-    """Ask whether it can do its work.
-
-    Answers 200 when all policies that a campaign can have are compiled and the database can be
-    used, and 503 before that, while it is shut down, and when the database is damaged or can't be
-    reached. Until then, requests for campaigns whose policy is not there yet are answered with 503
-    too, and Retry-After.
-    """
-    if not context.ready:
-        detail = "The service is starting or stopping. Ask again in a moment."
-        if waiting := list(PENDING):
-            detail = f"The service is starting. Not loaded or compiled yet: {', '.join(waiting)}."
-        raise Refusal(503, "not-ready", "Not ready", detail)
-    await look_up(context.check)
-    return Reply(b'{"status":"ready"}')
-
-
-async def metrics(context: AppContext, call: Call) -> Reply:
-    """Metrics for Prometheus.
-
-    Counters of requests, decisions and commits; money of each campaign; gauges that must be 0.
-    """
-    unbound(call.caller)
-    return Reply(await look_up(context.metrics.text), 200, MEDIA_TYPE.encode())
-
-
-async def openapi(context: AppContext, call: Call) -> Reply:
-    """Read this description.
-
-    All operations, in OpenAPI 3.1.
-    """
-    return Reply(context.document)
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/healthz",
-        healthz,
-        Answered({200: "It is."}, Health, {"alive": {"status": "alive"}}),
-        roles=None,
-    ),
-    Operation(
-        "GET",
-        "/readyz",
-        readyz,
-        Answered({200: "It can."}, Health, {"ready": {"status": "ready"}}),
-        roles=None,
-        problems=frozenset({503}),
-    ),
-    Operation(
-        "GET",
-        "/metrics",
-        metrics,
-        Answered({200: "In Prometheus' text format."}, None, {}, ("text/plain",)),
-        roles=frozenset({"read"}),
-        problems=frozenset({503}),
-    ),
-    Operation(
-        "GET",
-        "/openapi.json",
-        openapi,
-        Answered({200: "The description."}, dict, {}),
-        roles=None,
-    ),
+@route(
+    "GET",
+    "/healthz",
+    roles=PUBLIC,
+    responses={200: "The process is alive."},
+    examples={"alive": {"status": "alive"}},
 )
+async def healthz(request: ServiceRequest) -> Response[Health]:
+    """Check whether the process is alive.
+
+    Does not check the database.
+    """
+    return EncodedResponse(b'{"status":"alive"}')
+
+
+@route(
+    "GET",
+    "/readyz",
+    roles=PUBLIC,
+    responses={200: "The service is ready."},
+    examples={"ready": {"status": "ready"}},
+    problems=(503,),
+)
+async def readyz(request: ServiceRequest) -> Response[Health]:
+    """Check whether the service is ready.
+
+    Returns 200 when all policies are compiled and the database is usable; otherwise 503. Until
+    then, requests for campaigns whose policy is not compiled yet return 503 with Retry-After.
+    """
+    if not request.context.ready:
+        detail = "The service is starting or stopping. Try again in a moment."
+        if waiting := list(PENDING):
+            detail = f"The service is starting. Not compiled yet: {', '.join(waiting)}."
+        raise Refusal(503, "not-ready", "Not ready", detail)
+    await look_up(request.context.check)
+    return EncodedResponse(b'{"status":"ready"}')
+
+
+@route(
+    "GET",
+    "/metrics",
+    roles=READ,
+    responses={200: "Metrics in Prometheus' text format."},
+    media_types=("text/plain",),
+    problems=(503,),
+)
+async def metrics(request: ServiceRequest) -> Response[str]:
+    """Retrieve metrics for Prometheus.
+
+    Counts of requests, decisions and commits; the money of each campaign; gauges that must be 0.
+    """
+    require_all_campaigns(request.auth)
+    text = await look_up(request.context.metrics.text)
+    return EncodedResponse(text, media_type=MEDIA_TYPE.encode())
+
+
+@route("GET", "/openapi.json", roles=PUBLIC, responses={200: "This document."})
+async def openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
+    """Retrieve this document.
+
+    All routes, in OpenAPI 3.1.
+    """
+    return EncodedResponse(await look_up(request.context.describe))
+
+
+ROUTES = (healthz, readyz, metrics, openapi)

@@ -1,34 +1,36 @@
-"""Offers: an arm and a price in one call."""
+"""Routes that make offers and read them."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import msgspec
+from litestar import Response
+from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from entice.api_types import OfferHistory, OfferView
+from entice.api_types import OfferHistory, OfferPage, OfferReason, OfferState, OfferView
 from entice.service.domain.commands import MakeOffer, MakeOffers
 from entice.service.http import examples
-from entice.service.http.context import AppContext
-from entice.service.http.operation import (
-    Answered,
-    Body,
-    Call,
-    Operation,
-    Reply,
-    carry_out,
+from entice.service.http.read_threads import look_up, look_up_slowly
+from entice.service.http.requests import (
+    CampaignId,
+    IdempotencyKey,
+    OfferId,
+    ServiceRequest,
+    execute,
 )
-from entice.service.http.read_threads import look_up
+from entice.service.http.routes import DECIDE, READ, route
 
-MOST_AT_ONCE = 1000
+MAX_BATCH = 1000
+MAX_PAGE = 1000
 
 Player = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=256,
-        description="Your id of the player. Only a keyed hash of it is kept.",
+        description="Your id for the player. The service stores only a keyed hash of it.",
     ),
 ]
 Arms = Annotated[
@@ -36,20 +38,22 @@ Arms = Annotated[
     Meta(
         min_length=1,
         max_length=1000,
-        description="The arms that may be offered to this player, such as those in stock.",
+        description="Arms that may be offered to this player, such as those in stock. Default: "
+        "all arms.",
     ),
 ]
 Displayed = Annotated[
     dict[str, float],
     Meta(
         max_length=1000,
-        description="What the player sees of arms, in stars, where that is not their average.",
+        description="Values displayed to this player, in stars, for arms that do not display "
+        "their average.",
     ),
 ]
 
 
 class OfferRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Whom to make an offer, and from what."""
+    """A player, and the arms to choose from."""
 
     player: Player
     eligible: Arms | None = None
@@ -57,96 +61,139 @@ class OfferRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Several players at once."""
+    """Requests for offers to several players."""
 
-    requests: Annotated[list[OfferRequest], Meta(min_length=1, max_length=MOST_AT_ONCE)]
+    requests: Annotated[list[OfferRequest], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-class BatchAnswer(msgspec.Struct):
-    """One answer for each request, in their order."""
+class OfferBatch(msgspec.Struct):
+    """One offer for each request, in the same order."""
 
     offers: list[OfferView]
 
 
-async def make_offer(context: AppContext, call: Call) -> Reply:
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/offers",
+    roles=DECIDE,
+    responses={201: "The new offer.", 200: "The player's open offer."},
+    examples={"explore": examples.OFFER},
+    request={
+        "any arm": {"player": "customer-4711"},
+        "some arms": {
+            "player": "customer-4711",
+            "eligible": ["oolong", "sencha"],
+            "displayed": {"oolong": 4.6},
+        },
+    },
+    id_of="offer",
+)
+async def make_offer(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[OfferRequest],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferView]:
     """Make an offer.
 
-    Decides which arm to offer to a player and what to pay for trying it, and reserves the
-    money. While an offer to a player is open, asking again returns it. `amount` is 0 where the
-    player's own choice is offered; `reason` says why.
+    Chooses an arm for a player and the payment for choosing it, and reserves the payment in the
+    budget. While a player has an open offer, the request returns that offer. `amount` is 0 if the
+    arm is the player's own choice; `reason` says why.
     """
-    asked, campaign = call.body, call.path["campaign"]
-    player = context.players.hash(campaign, asked.player)
-    return await carry_out(
-        context, call, MakeOffer(campaign, player, asked.eligible, asked.displayed)
+    player = request.context.players.hash(campaign, data.player)
+    command = MakeOffer(campaign, player, data.eligible, data.displayed)
+    return await execute(request, command, idempotency_key)
+
+
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/offers/batch",
+    roles=DECIDE,
+    responses={201: "The offers."},
+    examples={"one": {"offers": [examples.OFFER]}},
+    request={"two players": {"requests": [{"player": "ann"}, {"player": "bob"}]}},
+)
+async def make_offers(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[BatchRequest],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[OfferBatch]:
+    """Make several offers.
+
+    Decides for up to 1,000 players in one transaction. Each decision takes the earlier ones into
+    account. Either all offers are made or none.
+    """
+    hash_player = request.context.players.hash
+    commands = [
+        MakeOffer(campaign, hash_player(campaign, one.player), one.eligible, one.displayed)
+        for one in data.requests
+    ]
+    return await execute(request, MakeOffers(campaign, commands), idempotency_key)
+
+
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/offers",
+    roles=READ,
+    responses={200: "A page of offers."},
+    examples={"one": {"offers": [examples.OFFER], "next": 312}},
+)
+async def read_offers(
+    request: ServiceRequest,
+    campaign: CampaignId,
+    offer_state: Annotated[  # Litestar reserves the name `state`
+        OfferState | None,
+        QueryParameter(name="state", description="Return offers in this state only."),
+    ] = None,
+    reason: Annotated[
+        OfferReason | None, QueryParameter(description="Return offers with this reason only.")
+    ] = None,
+    arm: Annotated[
+        str | None,
+        QueryParameter(min_length=1, max_length=64, description="Return offers of this arm only."),
+    ] = None,
+    player: Annotated[
+        str | None,
+        QueryParameter(
+            min_length=1,
+            max_length=256,
+            description="Your id for a player: return offers to this player only.",
+        ),
+    ] = None,
+    before: Annotated[
+        int | None,
+        QueryParameter(ge=1, le=2**53 - 1, description="Return offers with lower numbers only."),
+    ] = None,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of offers.")
+    ] = 100,
+) -> OfferPage:
+    """List the offers of a campaign.
+
+    Newest first. One request searches at most 10,000 offers, so a page of a filtered list may have
+    fewer than `limit` offers, or none: continue with `before` until `next` is null.
+    """
+    context = request.context
+    hashed = None if player is None else context.players.hash(campaign, player)
+    return await look_up_slowly(
+        context.queries.offers, campaign, before, limit, offer_state, reason, arm, hashed
     )
 
 
-async def make_offers(context: AppContext, call: Call) -> Reply:
-    """Make several offers.
-
-    Decides for up to 1,000 players in one transaction, each decision knowing of those before
-    it. All are made, or none.
-    """
-    campaign, hashed = call.path["campaign"], context.players.hash
-    requests = [
-        MakeOffer(campaign, hashed(campaign, asked.player), asked.eligible, asked.displayed)
-        for asked in call.body.requests
-    ]
-    return await carry_out(context, call, MakeOffers(campaign, requests))
-
-
-async def read_offer(context: AppContext, call: Call) -> Reply:
-    """Read an offer.
-
-    The offer as it stands, all that has happened to it, and the arithmetic of its price.
-    """
-    return Reply(msgspec.json.encode(await look_up(context.queries.offer, call.path["offer"])))
-
-
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/v1/campaigns/{campaign}/offers",
-        make_offer,
-        Answered(
-            {
-                201: "A new offer.",
-                200: "The offer that the player has already.",
-            },
-            OfferView,
-            {"exploring": examples.OFFER},
-            names="offer",
-        ),
-        roles=frozenset({"decide"}),
-        body=Body(
-            OfferRequest,
-            {
-                "plain": {"player": "customer-4711"},
-                "with a shelf": {
-                    "player": "customer-4711",
-                    "eligible": ["oolong", "sencha"],
-                    "displayed": {"oolong": 4.6},
-                },
-            },
-        ),
-    ),
-    Operation(
-        "POST",
-        "/v1/campaigns/{campaign}/offers/batch",
-        make_offers,
-        Answered({201: "The offers."}, BatchAnswer, {"one": {"offers": [examples.OFFER]}}),
-        roles=frozenset({"decide"}),
-        body=Body(
-            BatchRequest,
-            {"two players": {"requests": [{"player": "ann"}, {"player": "bob"}]}},
-        ),
-    ),
-    Operation(
-        "GET",
-        "/v1/offers/{offer}",
-        read_offer,
-        Answered({200: "The offer."}, OfferHistory, {"accepted": examples.HISTORY}),
-        roles=frozenset({"read", "decide"}),
-    ),
+@route(
+    "GET",
+    "/v1/offers/{offer:str}",
+    roles=READ | DECIDE,
+    responses={200: "The offer."},
+    examples={"accepted": examples.HISTORY},
 )
+async def read_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
+    """Retrieve an offer.
+
+    Returns the offer, its events, and the calculation of its amount.
+    """
+    return await look_up(request.context.queries.offer, offer)
+
+
+ROUTES = (make_offer, make_offers, read_offers, read_offer)

@@ -1,198 +1,209 @@
-"""The description of the API, in OpenAPI 3.1: made from the same operations that answer."""
+"""The OpenAPI document: Litestar's, with msgspec's schemas and the routes' examples."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+from litestar import Litestar
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Components, License, SecurityScheme
+from litestar.types import ControllerRouterHandler
 
 import entice
-from entice.service.http.operation import Operation
-from entice.service.http.problems import MEDIA_TYPE, Problem, problem
+from entice.service.http.problems import Problem
+from entice.service.http.requests import ServiceRequest, StrictJson
+from entice.service.http.routes import Route
 
-_PARAMETERS = {
-    "campaign": ("The id of a campaign.", "c_9f2c1ab34d5e6f70"),
-    "offer": (
-        "The id of an offer: that of its campaign, a dot, a number.",
-        "c_9f2c1ab34d5e6f70.312",
+_CONFIG = OpenAPIConfig(
+    title="Entice",
+    version=entice.__version__,
+    description="Incentivized exploration: each offer names an arm and a payment, within a budget "
+    "that cannot be overspent. Amounts of money are whole numbers of the currency's minor unit. "
+    "Times are RFC 3339 in UTC. Errors are problem details (RFC 9457).",
+    license=License(name="Apache-2.0", identifier="Apache-2.0"),
+    components=Components(
+        security_schemes={
+            "key": SecurityScheme(
+                type="http",
+                scheme="bearer",
+                description="An API key from `entice keys create`. Not required on loopback as "
+                "long as no key exists.",
+            )
+        }
     ),
-    "arm": ("The id of an arm.", "oolong"),
-    "file": ("The path of a file of the studio.", "plotly.min.js"),
-}
-
-_PROBLEMS = {
-    400: ("malformed", "Malformed", "The request can't be read: no JSON, or a bad header."),
-    401: ("unauthorized", "A key is needed", "The key is missing, unknown or revoked."),
-    403: (
-        "forbidden",
-        "Not allowed",
-        "The key has another role; or, without keys, the request came through a foreign host name "
-        "or from a foreign page.",
-    ),
-    404: ("not-found", "No such campaign", "It does not exist, or not for this key."),
-    409: ("conflict", "Not possible now", "The present state of things rules it out."),
-    413: ("too-large", "Body too large", "The body is larger than 1 MiB."),
-    415: ("unsupported-media-type", "Not JSON", "The body must be application/json."),
-    422: ("invalid", "Not valid", "Something in the request is not as it must be."),
-    429: ("too-many", "Too many", "Too many of these are under way. Try again later."),
-    503: ("unavailable", "The database can't be used just now", "Nothing was changed. Try again."),
-}
-
-_IDEMPOTENCY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "The same key with the same request is answered as the first time, and done "
-    "once; with another request it is refused (422). Remembered for a week.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
-}
+)
 
 
-def describe(operations: Iterable[Operation]) -> bytes:
-    """Write the description as JSON."""
-    known = list(operations)
-    bodies = [o.body.schema or o.body.type for o in known if o.body is not None]
-    answers = [o.answered.type for o in known if o.answered.type is not None]
-    schemas, components = msgspec.json.schema_components(
-        [*bodies, *answers, Problem], ref_template="#/components/schemas/{name}"
+def describe(route_handlers: Sequence[ControllerRouterHandler]) -> bytes:
+    """Return the OpenAPI 3.1 document of some routes as JSON.
+
+    An app of its own makes the document, since Litestar would add routes of its own to one that
+    serves. Litestar's schemas lack what makes requests strict (unknown fields, unique items,
+    patterns of keys): msgspec's replace them.
+    """
+    app = Litestar(
+        list(route_handlers),
+        openapi_config=_CONFIG,
+        request_class=ServiceRequest,
+        dto=StrictJson,
+        return_dto=None,
     )
-    body_schemas = iter(schemas[: len(bodies)])
-    answer_schemas = iter(schemas[len(bodies) :])
-    paths: dict[str, Any] = {}
-    for operation in known:
-        body = next(body_schemas) if operation.body is not None else None
-        answer = next(answer_schemas) if operation.answered.type is not None else None
-        told = _operation(operation, body, answer)
-        for status in operation.answered.statuses:
-            told["responses"][str(status)] |= _links(operation, known)
-        paths.setdefault(operation.path, {})[operation.method.lower()] = told
-    document = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Entice",
-            "version": entice.__version__,
-            "description": "An arm and a price in one call, and a budget that can't be overspent. "
-            "Money is in whole minor units, times are RFC 3339 in UTC. Errors are problems by "
-            "RFC 9457.",
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "servers": [{"url": "/"}],
-        "paths": paths,
-        "components": {
-            "schemas": {name: _short(schema) for name, schema in components.items()},
-            "securitySchemes": {
-                "key": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "A key made by `entice keys create`. Not needed on loopback "
-                    "while there is no key.",
-                }
-            },
-        },
+    document = app.openapi_schema.to_schema()
+    routes = {
+        (path.path_format or "/", method.lower()): handler.opt["route"]
+        for path in app.routes
+        for method, (handler, _) in getattr(path, "route_handler_map", {}).items()
+        if "route" in handler.opt
     }
+    operations = {key: document["paths"][key[0]][key[1]] for key in routes}
+    bodies = {key: route.body for key, route in routes.items() if route.body is not None}
+    results = {key: route.response for key, route in routes.items() if route.response is not None}
+    kinds = [*bodies.values(), *results.values(), Problem]
+    schemas, components = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    types = {kind.__name__: kind for kind in _structs(kinds)}
+    for name, schema in components.items():
+        document["components"]["schemas"][name] = _with_descriptions(schema, types.get(name))
+    body_schemas = dict(zip(bodies, schemas, strict=False))
+    result_schemas = dict(zip(results, schemas[len(bodies) :], strict=False))
+    for key, route in routes.items():
+        operation = operations[key]
+        if key in bodies:
+            operation["requestBody"] = _request_body(route, body_schemas[key])
+        _finish_parameters(operation)
+        _finish_successes(operation, route, result_schemas.get(key, {"type": "string"}))
+        if route.id_of is not None:
+            _add_links(operation, route.id_of, operations)
     return msgspec.json.encode(document)
 
 
-def statuses_of(operation: Operation) -> set[int]:
-    """Return the problems that an operation may answer with."""
-    statuses = {400, 403, *operation.problems}
-    if operation.roles is not None:
-        statuses |= {401, 503}
-    if "{" in operation.path:
-        statuses.add(404)
-    if operation.body is not None:
-        statuses |= {413, 415, 422}
-    if operation.writes:
-        statuses |= {409, 422}
-    statuses.add(422)  # a parameter that there is not
-    return statuses
+def _request_body(route: Route, schema: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema, "examples": _named(route.request_examples)}}
+    return {"required": route.body_required, "content": content}
 
 
-def _operation(operation: Operation, body: Any, answer: Any) -> dict[str, Any]:
-    summary, _, description = (inspect.getdoc(operation.work) or "").partition("\n\n")
-    told: dict[str, Any] = {
-        "operationId": operation.work.__name__,
-        "summary": summary.removesuffix("."),
-        "description": " ".join(description.split()),
-        "tags": [operation.path.split("/")[2] if "/v1/" in operation.path else "service"],
-        "parameters": _parameters(operation),
-        "responses": _responses(operation, answer),
-        "security": [],
-    }
-    if operation.roles is not None:
-        told["security"] = [{"key": []}, {}]
-        roles = ", ".join(["admin", *sorted(operation.roles)])
-        told["description"] += f" Roles: {roles}."
-    if operation.body is not None:
-        examples = {name: {"value": value} for name, value in operation.body.examples.items()}
-        content = {"application/json": {"schema": body, "examples": examples}}
-        told["requestBody"] = {"required": operation.body.required, "content": content}
-    return told
+def _named(examples: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"value": value} for name, value in examples.items()}
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in re.findall(r"{(\w+)}", operation.path):
-        words, example = _PARAMETERS[name]
-        found.append(
-            {
-                "name": name,
-                "in": "path",
-                "required": True,
-                "description": words,
-                "schema": {"type": "string", "minLength": 1},
-                "example": example,
-            }
-        )
-    for query in operation.query:
-        found.append(
-            {
-                "name": query.name,
-                "in": "query",
-                "required": query.default is ...,
-                "description": query.description,
-                "schema": query.schema,
-            }
-        )
-    return [*found, _IDEMPOTENCY] if operation.writes else found
+def _finish_parameters(operation: dict[str, Any]) -> None:
+    """Remove null from optional parameters: only leaving them out has that meaning."""
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        parts = schema.pop("oneOf", None)
+        if parts is not None:
+            [part] = [part for part in parts if part != {"type": "null"}]
+            parameter["schema"] = part | schema if "$ref" not in part else part
 
 
-def _responses(operation: Operation, answer: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    answered = operation.answered
-    examples = {name: {"value": value} for name, value in answered.examples.items()}
-    for status, words in answered.statuses.items():
-        media: dict[str, Any] = {"schema": answer if answer is not None else {"type": "string"}}
-        if examples:
-            media["examples"] = examples
-        found[str(status)] = {
-            "description": words,
-            "content": dict.fromkeys(answered.media_types, media),
-        }
-    for status in sorted(statuses_of(operation)):
-        kind, title, words = _PROBLEMS[status]
-        example = msgspec.json.decode(problem(status, kind, title, words))
-        media = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
-        found[str(status)] = {"description": words, "content": {MEDIA_TYPE: media}}
-    return found
+def _finish_successes(operation: dict[str, Any], route: Route, schema: dict[str, Any]) -> None:
+    """Insert the schema, the examples and all media types, of which Litestar takes one."""
+    media: dict[str, Any] = {"schema": schema}
+    if route.response_examples:
+        media["examples"] = _named(route.response_examples)
+    for status, response in operation["responses"].items():
+        if status < "300":
+            response["content"] = dict.fromkeys(route.media_types, media)
+        else:
+            [problem] = response["content"].values()
+            [example] = problem.pop("examples").values()
+            problem["example"] = example["value"]
 
 
-def _links(operation: Operation, known: list[Operation]) -> dict[str, Any]:
-    """Say which operations the id in an answer is for."""
-    name = operation.answered.names
-    if name is None:
-        return {}
-    followers = [o.work.__name__ for o in known if re.findall(r"{(\w+)}", o.path) == [name]]
+def _add_links(
+    operation: dict[str, Any], name: str, operations: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    """Link a response's id to the operations that take it, so that tools can follow it."""
     parameters = {name: "$response.body#/id"}
-    return {"links": {f: {"operationId": f, "parameters": parameters} for f in followers}}
+    links = {
+        other["operationId"]: {"operationId": other["operationId"], "parameters": parameters}
+        for (path, _), other in operations.items()
+        if re.findall(r"{(\w+)}", path) == [name]
+    }
+    for status, response in operation["responses"].items():
+        if status < "300":
+            response["links"] = links
 
 
-def _short(schema: Any) -> Any:
-    """Keep the first paragraph of a description: the rest is for those who write Python."""
-    if isinstance(schema, dict) and isinstance(schema.get("description"), str):
+def _with_descriptions(schema: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Add the docstrings of a type and of its fields, and move defaults into words.
+
+    openapi-python-client drops operations that have objects for defaults, and openapi-typescript
+    requires fields that have a default.
+    """
+    if "description" in schema:
         first = " ".join(schema["description"].partition("\n\n")[0].split())
-        return {**schema, "description": first}
-    return schema
+        schema = {**schema, "description": first}
+    if kind is None or "properties" not in schema:
+        return schema
+    texts = field_docstrings(kind)
+    fields = {}
+    for name, field in schema["properties"].items():
+        default = field.pop("default", None)
+        words = [field.get("description") or texts.get(name, "")]
+        if default not in (None, [], {}):
+            shown = default["kind"] if isinstance(default, dict) else default
+            words.append(f"Default: {msgspec.json.encode(shown).decode()}.")
+        description = " ".join(word for word in words if word)
+        fields[name] = {**field, "description": description} if description else field
+    return {**schema, "properties": fields}
+
+
+@lru_cache
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Return the docstrings below a class's fields, which Python itself does not keep."""
+    try:
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(body, ast.ClassDef)
+    return _documented_parameters(inspect.getdoc(kind) or "") | {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _documented_parameters(docstring: str) -> dict[str, str]:
+    """Return the descriptions in a docstring's section of parameters."""
+    section = docstring.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    return {
+        name: " ".join(text.replace("``", "`").split())
+        for names, text in re.findall(r"^(\w[\w, ]*)\n((?: +.*\n?)+)", section, re.MULTILINE)
+        for name in names.split(", ")
+    }
+
+
+def _structs(kinds: Sequence[Any]) -> Iterator[type]:
+    """Return all structs within some types."""
+    waiting: list[Any] = [msgspec.inspect.type_info(kind) for kind in kinds]
+    seen: set[type] = set()
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls in seen:
+                continue
+            seen.add(info.cls)
+            yield info.cls
+            waiting += [field.type for field in info.fields]
+        elif isinstance(info, msgspec.inspect.UnionType):
+            waiting += info.types
+        elif isinstance(info, msgspec.inspect.CollectionType):
+            waiting.append(info.item_type)
+        elif isinstance(info, msgspec.inspect.DictType):
+            waiting.append(info.value_type)
+        elif isinstance(info, msgspec.inspect.Metadata):
+            waiting.append(info.type)

@@ -1,13 +1,16 @@
-"""Everything that goes wrong is told in one form: RFC 9457, without a trace of the inside."""
+"""Errors as problem details (RFC 9457), without internals."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, get_args, get_type_hints
+from enum import Enum
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
+from litestar.params import HeaderParameter, ParameterKwarg
+from litestar.plugins.problem_details import ProblemDetailsException
 
 from entice.errors import EnticeError, InputError, did_you_mean
 from entice.service import logs
@@ -22,8 +25,34 @@ from entice.service.domain.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 
-_ROUTES = "The list of all addresses is at /openapi.json."
-_WORDS = {
+PROBLEMS = {
+    400: ("malformed", "Malformed request", "The body is not JSON, or a header is invalid."),
+    401: ("unauthorized", "API key required", "The API key is missing, unknown or revoked."),
+    403: (
+        "forbidden",
+        "Not allowed",
+        "The API key has another role. Without keys: the request came through a foreign host name "
+        "or from a foreign page.",
+    ),
+    404: ("not-found", "Not found", "The object does not exist, or the key has no access to it."),
+    409: ("conflict", "Conflict", "The current state does not allow this request."),
+    413: ("too-large", "Body too large", "The body is larger than 1 MiB."),
+    415: (
+        "unsupported-media-type",
+        "Unsupported media type",
+        "The body must be application/json.",
+    ),
+    422: ("invalid", "Invalid request", "A field or a parameter is invalid."),
+    429: ("too-many", "Too many requests", "Too many of these are in progress. Try again later."),
+    503: (
+        "unavailable",
+        "Database unavailable",
+        "The database is unavailable. Repeat the request with the same Idempotency-Key.",
+    ),
+}
+"""The type, the title and the description of each status that routes document."""
+
+_TYPE_NAMES = {
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -35,37 +64,73 @@ _WORDS = {
 
 
 class FieldError(msgspec.Struct):
-    """One thing that is wrong with a body."""
+    """An error in one field of a body."""
 
     pointer: str
-    """A JSON pointer (RFC 6901) to it; empty for the body itself."""
+    """JSON pointer (RFC 6901) to the field. Empty for the body itself."""
     detail: str
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
-    """Why a request was not carried out (RFC 9457). It has changed nothing."""
+    """An error (RFC 9457). The request has changed nothing."""
 
     type: str
-    """`urn:entice:problem:` and a word: programs go by it."""
+    """`urn:entice:problem:` and a code. Programs should compare this."""
     title: str
     status: int
     detail: str
     """What was wrong, what is allowed, and what to do."""
     instance: str | None = None
-    """Names this one request in the log of the service."""
+    """Id of the request in the service's log."""
     errors: list[FieldError] | None = None
     state: str | None = None
-    """Of the offer or the campaign, where it rules out what was asked."""
+    """State of the offer or of the campaign that does not allow the request."""
+    least: int | None = None
+    """Smallest budget allowed: the sum spent and reserved."""
 
 
-def problem(status: int, kind: str, title: str, detail: str, **extra: Any) -> bytes:
-    """Write a problem as JSON."""
-    said = {"type": f"urn:entice:problem:{kind}", "title": title, "status": status}
-    return msgspec.json.encode({**said, "detail": detail, **extra})
+def problem_details(
+    status: int, kind: str, title: str, detail: str, **extra: Any
+) -> dict[str, Any]:
+    """Return the fields of a problem."""
+    problem = {"type": f"urn:entice:problem:{kind}", "title": title, "status": status}
+    return {**problem, "detail": detail, **extra}
 
 
-def refusal_of(error: Exception) -> Refusal | None:
-    """Say what an error means to the caller, or None if it should never have happened."""
+def respond(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """Handle an exception: return its problem, and log it if it was unexpected.
+
+    This is Litestar's `ProblemDetailsException` without the plugin's map of exceptions: that does
+    not pass the request, whose number is the problem's `instance`.
+    """
+    number = request.scope.get("entice_request", "-")
+    refusal = refusal_of(request, error)
+    if refusal is None:
+        logs.unexpected(error, request=number)
+        detail = "Internal error. Quote `instance` when you report it."
+        refusal = Refusal(500, "internal", "Internal error", detail)
+    if isinstance(error, (Unavailable, Corrupt, SchemaTooNew)):
+        logs.trouble(error, request=number)
+    headers: dict[str, str] = {}
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="entice"'
+    if refusal.status in (429, 503) and refusal.kind != "out-of-order":
+        headers["Retry-After"] = str(refusal.retry_after) if isinstance(refusal, NotReady) else "1"
+    if refusal.status == 405 and isinstance(error, HTTPException):
+        headers["Allow"] = (error.headers or {}).get("allow", "")
+    return ProblemDetailsException(
+        status_code=refusal.status,
+        type_=f"urn:entice:problem:{refusal.kind}",
+        title=refusal.title,
+        detail=refusal.detail,
+        instance=f"urn:entice:request:{number}" if refusal.status >= 500 else None,
+        extra=refusal.extra,
+        headers=headers,
+    ).to_response(request)
+
+
+def refusal_of(request: Request[Any, Any, Any], error: Exception) -> Refusal | None:
+    """Translate an exception for the client. None: an internal error."""
     match error:
         case Refusal():
             return error
@@ -73,129 +138,158 @@ def refusal_of(error: Exception) -> Refusal | None:
             return Refusal(
                 503,
                 "unavailable",
-                "The database can't be used just now",
-                "Send it again, with the same Idempotency-Key if there was one: then it is carried "
-                "out once, whatever became of this attempt.",
+                "Database unavailable",
+                "Repeat the request, with the same Idempotency-Key if it had one: it is then "
+                "executed once, whatever happened to this attempt.",
             )
         case Corrupt() | SchemaTooNew():
             return Refusal(
                 503,
                 "out-of-order",
-                "The database is out of order",
-                "Nothing was changed, and trying again won't help: whoever runs the service finds "
-                "the reason in its log.",
+                "Database out of order",
+                "Nothing was changed. A retry will not help: the service's log has the reason.",
             )
         case InputError():
-            return Refusal(422, "invalid", "Not valid", str(error).removeprefix("CampaignSpec: "))
+            detail = str(error).removeprefix("CampaignSpec: ")
+            return Refusal(422, "invalid", "Invalid request", detail)
         case EnticeError():
-            return Refusal(422, "invalid", "Not valid", str(error))
+            return Refusal(422, "invalid", "Invalid request", str(error))
+        case ValidationException():
+            return _parameter_problem(request, error)
         case HTTPException(status_code=404):
-            return Refusal(404, "no-such-address", "No such address", _ROUTES)
+            detail = "No such path. /openapi.json lists all paths."
+            return Refusal(404, "no-such-address", "No such path", detail)
         case HTTPException(status_code=405):
             allowed = (error.headers or {}).get("allow", "")
             names = ", ".join(sorted(allowed.replace(" ", "").split(",")))
-            detail = f"This address answers to {names} only."
+            detail = f"This path allows {names} only."
             return Refusal(405, "method-not-allowed", "Method not allowed", detail)
+        case HTTPException(status_code=413):
+            detail = "The body must have at most 1,048,576 bytes. Split it into several requests."
+            return Refusal(413, "too-large", "Body too large", detail)
+        case InternalServerException(detail="client disconnected prematurely"):
+            return Refusal(400, "malformed", "Malformed request", "The body is incomplete.")
         case HTTPException(status_code=status) if status < 500:
             return Refusal(status, "bad-request", "Bad request", f"{error.detail}.")
     return None
 
 
-def unreadable(error: Exception, body: type[msgspec.Struct] | None) -> Refusal:
-    """Refuse a body that is no JSON, or not the JSON that it should be."""
+def body_problem(error: Exception, body: Any) -> Refusal:
+    """Translate an error of decoding a body to its documented type."""
     if isinstance(error, msgspec.ValidationError):
-        return _not_as_declared(str(error), body)
+        return _field_problem(str(error), body)
     if isinstance(error, RecursionError):
-        return too_deep()
+        return too_deep(32)
     reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     detail = (
-        f"The body can't be read as JSON: {reason}. JSON has no NaN, no Infinity and no half of a "
-        "surrogate pair."
+        f"The body is not valid JSON: {reason}. JSON has no NaN, no Infinity and no unpaired "
+        "surrogates."
     )
     return Refusal(400, "malformed", "Malformed JSON", detail)
 
 
-def too_deep() -> Refusal:
-    """Refuse JSON that is nested for the sake of it."""
-    detail = "The body may nest lists and objects 32 deep; this one goes deeper."
+def too_deep(limit: int) -> Refusal:
+    """Return the problem of a body that is nested too deep."""
+    detail = f"The body may nest lists and objects {limit} deep; this one goes deeper."
     return Refusal(400, "malformed", "JSON nested too deep", detail)
 
 
-def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Answer with a problem; what nobody expected is logged, and told by its number alone."""
-    told = refusal_of(error)
-    number = request.scope.get("entice_request", "-")
-    headers: dict[str, str] = {}
-    if told is None:
-        logs.unexpected(error, request=number)
-        detail = "Something unforeseen happened. Whoever runs the service finds it by `instance`."
-        told = Refusal(500, "internal", "Internal error", detail)
-    if isinstance(error, (Unavailable, Corrupt, SchemaTooNew)):
-        logs.trouble(error, request=number)
-    extra = dict(told.extra)
-    if told.status >= 500:
-        extra["instance"] = f"urn:entice:request:{number}"
-    if told.status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="entice"'
-    if told.status in (429, 503) and told.kind != "out-of-order":
-        headers["Retry-After"] = str(told.retry_after) if isinstance(told, NotReady) else "1"
-    if told.status == 405 and isinstance(error, HTTPException):
-        headers["Allow"] = (error.headers or {}).get("allow", "")
-    body = problem(told.status, told.kind, told.title, told.detail, **extra)
-    return Response(body, status_code=told.status, media_type=MEDIA_TYPE, headers=headers)
+def _parameter_problem(request: Request[Any, Any, Any], error: ValidationException) -> Refusal:
+    """Translate Litestar's error for a query parameter or a header."""
+    found: Any = error.extra
+    name = found[0].get("key", "") if found else ""
+    if name == "data":
+        detail = "The request requires a JSON body."
+        return Refusal(400, "malformed", "Malformed request", detail)
+    field = request.route_handler.parsed_fn_signature.parameters[name]
+    definition = field.kwarg_definition
+    assert isinstance(definition, ParameterKwarg)
+    name = definition.name or name
+    if isinstance(definition, HeaderParameter):
+        detail = f"{name} must be {_HEADERS[name]}."
+        return Refusal(400, "bad-request", f"Invalid {name}", detail)
+    value = str(request.query_params.get(name, ""))[:80]
+    detail = f"{name} must be {_rule(field.annotation, definition)}; got {value!r}."
+    return Refusal(422, "invalid", "Invalid query", detail)
 
 
-def _not_as_declared(message: str, body: type[msgspec.Struct] | None) -> Refusal:
-    said, _, path = message.partition(" - at `$")
+_HEADERS = {
+    "Idempotency-Key": "1 to 200 visible ASCII characters, such as a UUID",
+    "Last-Event-ID": "the id of an event, a whole number",
+}
+
+
+def _rule(annotation: Any, definition: ParameterKwarg) -> str:
+    """Describe the values that a parameter may have."""
+    kind = next((a for a in get_args(annotation) if a is not type(None)), annotation)
+    if get_origin(annotation) is Literal:
+        return " or ".join(get_args(annotation))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " or ".join(str(member.value) for member in kind)
+    if kind is int:
+        return f"a whole number from {definition.ge or 0} to {definition.le}"
+    return f"text of {definition.min_length} to {definition.max_length} characters"
+
+
+def _field_problem(message: str, body: Any) -> Refusal:
+    """Translate msgspec's message for a field of a body."""
+    words, _, path = message.partition(" - at `$")
     path = path.removesuffix("`")
     where = path.lstrip(".") or "the body"
-    if found := re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL):
+    if found := re.fullmatch(r"Object contains unknown field `(.*)`", words, re.DOTALL):
         allowed = _fields_at(body, path)
         todo = f" {did_you_mean(found[1], allowed)}" if allowed else ""
         detail = f"{where} has an unknown field {found[1][:80]!r}.{todo}"
-    elif found := re.fullmatch(r"Object missing required field `(.*)`", said):
+    elif found := re.fullmatch(r"Object missing required field `(.*)`", words):
         detail = f"{where} must have the field {found[1]!r}."
-    elif found := re.fullmatch(r"Invalid enum value '(.*)'", said, re.DOTALL):
+    elif found := re.fullmatch(r"Invalid enum value '(.*)'", words, re.DOTALL):
         detail = f"{where} has an unknown value {found[1][:80]!r}. "
-        detail += did_you_mean(found[1], _words_at(body, path))
-    elif said == "Expected `float` that's a multiple of 1.0":
+        detail += did_you_mean(found[1], _values_at(body, path))
+    elif words == "Expected `float` that's a multiple of 1.0":
         detail = f"{where} must be a whole number, such as 4 or 4.0; got one with a fraction."
     else:
-        told = re.sub(r"`([^`]*)`", lambda name: _in_words(name[1]), said)
-        detail = f"{where}: {told[0].lower()}{told[1:]}."
+        plain = re.sub(r"`([^`]*)`", lambda name: _type_names(name[1]), words)
+        detail = f"{where}: {plain[0].lower()}{plain[1:]}."
     pointer = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", path).replace(".", "/").replace("////", "/...")
-    return Refusal(
-        422, "invalid", "Not valid", detail, errors=[{"pointer": pointer, "detail": detail}]
-    )
+    errors = [{"pointer": pointer, "detail": detail}]
+    return Refusal(422, "invalid", "Invalid request", detail, errors=errors)
 
 
-def _in_words(types: str) -> str:
-    return " or ".join(_WORDS.get(name, name) for name in types.split(" | "))
+def _type_names(types: str) -> str:
+    return " or ".join(_TYPE_NAMES.get(name, name) for name in types.split(" | "))
 
 
 def _fields_at(body: Any, path: str) -> list[str]:
-    """Name the fields that an object at a path of a body may have."""
+    """List the fields of the object at a path of a body."""
+    struct = _struct_at(body, path)
+    return [field.encode_name for field in msgspec.structs.fields(struct)] if struct else []
+
+
+def _values_at(body: Any, path: str) -> list[str]:
+    """List the values that the field at a path of a body may have."""
+    parent, _, field = path.rpartition(".")
+    struct = _struct_at(body, parent)
+    parts = _parts(get_type_hints(struct).get(field) if struct else None)
+    members = [value for part in parts if _is(part, Enum) for value in part]
+    return [str(v) for v in (*members, *(v for p in parts for v in get_args(p))) if _is_text(v)]
+
+
+def _struct_at(body: Any, path: str) -> Any:
     for step in re.findall(r"[A-Za-z_]+", path):
         hint = get_type_hints(body).get(step)
-        body = next((part for part in _parts(hint) if _is_struct(part)), None)
+        body = next((part for part in _parts(hint) if _is(part, msgspec.Struct)), None)
         if body is None:
-            return []
-    return [field.encode_name for field in msgspec.structs.fields(body)] if body else []
-
-
-def _words_at(body: Any, path: str) -> list[str]:
-    """Name the words that a field at a path of a body may be."""
-    holder, _, field = path.rpartition(".")
-    for step in re.findall(r"[A-Za-z_]+", holder):
-        hint = get_type_hints(body).get(step)
-        body = next((part for part in _parts(hint) if _is_struct(part)), None)
-    hint = get_type_hints(body).get(field) if body is not None else None
-    return [word for part in _parts(hint) for word in get_args(part) if isinstance(word, str)]
+            return None
+    return body
 
 
 def _parts(hint: Any) -> list[Any]:
     return [hint, *(part for inner in get_args(hint) for part in _parts(inner))]
 
 
-def _is_struct(given: Any) -> bool:
-    return isinstance(given, type) and issubclass(given, msgspec.Struct)
+def _is(part: Any, kind: type) -> bool:
+    return isinstance(part, type) and issubclass(part, kind)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

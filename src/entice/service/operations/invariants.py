@@ -23,10 +23,9 @@ class Invariant(msgspec.Struct, frozen=True):
     detail: str
 
 
-class ReplayView(msgspec.Struct, frozen=True):
+class ReplayView(msgspec.Struct, frozen=True, tag_field="kind", tag="replay"):
     """The result of replaying an event log."""
 
-    kind: str
     ok: bool
     events: int
     detail: str

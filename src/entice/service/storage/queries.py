@@ -13,6 +13,7 @@ from entice.api_types import (
     DriftView,
     EventView,
     OfferHistory,
+    OfferPage,
     SpendingView,
 )
 from entice.service.domain import events as log
@@ -21,7 +22,7 @@ from entice.service.domain.campaign_state import CampaignState, missing_offer_er
 from entice.service.domain.commands import offer_number
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.explain import explain, price_calculation
-from entice.service.domain.offer import OfferRecord
+from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
 from entice.service.storage.spending import By, SpendingCache
@@ -30,11 +31,14 @@ from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     OFFER,
     campaign_from_row,
-    load_all_states,
     offer_from_row,
     state_from_row,
     verified_events,
 )
+
+MAX_SEARCHED = 10_000
+"""Offers that one request for a page searches."""
+_SEARCHED_AT_ONCE = 1000
 
 
 class Queries:
@@ -47,8 +51,34 @@ class Queries:
 
     def campaigns(self) -> list[CampaignView]:
         """Return all campaigns, oldest first."""
+        return self.campaign_page()[0]
+
+    def campaign_page(
+        self,
+        only: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        status: str | None = None,
+    ) -> tuple[list[CampaignView], bool]:
+        """Return campaigns, oldest first, and whether there are more than `limit`.
+
+        `only` is the campaign that a key is limited to.
+        """
+        found: list[CampaignView] = []
         with self.store.read() as session:
-            return [campaign_view(state) for state in load_all_states(session)]
+            start = 0 if after is None else number_of(session, after)
+            names = session.rows(
+                "SELECT id FROM campaigns WHERE number > ? ORDER BY number", (start,)
+            )
+            for (name,) in names:
+                if only is not None and name != only:
+                    continue
+                view = campaign_view(load_state(session, name))
+                if status is None or view.status == status:
+                    if limit is not None and len(found) == limit:
+                        return found, True
+                    found.append(view)
+        return found, False
 
     def campaign(self, name: str) -> CampaignView:
         """Return a campaign."""
@@ -71,6 +101,50 @@ class Queries:
         history = [_as_table(body, hash_) for _, body, hash_ in events]
         price = price_calculation(campaign, offer, offered)
         return OfferHistory(offer_view(campaign, offer), explain(offered), price, history)
+
+    def offers(
+        self,
+        name: str,
+        before: int | None = None,
+        limit: int = 100,
+        state: str | None = None,
+        reason: str | None = None,
+        arm: str | None = None,
+        player: bytes | None = None,
+    ) -> OfferPage:
+        """Return offers of a campaign, newest first.
+
+        The primary key serves every filter: a request reads at most `MAX_SEARCHED` rows, and the
+        next one continues there.
+        """
+        where = "campaign = ? AND n >= ? AND n < ?"
+        params: list[Any] = []
+        if state is not None:
+            where, params = f"{where} AND state = ?", [STATES.index(state)]
+        if player is not None:
+            where, params = f"{where} AND player = ?", [*params, player]
+        sql = f"{OFFER.select} WHERE {where} ORDER BY n DESC"
+        found: list[OfferRecord] = []
+        with self.store.read() as session:
+            campaign = load_campaign(session, name)
+            if arm is not None and arm not in campaign.state.arms:
+                raise not_found("arm", arm)
+            end = min(before or 2**62, campaign.state.decisions + 1)
+            least = max(1, end - MAX_SEARCHED)
+            while end > least and len(found) < limit:
+                start = max(least, end - _SEARCHED_AT_ONCE)
+                for row in session.rows(sql, (campaign.number, start, end, *params)):
+                    offer = offer_from_row(campaign.number, row)
+                    if arm is not None and campaign.state.arms[offer.arm] != arm:
+                        continue
+                    if reason is None or offer.reason == reason:
+                        found.append(offer)
+                        if len(found) == limit:
+                            start = offer.n
+                            break
+                end = start
+        views = [offer_view(campaign, offer) for offer in found]
+        return OfferPage(views, end if end > 1 else None)
 
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
         """Return events of a campaign after a number, in order."""

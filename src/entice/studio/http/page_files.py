@@ -1,69 +1,71 @@
-"""The studio's page: its files, and the headers that keep it to itself."""
+"""Routes of the studio's page and its files."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from litestar import Response
+from litestar.openapi.spec import Example
+from litestar.params import PathParameter
+
 from entice.service.domain.errors import not_found
-from entice.service.http.context import AppContext
-from entice.service.http.operation import Answered, Call, Operation, Reply
 from entice.service.http.read_threads import look_up
+from entice.service.http.requests import ServiceRequest
+from entice.service.http.responses import EncodedResponse
+from entice.service.http.routes import PUBLIC, route
 from entice.studio import page_bundle as page
 from entice.studio.studio import studio_of
 
 
-async def read_page(context: AppContext, call: Call) -> Reply:
+@route("GET", "/", roles=PUBLIC, responses={200: "The page."}, media_types=("text/html",))
+async def read_page(request: ServiceRequest) -> Response[str]:
     """Open the studio.
 
-    The page on which everything can be looked at. It holds no data: what it shows it asks for, and
-    for a key where one is needed.
+    The page holds no data. It requests what it shows, and asks for a key if one is required.
     """
-    studio_of(context).jobs.start()  # whoever opens the page will soon ask for a simulation
-    return await _file(call, page.HOME)
+    studio_of(request.context).jobs.start()  # the page will soon request a simulation
+    return await _file(request, page.HOME)
 
 
-async def read_page_file(context: AppContext, call: Call) -> Reply:
-    """Read a file of the studio.
+@route(
+    "GET",
+    "/studio/{file:path}",
+    roles=PUBLIC,
+    responses={200: "The file."},
+    media_types=("text/javascript", "text/css", "text/html", "image/svg+xml"),
+)
+async def read_page_file(
+    request: ServiceRequest,
+    file: Annotated[
+        str,
+        PathParameter(
+            description="Path of a file of the studio.", examples=[Example(value="plotly.min.js")]
+        ),
+    ],
+) -> Response[str]:
+    """Retrieve a file of the studio.
 
-    Scripts and styles of the page. 304 if it is still the one that `If-None-Match` names.
+    Scripts and styles of the page. Returns 304 if `If-None-Match` names the current version.
     """
-    return await _file(call, call.path["file"].strip("/"))
+    return await _file(request, file.strip("/"))
 
 
-async def _file(call: Call, path: str) -> Reply:
+async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
     found = await look_up(page.find_file, path)
     if found is None:
         raise not_found("file", path[:80])
-    more = [
+    headers = [
         (b"content-security-policy", page.CSP),
-        (b"cache-control", b"no-cache"),  # kept, but asked for by its ETag each time
+        (b"cache-control", b"no-cache"),  # cached, but revalidated by its ETag each time
         (b"etag", found.etag),
         (b"vary", b"accept-encoding"),
     ]
-    if found.etag in call.headers.get(b"if-none-match", b""):
-        return Reply(b"", 304, found.media_type, *more)
-    if b"gzip" in call.headers.get(b"accept-encoding", b""):
-        encoding = (b"content-encoding", b"gzip")
-        return Reply(found.compressed, 200, found.media_type, encoding, *more)
-    return Reply(found.body, 200, found.media_type, *more)
+    if found.etag in request.raw_headers.get(b"if-none-match", b""):
+        return EncodedResponse(b"", 304, found.media_type, headers)
+    if b"gzip" in request.raw_headers.get(b"accept-encoding", b""):
+        headers.append((b"content-encoding", b"gzip"))
+        return EncodedResponse(found.compressed, 200, found.media_type, headers)
+    return EncodedResponse(found.body, 200, found.media_type, headers)
 
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/",
-        read_page,
-        Answered({200: "The page."}, None, {}, ("text/html",)),
-        roles=None,
-    ),
-    Operation(
-        "GET",
-        "/studio/{file}",
-        read_page_file,
-        Answered(
-            {200: "The file."},
-            None,
-            {},
-            ("text/javascript", "text/css", "text/html", "image/svg+xml"),
-        ),
-        roles=None,
-    ),
-)
+ROUTES = (read_page, read_page_file)

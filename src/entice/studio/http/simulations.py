@@ -1,55 +1,72 @@
-"""What the studio asks for: who it is, and simulations that are shown while they run."""
+"""Routes of the studio: the current identity, simulations and plans."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, get_args
 
 import msgspec
+from litestar import Response
+from litestar.params import JSONBody
+from litestar.response import Stream
 from msgspec import Meta
 
 import entice
 from entice.service.domain.errors import invalid
-from entice.service.http.authentication import READERS
-from entice.service.http.context import AppContext
-from entice.service.http.operation import Answered, Body, Call, Operation, Reply, not_too_deep
+from entice.service.http.requests import ServiceRequest, check_depth
+from entice.service.http.responses import EncodedResponse
+from entice.service.http.routes import READ, route
 from entice.service.storage.api_keys import Role
-from entice.studio.http.json_lines import NDJSON, LastLine, Lines, begin
+from entice.studio.http.json_lines import (
+    NDJSON,
+    BoundsLine,
+    CompilingLine,
+    DoneLine,
+    FailedLine,
+    ForecastLine,
+    PaperLine,
+    PictureLine,
+    ProgressLine,
+    QueuedLine,
+    last_line,
+    stream_lines,
+    submit,
+)
 from entice.studio.jobs.job import MakePlan, Reproduce, Simulate, Trace
 from entice.studio.jobs.limits import LIMITS, Limits, parse_plan, parse_study
 from entice.studio.studio import studio_of
 
 
 class StudioView(msgspec.Struct):
-    """Who the page is to the service, and how much it may ask for."""
+    """The current identity and its limits."""
 
     version: str
     role: str
-    """Of the key, or of a browser without one."""
+    """Roles of the key, separated by commas, or of a browser without a key."""
     may: list[str]
-    """All roles that this amounts to."""
+    """All roles that this includes."""
     keyless: bool
-    """Whether there is no key yet: a browser may look and simulate, but change nothing."""
+    """Whether no key exists yet. A browser may then read and simulate, but change nothing."""
     campaign: str | None
-    """The only campaign that the key opens."""
+    """Campaign that the key is limited to."""
     limits: Limits
 
 
 class StudyRequest(msgspec.Struct):
-    """A study, as in the TOML of `entice run`. There is more to set than what is named here."""
+    """A study, as in a TOML file for `entice run`, which has further settings."""
 
     arms: dict[str, Any]
     policies: list[dict[str, Any]]
     horizon: int
     drifts: list[dict[str, Any]] = []
     replications: int = 1000
-    seed: int | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
 
 
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class TraceRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which run to look at."""
+    """A study, and the run to return."""
 
     study: dict[str, Any]
     policy_index: Index = 0
@@ -57,29 +74,29 @@ class TraceRequest(msgspec.Struct, forbid_unknown_fields=True):
     replication: Index = 0
 
 
-class RaceView(msgspec.Struct):
+class TraceView(msgspec.Struct, tag_field="kind", tag="race"):
     """One run in frames."""
 
-    kind: str
     policy: str
     drift: str
     replication: int
     seed: int
     t: list[int]
-    """The round of each frame."""
+    """Round of each frame."""
     pulls: list[list[int]]
-    """Of each arm by then."""
+    """Pulls of each arm so far, by frame."""
     averages: list[list[float | None]]
-    """Of the ratings that have come by then; null: none has."""
+    """Average rating of each arm so far, by frame. Null without ratings."""
     paid: list[float]
+    """Compensation so far."""
     regret: list[float]
     true_means: list[float]
     ended: int | None
-    """The round after which payments had grown without bound, if they did."""
+    """Round after which the run ended because payments grew without bound."""
 
 
 class PlanRequest(msgspec.Struct):
-    """A plan, as in the TOML of `entice plan`. There is more to set than what is named here."""
+    """A plan, as in a TOML file for `entice plan`, which has further settings."""
 
     visitors_a_day: int
     days: int
@@ -90,79 +107,7 @@ class PlanRequest(msgspec.Struct):
     budget: float | None = None
 
 
-async def read_studio(context: AppContext, call: Call) -> Reply:
-    """Ask who one is.
-
-    The role of the key, or what a browser may do without one, and the limits of simulations.
-    """
-    studio_of(context).jobs.start()
-    caller = call.caller
-    own = caller.role.split(",")
-    may = list(get_args(Role)) if "admin" in own else own
-    keyless = not context.keys.any_cached()
-    told = StudioView(entice.__version__, caller.role, may, keyless, caller.campaign, LIMITS)
-    return Reply(msgspec.json.encode(told))
-
-
-async def simulate(context: AppContext, call: Call) -> Lines:
-    """Run a study and watch it.
-
-    Lines of JSON, each with a `kind`: `queued`, `compiling` if that takes long, `picture` again and
-    again from more and more replications, `bounds` once, `done` or `failed`. The last picture is
-    what `entice run` finds, to the last digit. Closing the connection ends the work.
-    """
-    not_too_deep(call.body)
-    study = parse_study(call.body)
-    return Lines(begin(context, call, Simulate(msgspec.json.decode(study.to_json()))))
-
-
-async def trace(context: AppContext, call: Call) -> LastLine:
-    """Run one replication and see it round by round.
-
-    In at most 240 frames: pulls and averages of each arm, payments and regret so far.
-    """
-    asked = call.body
-    not_too_deep(asked.study)
-    study = parse_study(asked.study)
-    for name, given, there in (
-        ("policy_index", asked.policy_index, len(study.policies)),
-        ("drift_index", asked.drift_index, len(study.drifts)),
-        ("replication", asked.replication, study.replications),
-    ):
-        if given >= there:
-            raise invalid(f"{name} must be from 0 to {there - 1}; got {given}.")
-    plain = msgspec.json.decode(study.to_json())
-    where = asked.policy_index, asked.drift_index, asked.replication
-    return LastLine(begin(context, call, Trace(plain, *where)))
-
-
-async def plan(context: AppContext, call: Call) -> Lines:
-    """Ask what a campaign would cost.
-
-    Lines of JSON: `queued`, `compiling`, `progress` now and then, then `forecast`: what each policy
-    would cost and find, which to take, and the campaigns to create for it; or `failed`.
-    """
-    not_too_deep(call.body)
-    return Lines(begin(context, call, MakePlan(parse_plan(call.body).to_plain())))
-
-
-async def read_paper(context: AppContext, call: Call) -> Lines | Reply:
-    """Reproduce the paper.
-
-    Lines of JSON: `queued`, `progress` now and then, then `paper`: its tables beside ours, curves
-    and what the published numbers ran. Made once, and kept as long as the service runs.
-    """
-    studio = studio_of(context)
-    if studio.paper is not None:
-        return Reply(studio.paper, 200, NDJSON.encode())
-
-    def keep(kind: str, line: bytes) -> None:
-        studio.paper = line if kind == "paper" else studio.paper
-
-    return Lines(begin(context, call, Reproduce()), keep)
-
-
-_EVERYBODY: frozenset[Role] = frozenset({"read", "decide", "feedback"})
+_ANY_ROLE: frozenset[Role] = frozenset({"read", "decide", "feedback"})
 _STUDY = {
     "horizon": 20_000,
     "replications": 1000,
@@ -182,81 +127,147 @@ _PLAN = {
     "drift": [0, 1],
     "budget": 500,
 }
-_WATCHED = frozenset({429})
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/studio",
-        read_studio,
-        Answered(
-            {200: "What the page is to the service."},
-            StudioView,
-            {
-                "without keys": {
-                    "version": "0.1.0",
-                    "role": "read",
-                    "may": ["read"],
-                    "keyless": True,
-                    "campaign": None,
-                    "limits": msgspec.to_builtins(LIMITS),
-                }
-            },
-        ),
-        roles=_EVERYBODY,
-    ),
-    Operation(
-        "POST",
-        "/v1/simulations",
-        simulate,
-        Answered({200: "Pictures, a line each."}, None, {}, (NDJSON,)),
-        roles=READERS,
-        body=Body(dict[str, Any], {"two policies": _STUDY}, schema=StudyRequest),
-        problems=_WATCHED,
-    ),
-    Operation(
-        "POST",
-        "/v1/traces",
-        trace,
-        Answered(
-            {200: "The run."},
-            RaceView,
-            {
-                "two rounds": {
-                    "kind": "race",
-                    "policy": "UCB",
-                    "drift": "LinearDrift(1.1)",
-                    "replication": 0,
-                    "seed": 7,
-                    "t": [1, 2],
-                    "pulls": [[1, 0], [1, 1]],
-                    "averages": [[0.7, None], [0.7, 0.4]],
-                    "paid": [0.0, 0.3],
-                    "regret": [0.0, 0.5],
-                    "true_means": [0.9, 0.4],
-                    "ended": None,
-                }
-            },
-        ),
-        roles=READERS,
-        body=Body(TraceRequest, {"the first run": {"study": _STUDY}}),
-        problems=_WATCHED,
-    ),
-    Operation(
-        "POST",
-        "/v1/plans",
-        plan,
-        Answered({200: "How far it is, then the forecast."}, None, {}, (NDJSON,)),
-        roles=READERS,
-        body=Body(dict[str, Any], {"eight items": _PLAN}, schema=PlanRequest),
-        problems=_WATCHED,
-    ),
-    Operation(
-        "GET",
-        "/v1/paper",
-        read_paper,
-        Answered({200: "How far it is, then the tables."}, None, {}, (NDJSON,)),
-        roles=READERS,
-        problems=_WATCHED,
-    ),
+
+@route(
+    "GET",
+    "/v1/studio",
+    roles=_ANY_ROLE,
+    responses={200: "The identity and its limits."},
+    examples={
+        "without keys": {
+            "version": "0.1.0",
+            "role": "read",
+            "may": ["read"],
+            "keyless": True,
+            "campaign": None,
+            "limits": msgspec.to_builtins(LIMITS),
+        }
+    },
 )
+async def read_studio(request: ServiceRequest) -> StudioView:
+    """Retrieve the current identity and its limits.
+
+    Returns the roles of the key, or of a browser without one, and the limits of simulations.
+    """
+    studio_of(request.context).jobs.start()
+    caller = request.auth
+    own = caller.role.split(",")
+    roles = list(get_args(Role)) if "admin" in own else own
+    keyless = not request.context.keys.any_cached()
+    return StudioView(entice.__version__, caller.role, roles, keyless, caller.campaign, LIMITS)
+
+
+@route(
+    "POST",
+    "/v1/simulations",
+    roles=READ,
+    responses={200: "One JSON object per line."},
+    request={"two policies": _STUDY},
+    body=StudyRequest,
+    response=QueuedLine | CompilingLine | PictureLine | BoundsLine | DoneLine | FailedLine,
+    media_types=(NDJSON,),
+    problems=(429,),
+)
+async def simulate(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Stream:
+    """Simulate a study.
+
+    Streams lines of JSON, each with a `kind`: `queued`; `compiling`, if that takes long; several
+    times `picture`, from more and more replications; `bounds`, once; `done` or `failed`. The last
+    picture equals the result of `entice run`. Closing the connection cancels the job.
+    """
+    study = parse_study(data)
+    return stream_lines(submit(request, Simulate(msgspec.json.decode(study.to_json()))))
+
+
+@route(
+    "POST",
+    "/v1/traces",
+    roles=READ,
+    responses={200: "The run."},
+    examples={
+        "two rounds": {
+            "kind": "race",
+            "policy": "UCB",
+            "drift": "LinearDrift(1.1)",
+            "replication": 0,
+            "seed": 7,
+            "t": [1, 2],
+            "pulls": [[1, 0], [1, 1]],
+            "averages": [[0.7, None], [0.7, 0.4]],
+            "paid": [0.0, 0.3],
+            "regret": [0.0, 0.5],
+            "true_means": [0.9, 0.4],
+            "ended": None,
+        }
+    },
+    request={"the first run": {"study": _STUDY}},
+    problems=(429,),
+)
+async def trace(request: ServiceRequest, data: JSONBody[TraceRequest]) -> Response[TraceView]:
+    """Trace one run.
+
+    Returns the pulls and averages of each arm, the payments and the regret, in at most 240 frames.
+    """
+    check_depth(data.study)
+    study = parse_study(data.study)
+    for name, index, count in (
+        ("policy_index", data.policy_index, len(study.policies)),
+        ("drift_index", data.drift_index, len(study.drifts)),
+        ("replication", data.replication, study.replications),
+    ):
+        if index >= count:
+            raise invalid(f"{name} must be from 0 to {count - 1}; got {index}.")
+    plain = msgspec.json.decode(study.to_json())
+    job = Trace(plain, data.policy_index, data.drift_index, data.replication)
+    return await last_line(request, submit(request, job))
+
+
+@route(
+    "POST",
+    "/v1/plans",
+    roles=READ,
+    responses={200: "One JSON object per line."},
+    request={"eight items": _PLAN},
+    body=PlanRequest,
+    response=QueuedLine | CompilingLine | ProgressLine | ForecastLine | FailedLine,
+    media_types=(NDJSON,),
+    problems=(429,),
+)
+async def plan(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Stream:
+    """Forecast the cost of a campaign.
+
+    Streams lines of JSON: `queued`, `compiling`, `progress`, then `forecast` or `failed`. The
+    forecast has the cost of each policy, a recommendation, and the settings of the campaigns to
+    create.
+    """
+    return stream_lines(submit(request, MakePlan(parse_plan(data).to_plain())))
+
+
+@route(
+    "GET",
+    "/v1/paper",
+    roles=READ,
+    responses={200: "One JSON object per line."},
+    response=QueuedLine | CompilingLine | ProgressLine | PaperLine | FailedLine,
+    media_types=(NDJSON,),
+    problems=(429,),
+)
+async def read_paper(request: ServiceRequest) -> Response[Any]:
+    """Reproduce the paper.
+
+    Streams lines of JSON: `queued`, `progress`, then `paper`: the paper's tables beside ours, the
+    curves, and the set-ups that explain the published numbers. The result is kept while the service
+    runs.
+    """
+    studio = studio_of(request.context)
+    if studio.paper is not None:
+        return EncodedResponse(studio.paper, media_type=NDJSON.encode())
+
+    def keep(kind: str, line: bytes) -> None:
+        studio.paper = line if kind == "paper" else studio.paper
+
+    return stream_lines(submit(request, Reproduce()), keep)
+
+
+ROUTES = (read_studio, simulate, trace, plan, read_paper)

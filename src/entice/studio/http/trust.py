@@ -1,47 +1,26 @@
-"""How far the service can be trusted: what must be true, and a log made again."""
+"""Routes of the studio that check the service: invariants, and replays of event logs."""
 
 from __future__ import annotations
 
 import msgspec
+from litestar.params import JSONBody
+from litestar.response import Stream
 
-from entice.service.http.authentication import READERS
-from entice.service.http.context import AppContext
-from entice.service.http.feedback import NOTHING
-from entice.service.http.operation import Answered, Call, Operation, Reply
+from entice.service.http.feedback import EmptyRequest
 from entice.service.http.read_threads import look_up
+from entice.service.http.requests import CampaignId, ServiceRequest
+from entice.service.http.routes import READ, route
 from entice.service.operations.invariants import ReplayView, TrustView, read_trust_view
-from entice.studio.http.json_lines import NDJSON, Lines, begin
+from entice.studio.http.json_lines import (
+    NDJSON,
+    FailedLine,
+    ProgressLine,
+    QueuedLine,
+    stream_lines,
+    submit,
+)
 from entice.studio.jobs.job import Replay
 from entice.studio.studio import studio_of
-
-
-async def read_trust(context: AppContext, call: Call) -> Reply:
-    """Ask what can be trusted.
-
-    What must be true of every campaign, looked at now; the last replay of each since the service
-    was started; and what the last long run of faults found.
-    """
-    told = await look_up(
-        read_trust_view, context.store, call.caller.campaign, studio_of(context).replays
-    )
-    return Reply(msgspec.json.encode(told))
-
-
-async def replay(context: AppContext, call: Call) -> Lines:
-    """Replay a log.
-
-    What `entice verify` does, for one campaign: every event is made again, and compared. Lines of
-    JSON: `queued`, `progress` now and then, then `replay`, which says whether all was right.
-    """
-    campaign = call.path["campaign"]
-    await look_up(context.queries.head, campaign)
-
-    def keep(kind: str, line: bytes) -> None:
-        if kind == "replay":
-            studio_of(context).replays[campaign] = msgspec.json.decode(line, type=ReplayView)
-
-    return Lines(begin(context, call, Replay(context.store.url, campaign)), keep)
-
 
 _EXAMPLE = {
     "campaigns": [
@@ -62,21 +41,51 @@ _EXAMPLE = {
     "faults": None,
 }
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/trust",
-        read_trust,
-        Answered({200: "What was found."}, TrustView, {"one campaign": _EXAMPLE}),
-        roles=READERS,
-    ),
-    Operation(
-        "POST",
-        "/v1/campaigns/{campaign}/replay",
-        replay,
-        Answered({200: "How far it is, then the verdict."}, None, {}, (NDJSON,)),
-        roles=READERS,
-        body=NOTHING,
-        problems=frozenset({429}),
-    ),
+
+@route(
+    "GET",
+    "/v1/trust",
+    roles=READ,
+    responses={200: "The results."},
+    examples={"one campaign": _EXAMPLE},
 )
+async def read_trust(request: ServiceRequest) -> TrustView:
+    """Check the service.
+
+    Returns the invariants of every campaign, checked now; the last replay of each campaign since
+    the service started; and the results of the last long fault-injection run.
+    """
+    context = request.context
+    replays = studio_of(context).replays
+    return await look_up(read_trust_view, context.store, request.auth.campaign, replays)
+
+
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/replay",
+    roles=READ,
+    responses={200: "One JSON object per line."},
+    request={"empty": {}},
+    response=QueuedLine | ProgressLine | ReplayView | FailedLine,
+    media_types=(NDJSON,),
+    problems=(429,),
+)
+async def replay(
+    request: ServiceRequest, campaign: CampaignId, data: JSONBody[EmptyRequest | None] = None
+) -> Stream:
+    """Replay an event log.
+
+    Does for one campaign what `entice verify` does for all: replays every event and compares the
+    results. Streams lines of JSON: `queued`, `progress`, then `replay` with the verdict.
+    """
+    context = request.context
+    await look_up(context.queries.head, campaign)
+
+    def keep(kind: str, line: bytes) -> None:
+        if kind == "replay":
+            studio_of(context).replays[campaign] = msgspec.json.decode(line, type=ReplayView)
+
+    return stream_lines(submit(request, Replay(context.store.url, campaign)), keep)
+
+
+ROUTES = (read_trust, replay)
