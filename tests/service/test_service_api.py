@@ -303,11 +303,11 @@ CAMPAIGNS: dict[str, tuple[dict[str, Any] | bytes, str]] = {
     "code": ({**TEAS, "policy": {"kind": "custom", "select": "os:system"}}, "service can run"),
     "policy setting": ({**TEAS, "policy": {"kind": "ucb", "c": 1}}, "unknown setting"),
     "typo": ({**TEAS, "bugdet": 1}, "Did you mean 'budget'?"),
-    "arms": ({**TEAS, "arms": ["a", "a"]}, "must not name an arm twice"),
+    "arms": ({**TEAS, "arms": ["a", "a"]}, "must not contain an id twice"),
     "arm": ({**TEAS, "arms": ["a", "=1+1"]}, "letters, digits"),
     "newline": ({**TEAS, "arms": ["a", "b\n"]}, "letters, digits"),
     "name": ({**TEAS, "name": "x\x00"}, "control characters"),
-    "closed": ({**TEAS, "status": "closed"}, "at first"),
+    "closed": ({**TEAS, "status": "closed"}, "in a new campaign"),
     "missing": ({"name": "x"}, "must have the setting"),
 }
 
