@@ -546,23 +546,23 @@ def test_a_server_that_is_killed_and_restarted_loses_and_doubles_nothing(tmp_pat
         client.close()
 
 
-def test_the_example_shop_runs() -> None:
-    shop = Path(__file__).parents[2] / "examples" / "shop.py"
+def test_the_example_runs() -> None:
+    shop = Path(__file__).parents[2] / "examples" / "simulated_visitors.py"
     done = subprocess.run(
-        [sys.executable, "-W", "error", shop, "--customers", "300", "--seed", "7"],
+        [sys.executable, "-W", "error", shop, "--visitors", "300", "--seed", "7"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = " ".join(done.stdout.split())
     assert "300 of 300" in told
-    assert "300 customers came" in told
-    assert "can't be overspent" in told
+    assert "300 visitors, of whom" in told
+    assert "cannot exceed" in told
 
 
-def test_the_example_shop_closes_in_good_order(service: Service, shop: Client) -> None:
+def test_the_example_completes_open_offers_on_interrupt(service: Service, shop: Client) -> None:
     before = {campaign.id for campaign in shop.campaigns()}
-    example = Path(__file__).parents[2] / "examples" / "shop.py"
-    command = [sys.executable, example, "--customers", "1000000", "--url", service.url]
+    example = Path(__file__).parents[2] / "examples" / "simulated_visitors.py"
+    command = [sys.executable, example, "--visitors", "1000000", "--url", service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         end = time.monotonic() + 60
         while not any(c.decisions > 100 for c in shop.campaigns() if c.id not in before):
@@ -571,14 +571,14 @@ def test_the_example_shop_closes_in_good_order(service: Service, shop: Client) -
         running.send_signal(signal.SIGINT)
         told, _ = running.communicate(timeout=60)
     assert running.returncode == 0
-    assert "customers came" in told
+    assert "visitors, of whom" in told
     (tea,) = (campaign for campaign in shop.campaigns() if campaign.id not in before)
-    assert tea.reserved == 0 < tea.committed  # those who were still thinking were asked
+    assert tea.reserved == 0 < tea.committed  # undecided visitors were asked
 
 
-def test_the_example_shop_says_what_is_wrong(service: Service, shop: Client) -> None:
+def test_the_example_reports_errors(service: Service, shop: Client) -> None:
     other = shop.create_campaign(**TEA).id
-    example = Path(__file__).parents[2] / "examples" / "shop.py"
+    example = Path(__file__).parents[2] / "examples" / "simulated_visitors.py"
     for campaign, code, expected in (("c_nosuchthing", 1, "404"), (other, 2, "must have the arms")):
         done = subprocess.run(
             [sys.executable, example, "--url", service.url, "--campaign", campaign],

@@ -30,8 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def to_datetime(at: int) -> datetime:
     """Return a time of the service's clock, in microseconds, as a datetime (RFC 3339 in JSON).
 
-    >>> from entice.service.domain.views import moment
-    >>> moment(1_700_000_000_123_456).isoformat()
+    >>> from entice.service.domain.views import to_datetime
+    >>> to_datetime(1_700_000_000_123_456).isoformat()
     '2023-11-14T22:13:20.123456+00:00'
     """
     return _EPOCH + timedelta(microseconds=at)
@@ -90,8 +90,8 @@ def wilson_interval(total: int, ratings: int, lowest: int, highest: int) -> tupl
     This is Wilson's interval of a proportion. It is conservative: ratings vary at most as much as
     if each were the lowest or the highest.
 
-    >>> from entice.service.domain.views import interval
-    >>> [round(end, 2) for end in interval(120, 30, 1, 5)], interval(0, 0, 1, 5)
+    >>> from entice.service.domain.views import wilson_interval
+    >>> [round(end, 2) for end in wilson_interval(120, 30, 1, 5)], wilson_interval(0, 0, 1, 5)
     ([3.29, 4.48], (1.0, 5.0))
     """
     if ratings == 0:

@@ -1,8 +1,8 @@
-"""What a store must promise, as checks that any store can be put through, also one of your own.
+"""Conformance checks for storage backends, including your own.
 
-The service keeps money. It relies on its database for much that is easily lost in a new backend:
-that a transaction is all or nothing, that two of them do not overlook each other, that numbers and
-texts come back as they were. Each check says in its error what the service would have suffered.
+The service manages money, and relies on guarantees that a new backend can easily break: atomic
+transactions, no lost updates, values that are stored exactly. The error of each check says which
+guarantee is broken.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ CHECKS: tuple[Callable[[Open], None], ...] = (
     bulk_inserts_and_lookups_are_complete,
     several_writers_share_a_campaign,
 )
-"""Each of them takes what opens the store, and raises `NotConforming`."""
+"""All checks. Each takes a function that opens the store, and raises `NotConforming`."""
 
 
 def check_store(open_store: Open) -> None:
-    """Put a store through all checks, on a database that may hold campaigns already.
+    """Run all checks on a store. Its database may contain campaigns, which are not changed.
 
     Parameters
     ----------
     open_store
-        Connects to the database; called several times, also while others are still connected.
+        Opens a new connection to the database. Called several times, also while others are open.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""The service itself, on one store from several sides."""
+"""Check: several writers of the service share one store."""
 
 from __future__ import annotations
 
@@ -10,54 +10,62 @@ from entice.service.domain.clock import Clock
 from entice.service.domain.commands import Accept, Command, CreateCampaign, Decline, MakeOffer, Rate
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
-from entice.service.operations.conformance.common import PATIENCE, Open, demand, in_threads, opened
+from entice.service.operations.conformance.common import (
+    TIMEOUT,
+    Open,
+    in_threads,
+    opened,
+    require,
+)
 from entice.service.operations.verify import verify
 from entice.service.storage.queries import Queries
 from entice.service.storage.writer import Writer
 
 
 def several_writers_share_a_campaign(open_store: Open) -> None:
-    """Two desks, as of two processes, spend one budget and not a cent more."""
+    """Two writers, as in two processes, do not exceed a shared budget."""
     with opened(open_store) as (store, other):
-        desks = [Writer(of, Clock(), tick=3600.0) for of in (store, other)]
-        for writer in desks:
+        writers = [Writer(each, Clock(), tick=3600.0) for each in (store, other)]
+        for writer in writers:
             writer.start()
         try:
-            campaign = _shop(desks)
+            campaign = _run_commands(writers)
         finally:
-            for writer in desks:
+            for writer in writers:
                 writer.stop()
-        verdict = next(iter(verify(other, campaign)))
-        demand(verdict.fault is None, f"`verify` finds: {verdict.fault}")
+        result = next(iter(verify(other, campaign)))
+        require(result.fault is None, f"`verify` reports: {result.fault}")
 
 
-def _shop(desks: Sequence[Writer]) -> str:
-    """Make 80 offers, accept and decline each, rate each twice, always from both desks at once."""
+def _run_commands(writers: Sequence[Writer]) -> str:
+    """Make 80 offers, accept and decline each, and rate each twice, from both writers at once."""
     spec = CampaignSpec(
         name="Tea", arms=["a", "b", "c"], budget=3000, price_of_a_star=200, unrated_shows=1, seed=1
     )
-    made = desks[0].submit(CreateCampaign(spec)).result(PATIENCE)
-    campaign = str(json.loads(made.body)["id"])
+    created = writers[0].submit(CreateCampaign(spec)).result(TIMEOUT)
+    campaign = str(json.loads(created.body)["id"])
     offers = [f"{campaign}.{n}" for n in range(1, 81)]
-    asked = [MakeOffer(campaign, player.to_bytes(16, "big")) for player in range(80)]
-    at_once: list[tuple[Sequence[Command], Sequence[Command]]] = [
-        (asked[::2], asked[1::2]),
+    requests = [MakeOffer(campaign, player.to_bytes(16, "big")) for player in range(80)]
+    rounds: list[tuple[Sequence[Command], Sequence[Command]]] = [
+        (requests[::2], requests[1::2]),
         ([Accept(offer) for offer in offers], [Decline(offer) for offer in offers[::-1]]),
         ([Rate(offer, 2) for offer in offers], [Rate(offer, 2) for offer in offers[::-1]]),
     ]
-    for commands in at_once:
-        in_threads([partial(_carry_out, *pair) for pair in zip(desks, commands, strict=True)])
-    view = Queries(desks[1].store).campaign(campaign)
-    demand(view.decisions == 80, f"80 offers were acknowledged, and {view.decisions} are there")
-    demand(view.reserved == 0, "every offer was answered, and some money is still reserved")
-    demand(view.committed <= 3000, "more was spent than the budget")
+    for commands in rounds:
+        in_threads([partial(_submit_all, *pair) for pair in zip(writers, commands, strict=True)])
+    view = Queries(writers[1].store).campaign(campaign)
+    require(view.decisions == 80, f"80 offers were acknowledged, but {view.decisions} exist")
+    require(
+        view.reserved == 0, "every offer was accepted or declined, but some money is still reserved"
+    )
+    require(view.committed <= 3000, "spending exceeds the budget")
     return campaign
 
 
-def _carry_out(writer: Writer, commands: Sequence[Command]) -> None:
+def _submit_all(writer: Writer, commands: Sequence[Command]) -> None:
     for command in commands:
         try:
-            writer.submit(command).result(PATIENCE)
+            writer.submit(command).result(TIMEOUT)
         except Refusal as refusal:
-            if refusal.status != 409:  # the other was faster
+            if refusal.status != 409:  # the other writer was first
                 raise

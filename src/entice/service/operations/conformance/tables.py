@@ -1,4 +1,4 @@
-"""What the tables refuse, and that values come back from them as they were."""
+"""Checks: constraints of the tables, and exact values."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from functools import partial
 
 from entice.service.operations.conformance.common import (
     Open,
-    begin,
-    demand,
     execute,
     must_fail,
+    new_campaign,
     number_of,
     opened,
+    require,
 )
 from entice.service.storage.store import ANSWERS, OFFERS, Columns
 
-# What the tables refuse
+# Constraints
 
 
 def an_overspent_budget_is_rejected(open_store: Open) -> None:
-    """Whatever SQL tries it."""
+    """A CHECK of the table rejects any statement that would exceed the budget."""
     with opened(open_store) as (store, _):
-        name = begin(store, "budget")
+        name = new_campaign(store, "budget")
         for change in (
             "reserved = budget + 1", "committed = budget + 1", "budget = -1", "reserved = -1",
             "committed = -1", "reserved = budget, committed = 1", "reserved = NULL",
@@ -29,20 +29,20 @@ def an_overspent_budget_is_rejected(open_store: Open) -> None:
             sql = f"UPDATE campaigns SET {change} WHERE id = ?"
             must_fail(
                 partial(execute, store.write, sql, (name,)),
-                f"a campaign took {change}: the last defence of its budget is missing",
+                f"a campaign accepted {change}: the CHECK that protects its budget is missing",
             )
         sql = "UPDATE campaigns SET {} WHERE id = ?"
         execute(store.write, sql.format("reserved = budget - 1, committed = 1"), (name,))
         must_fail(
             partial(execute, store.write, sql.format("budget = budget - 1"), (name,)),
-            "a budget fell below what is spent and reserved",
+            "a budget was lowered below the committed and reserved amounts",
         )
 
 
 def a_player_has_one_live_offer(open_store: Open) -> None:
-    """Of those that are open; any number of others."""
+    """A player has at most one open offer, and any number of others."""
     with opened(open_store) as (store, _):
-        number = number_of(store, begin(store, "live offers"))
+        number = number_of(store, new_campaign(store, "live offers"))
 
         def offer(n: int, state: int, player: bytes = b"p") -> None:
             with store.write() as session:
@@ -61,15 +61,15 @@ def a_player_has_one_live_offer(open_store: Open) -> None:
 
 
 def foreign_keys_are_enforced(open_store: Open) -> None:
-    """Events and offers have a campaign, and an event has its number alone."""
+    """Events belong to an existing campaign, and their numbers are unique in it."""
     with opened(open_store) as (store, _):
-        number = number_of(store, begin(store, "belonging"))
+        number = number_of(store, new_campaign(store, "foreign keys"))
         event = "INSERT INTO events (campaign, seq, body, hash) VALUES (?, ?, ?, ?)"
         execute(store.write, event, (number, 1, b"", b""))
         for row in ((number, 1, b"", b""), (10**9, 1, b"", b""), (number, 2, None, b"")):
             must_fail(
                 partial(execute, store.write, event, row),
-                f"the log took an event (campaign, seq, body, hash) = {row!r}",
+                f"the log accepted an event (campaign, seq, body, hash) = {row!r}",
             )
 
 
@@ -77,12 +77,12 @@ def foreign_keys_are_enforced(open_store: Open) -> None:
 
 
 def values_are_stored_exactly(open_store: Open) -> None:
-    """Numbers up to 2⁶³ − 1, any bytes, any text, and nothing."""
+    """Integers up to 2⁶³ − 1, bytes, text and NULL are returned as they were stored."""
     numbers = (0, 1, -1, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1)
     blobs = (b"", b"\x00", bytes(range(256)), b"%s ? $1 \\x00", bytes(1_000_000))
     texts = ("", " ", "'; DROP TABLE events; --", "100 % ?", "Zoë 茶 🍵 \u202e\u0301", "x" * 10_000)
     with opened(open_store) as (store, other):
-        number = number_of(store, begin(store, "values"))
+        number = number_of(store, new_campaign(store, "values"))
         with store.write() as session:
             session.insert(
                 OFFERS,
@@ -98,29 +98,29 @@ def values_are_stored_exactly(open_store: Open) -> None:
         with other.read() as session:
             sql = "SELECT {} WHERE campaign = ? ORDER BY {}"
             got = session.rows(sql.format("due FROM offers", "n"), (number,))
-            demand(got == [(value,) for value in numbers], f"of {numbers} came back {got}")
+            require(got == [(value,) for value in numbers], f"stored {numbers}, got {got}")
             got = session.rows(sql.format("body, hash FROM events", "seq"), (number,))
-            demand(
+            require(
                 got == [(blob, blob[:32]) for blob in blobs]
                 and all(type(value) is bytes for row in got for value in row),
-                "bytes came back as something else",
+                "bytes were not returned as they were stored",
             )
             sql = "SELECT key FROM answers WHERE scope = ? ORDER BY at"
             got = session.rows(sql, (f"{number}",))
-            demand(got == [(text,) for text in texts], f"of {texts!r:.200} came back {got!r:.200}")
+            require(got == [(text,) for text in texts], f"stored {texts!r:.200}, got {got!r:.200}")
             for text in texts:
                 sql = "SELECT count(*) FROM answers WHERE scope = ? AND key = ?"
                 got = session.rows(sql, (f"{number}", text))
-                demand(got == [(1,)], f"{text!r:.50} is there, but not found")
+                require(got == [(1,)], f"{text!r:.50} is stored, but not found")
             got = session.rows("SELECT min(n) FROM offers WHERE campaign = -1")
-            demand(got == [(None,)], "nothing must be None")
+            require(got == [(None,)], "NULL must be returned as None")
 
 
 def bulk_inserts_and_lookups_are_complete(open_store: Open) -> None:
-    """`insert` and `rows_where_in`, with none, with some and with thousands."""
+    """`insert` and `rows_where_in` work with no, some and thousands of rows."""
     some = Columns(OFFERS, ("n", "player", "cost"))
     with opened(open_store) as (store, _):
-        number = number_of(store, begin(store, "many rows"))
+        number = number_of(store, new_campaign(store, "many rows"))
         rows = [(number, n, b"%d" % n, 5, 1, n, b"", b"") for n in range(3000)]
         update = "ON CONFLICT (campaign, n) DO UPDATE SET cost = excluded.cost"
         with store.write() as session:
@@ -139,10 +139,10 @@ def bulk_inserts_and_lookups_are_complete(open_store: Open) -> None:
             with store.read() as session:
                 where, params = "campaign = ? AND state = 5", (number,)
                 found = session.rows_where_in(some, where, params, "n", list(wanted))
-                demand(
+                require(
                     sorted(found) == [everything[n] for n in sorted(set(wanted)) if 0 <= n < 3000],
                     f"rows_among() of {len(wanted)} values found {len(found)} rows, and not those",
                 )
                 players = [b"%d" % n for n in wanted]
                 again = session.rows_where_in(some, where, params, "player", players)
-                demand(sorted(again) == sorted(found), "rows_among() finds others by bytes")
+                require(sorted(again) == sorted(found), "rows_among() finds others by bytes")

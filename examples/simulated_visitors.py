@@ -1,13 +1,13 @@
-"""A tea shop that pays its customers to explore: the live service, driven by simulated customers.
+"""A simulated tea shop that uses the live service.
 
-    python examples/shop.py                # starts a service of its own, and stops it at the end
-    python examples/shop.py --url http://127.0.0.1:8000 --key entice_… --campaign c_…
+    python examples/simulated_visitors.py      # starts a service, and stops it at the end
+    python examples/simulated_visitors.py --url http://127.0.0.1:8000 --key entice_… --campaign c_…
 
-Each customer sees the average rating of every tea, and left alone would take the best. The shop
-asks the service what to offer: mostly that very tea, sometimes another one with some money for
-trying it. Customers make up their minds while others come in; they take the offer or decline it,
-and rate late or never. And they are grateful: whoever is paid rates higher than the tea deserves.
-Here the true quality of the teas is known, as it is in no real shop, so we can tell what was lost.
+Each visitor sees the average rating of every tea and, without an offer, takes the best one. The
+shop asks the service for an offer: usually that tea, sometimes another one with a payment for
+trying it. Visitors decide while others arrive; they accept or decline, and rate late or never. Paid
+visitors rate higher than the tea deserves: that is the drift. The simulation knows the true quality
+of the teas, so it can report the regret.
 """
 
 from __future__ import annotations
@@ -46,61 +46,64 @@ QUALITY = {
     "sencha": 3.8,
 }
 """The true mean rating of each tea, unpaid. The service never sees it."""
-GRATITUDE = 0.8  # a payment worth one star raises the rating by so many stars: the drift
+DRIFT = 0.8  # the drift: stars added to a rating by a payment worth one star
 SHARE_WHO_RATE = 0.6
 SETTINGS: dict[str, Any] = {
     "name": "tea shop",
     "arms": list(QUALITY),
     "budget": 600_00,  # in cents, as all money is
-    "price_of_a_star": 2_00,  # what a customer is paid for forgoing one
-    "margin": 10,  # a little more than what the averages say is lost, or few would bother
-    "probe": {"share": 0.1, "amount": 0.5},  # a coin in every tenth offer, to measure the drift
+    "price_of_a_star": 2_00,  # payment for forgoing one star
+    "margin": 10,  # slightly more than the gap, so that most visitors accept
+    "probe": {
+        "share": 0.1,
+        "amount": 0.5,
+    },  # a coin flip in a tenth of the offers measures the drift
 }
 
 
 class Shop:
-    """Customers coming and going, and what became of them."""
+    """The visitors of the shop, and totals over them."""
 
     def __init__(self, client: Client, campaign: str, seed: int) -> None:
         self.client, self.campaign = client, campaign
         self.chance = random.Random(seed)
-        self.day = secrets.token_hex(4)  # another run has other customers
+        self.run = secrets.token_hex(4)  # distinguishes the visitors of this run
         self.price_of_a_star = client.campaign(campaign).spec["price_of_a_star"]
-        self.thinking: deque[tuple[OfferView, dict[str, float]]] = deque()
-        self.to_rate: list[tuple[int, str, int]] = []  # when (in customers), which offer, stars
+        self.undecided: deque[tuple[OfferView, dict[str, float]]] = deque()
+        self.to_rate: list[tuple[int, str, int]] = []  # time (in visitors), offer, stars
         self.shown: dict[str, float] = {}
         self.served = self.paid = self.declined = 0
         self.regret = 0.0
         self.sold = dict.fromkeys(QUALITY, 0)
 
-    def customer_comes(self, in_flight: int) -> None:
-        """Make the next one an offer; then see who has made up their mind, and who rates now."""
-        if self.served % 20 == 0:  # the page shows averages that may be a little old
+    def visitor_arrives(self, in_flight: int) -> None:
+        """Make an offer to the next visitor; process earlier visitors who decide or rate now."""
+        if self.served % 20 == 0:  # the shop's page refreshes its averages now and then
             self.shown = {arm.id: arm.shown for arm in self.client.arms(self.campaign)}
         self.served += 1
-        customer = f"customer {self.served} of day {self.day}"
-        offer = self.client.offer(self.campaign, customer, displayed=self.shown)
-        self.thinking.append((offer, self.shown))
-        while len(self.thinking) > in_flight:
-            self.customer_decides(*self.thinking.popleft())
+        visitor = f"visitor {self.served} of run {self.run}"
+        offer = self.client.offer(self.campaign, visitor, displayed=self.shown)
+        self.undecided.append((offer, self.shown))
+        while len(self.undecided) > in_flight:
+            self.visitor_decides(*self.undecided.popleft())
         while self.to_rate and self.to_rate[0][0] <= self.served:
             _, offer_id, stars = heapq.heappop(self.to_rate)
             self.client.rate(offer_id, stars)
 
-    def customer_decides(self, offer: OfferView, shown: dict[str, float]) -> None:
-        """Take the offer if its money makes up for the lower average, as this customer sees it."""
+    def visitor_decides(self, offer: OfferView, shown: dict[str, float]) -> None:
+        """Accept if the payment is worth the lower average to this visitor."""
         forgone = shown[offer.greedy_arm] - shown[offer.arm]
         worth = offer.amount / self.price_of_a_star + self.chance.gauss(0.0, 0.1)
         if offer.arm == offer.greedy_arm or worth >= forgone:
             self.client.accept(offer.id)
-            self.customer_leaves(offer.arm, offer)
+            self.visitor_leaves(offer.arm, offer)
         else:
             self.client.decline(offer.id)
             self.declined += 1
-            self.customer_leaves(offer.greedy_arm, None)
+            self.visitor_leaves(offer.greedy_arm, None)
 
-    def customer_leaves(self, tea: str, offer: OfferView | None) -> None:
-        """Drink the tea. Some rate it, sooner or later; who was paid sees it in a better light."""
+    def visitor_leaves(self, tea: str, offer: OfferView | None) -> None:
+        """Record the purchase. Some visitors rate later, and paid ones rate higher."""
         best = max(QUALITY.values())
         self.sold[tea] += 1
         self.regret += best - QUALITY[tea]
@@ -108,29 +111,29 @@ class Shop:
         self.paid += stars_paid > 0
         if self.chance.random() > SHARE_WHO_RATE:
             return
-        # Of four steps above one star, each is gained with the same chance: the mean is as wanted.
-        mean = min(QUALITY[tea] + GRATITUDE * stars_paid, 5.0)
+        # One star plus four coin flips whose probability gives the wanted mean.
+        mean = min(QUALITY[tea] + DRIFT * stars_paid, 5.0)
         stars = 1 + sum(self.chance.random() < (mean - 1) / 4 for _ in range(4))
         if offer:
             heapq.heappush(
                 self.to_rate, (self.served + self.chance.randrange(200), offer.id, stars)
             )
-        else:  # bought without an offer: an organic rating
+        else:  # not the offered tea: an organic rating
             self.client.enter_ratings(self.campaign, [(tea, stars)])
 
-    def close_up(self) -> None:
-        """Let those who are still thinking decide. Ratings that have not come by now never do."""
-        while self.thinking:
-            self.customer_decides(*self.thinking.popleft())
+    def close(self) -> None:
+        """Let undecided visitors decide. Pending ratings are dropped."""
+        while self.undecided:
+            self.visitor_decides(*self.undecided.popleft())
 
 
-def view(shop: Shop, customers: int) -> Group:
-    """Draw the shop as it is: money, teas, and how well it does."""
+def view(shop: Shop, visitors: int) -> Group:
+    """Render the current state: money, teas and regret."""
     campaign = shop.client.campaign(shop.campaign)
     arms = shop.client.arms(shop.campaign)
     bars = Table.grid(padding=(0, 2))
-    bar = ProgressBar(max(customers, 1), shop.served, width=40)
-    bars.add_row("customers", bar, f"{shop.served:,} of {customers:,}")
+    bar = ProgressBar(max(visitors, 1), shop.served, width=40)
+    bars.add_row("visitors", bar, f"{shop.served:,} of {visitors:,}")
     for name, amount, colour in (
         ("committed", campaign.committed, "green"),
         ("reserved", campaign.reserved, "yellow"),
@@ -147,59 +150,58 @@ def view(shop: Shop, customers: int) -> Group:
             f"{arm.id} ←" if arm.greedy else arm.id, f"{QUALITY[arm.id]:.2f}", average,
             f"{arm.rated:,}", f"{arm.in_flight:,}", f"{shop.sold[arm.id]:,}",
         )  # fmt: skip
-    told = Table.grid(padding=(0, 2))
-    told.add_row("paid, declined", f"{shop.paid:,}, {shop.declined:,}")
-    told.add_row("regret so far", f"{shop.regret:,.0f} stars, against {best_tea()} for everyone")
-    told.add_row("drift, from the probe", drift_of(shop))
-    return Group(bars, Text(), teas, Text(), told)
+    totals = Table.grid(padding=(0, 2))
+    totals.add_row("paid, declined", f"{shop.paid:,}, {shop.declined:,}")
+    totals.add_row("regret", f"{shop.regret:,.0f} stars, compared with {best_tea()} for everyone")
+    totals.add_row("drift, from the probe", drift_of(shop))
+    return Group(bars, Text(), teas, Text(), totals)
 
 
 def money(campaign: CampaignView, amount: int) -> str:
-    """Write an amount of the campaign's currency, which comes in its smallest unit."""
+    """Format an amount in minor units of the campaign's currency."""
     return Currency(campaign.currency, campaign.currency_digits).format(amount)
 
 
 def best_tea() -> str:
-    """Name the tea that everyone should drink."""
+    """Return the tea with the highest true quality."""
     return max(QUALITY, key=lambda tea: QUALITY[tea])
 
 
 def drift_of(shop: Shop) -> str:
-    """Say what the service knows of the customers' gratitude."""
+    """Return the service's drift estimate as text."""
     drift = shop.client.drift(shop.campaign)
     if drift.slope is None:
-        return "not known yet" if drift.probed else "not measured, for want of a probe"
-    return f"{drift.slope:.2f} ({drift.low:.2f} to {drift.high:.2f}); in truth {GRATITUDE:.2f}"
+        return "not known yet" if drift.probed else "not measured: no probe"
+    return f"{drift.slope:.2f} ({drift.low:.2f} to {drift.high:.2f}); true value {DRIFT:.2f}"
 
 
 def summary(shop: Shop) -> str:
-    """Say in words how it went."""
+    """Summarise the run."""
     campaign = shop.client.campaign(shop.campaign)
     favourite = max(shop.client.arms(shop.campaign), key=lambda arm: arm.shown)
     served, best = max(1, sum(shop.sold.values())), best_tea()
     spent, budget = money(campaign, campaign.committed), money(campaign, campaign.budget)
     return (
-        f"{served:,} customers came, and {shop.paid:,} of them were paid for what they tried: "
-        f"{spent} in all, of a budget of {budget} that can't be overspent, however many come at "
-        f"once.\n"
-        f"Customers now see {favourite.id} on top, with {favourite.shown:.2f} stars; the best tea "
-        f"in truth is {best}. {shop.sold[best] / served:.0%} of all customers drank that. What the "
-        f"others missed adds up to {shop.regret:,.0f} stars, {shop.regret / served:.2f} for each "
-        f"customer: that is the regret. It grows more and more slowly.\n"
-        f"Who is paid one star more rates higher by, in stars: {drift_of(shop)}."
+        f"{served:,} visitors, of whom {shop.paid:,} were paid. Spent: {spent} of {budget}, a "
+        f"budget that concurrent requests cannot exceed.\n"
+        f"Displayed on top: {favourite.id}, with {favourite.shown:.2f} stars. Truly best: {best}, "
+        f"which {shop.sold[best] / served:.0%} of the visitors drank. Regret: "
+        f"{shop.regret:,.0f} stars, {shop.regret / served:.2f} per visitor. It grows ever more "
+        f"slowly.\n"
+        f"Drift, in stars per star paid: {drift_of(shop)}."
     )
 
 
 @contextlib.contextmanager
 def own_service() -> Iterator[str]:
-    """Run a service on a free port, with a database that is thrown away at the end."""
+    """Run a service on a free port, with a temporary database."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         entice = [sys.executable, "-c", "from entice.cli.app import main; main()"]
         options = ["--db", f"sqlite:///{folder}/shop.db", "--port", str(port)]
-        # A session of its own: Ctrl-C is for the shop, which then stops the service itself.
+        # In a new session, so that Ctrl-C reaches only this script, which then stops the service.
         server = subprocess.Popen(
             [*entice, "serve", *options], start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -212,48 +214,48 @@ def own_service() -> Iterator[str]:
 
 
 def main() -> int:
-    """Open the shop."""
+    """Run the simulation."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--customers", type=int, default=5000)
-    parser.add_argument("--in-flight", type=int, default=50, help="who are still thinking it over")
-    parser.add_argument("--seed", type=int, default=7, help="of the customers")
-    parser.add_argument("--url", help="of a running service; by default one is started")
-    parser.add_argument("--key", help="an API key of it")
-    parser.add_argument("--campaign", help="one with these teas; by default one is created")
+    parser.add_argument("--visitors", type=int, default=5000, help="number of visitors")
+    parser.add_argument("--in-flight", type=int, default=50, help="number of undecided visitors")
+    parser.add_argument("--seed", type=int, default=7, help="random seed of the visitors")
+    parser.add_argument("--url", help="URL of a running service; default: start one")
+    parser.add_argument("--key", help="API key")
+    parser.add_argument("--campaign", help="id of a campaign with these teas; default: create one")
     options = parser.parse_args()
     console = Console(highlight=False)
     with contextlib.ExitStack() as stack:
         url = options.url or stack.enter_context(own_service())
         client = stack.enter_context(Client(url, options.key))
         with console.status("Waiting for the service"):
-            patience = time.monotonic() + 60
-            while not client.ready() and time.monotonic() < patience:
+            deadline = time.monotonic() + 60
+            while not client.ready() and time.monotonic() < deadline:
                 time.sleep(0.1)
         try:
             campaign = options.campaign or client.create_campaign(seed=options.seed, **SETTINGS).id
             if {arm.id for arm in client.arms(campaign)} != set(QUALITY):
                 parser.error(f"The campaign must have the arms {', '.join(QUALITY)}.")
             shop = Shop(client, campaign, options.seed)
-            trade(shop, options.customers, options.in_flight, console)
+            serve_visitors(shop, options.visitors, options.in_flight, console)
             console.print(f"\n{summary(shop)}")
         except ServiceError as error:
-            console.print(f"The service said: {error}", style="red", markup=False)
+            console.print(f"The service returned an error: {error}", style="red", markup=False)
             return 1
     return 0
 
 
-def trade(shop: Shop, customers: int, in_flight: int, console: Console) -> None:
-    """Let customers come until there are enough, or until Ctrl-C; then close in good order."""
-    closing: list[int] = []  # Ctrl-C is noticed between two customers, not in the middle of one
+def serve_visitors(shop: Shop, visitors: int, in_flight: int, console: Console) -> None:
+    """Serve visitors until there are enough, or until Ctrl-C; then complete open offers."""
+    closing: list[int] = []  # Ctrl-C takes effect between two visitors
     before = signal.signal(signal.SIGINT, lambda number, _: closing.append(number))
     with Live(console=console, auto_refresh=False) as live:
-        while shop.served < customers and not closing:
-            shop.customer_comes(in_flight)
+        while shop.served < visitors and not closing:
+            shop.visitor_arrives(in_flight)
             if shop.served % 50 == 0:
-                live.update(view(shop, customers), refresh=True)
+                live.update(view(shop, visitors), refresh=True)
         signal.signal(signal.SIGINT, before)
-        shop.close_up()
-        live.update(view(shop, customers), refresh=True)
+        shop.close()
+        live.update(view(shop, visitors), refresh=True)
 
 
 if __name__ == "__main__":
