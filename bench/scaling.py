@@ -20,7 +20,7 @@ from rich.console import Console
 
 import entice
 from entice.policies import Policy
-from entice.study.results.plots import COLOURS, house_style
+from entice.study.results.plots import COLOURS, figure_style
 from entice.study.running.cell import Cell
 
 ARMS = (9, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=home, help="folder for the figure")
     out = parser.parse_args().out
     console = Console(highlight=False, soft_wrap=True)
-    with house_style():
+    with figure_style():
         figure = draw(against("arms", console), against("horizon", console), speedups(console))
         figure.savefig(out / "scaling.png")
     console.print(f"Figure: {out / 'scaling.png'}")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 import entice
 from entice import theory
 from entice.paper.setups import MEANS
-from entice.study.results.plots import COLOURS, MUTED, draw_curve, house_style, legend_above
+from entice.study.results.plots import COLOURS, MUTED, draw_curve, figure_style, legend_above
 from entice.theory.figures import draw_bounds
 from entice.theory.growth import paper_study
 from entice.theory.inputs import Floats
@@ -175,7 +175,7 @@ def _power(value: float, _: int) -> str:
 
 def main() -> None:
     """Draw all of them."""
-    with house_style():
+    with figure_style():
         figures = {
             "theorem1": bounded(entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5])),
             "theorem2": bounded(entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5])),

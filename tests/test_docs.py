@@ -1,4 +1,4 @@
-"""Every example in the docs runs: docstrings, and the README's Python, TOML and shell blocks."""
+"""Every example runs: docstrings, and the Python, TOML and shell blocks of the documents."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ DOCUMENTS = [
     "docs/operations.md",
     "docs/studio.md",
 ]
+TIMEOUT = 1200
+"""Seconds after which an example counts as hanging; the longest takes 20 s on an idle machine."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,7 +47,7 @@ def test_docstring_examples_run(name: str) -> None:
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner()
-    # Compiled functions hide their docstrings from the finder: hand it the Python behind them.
+    # The finder does not see docstrings of compiled functions: pass it their Python functions.
     found = finder.find(module) + [
         test
         for value in vars(module).values()
@@ -57,7 +59,7 @@ def test_docstring_examples_run(name: str) -> None:
     assert runner.failures == 0
 
 
-def test_there_are_docstring_examples() -> None:
+def test_docstring_examples_are_found() -> None:
     text = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
     assert text.count(">>> import entice") >= 15
 
@@ -73,7 +75,7 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / document).read_text())
     assert blocks
     scripts = str(Path(sys.executable).parent)
-    # Examples repeat what other tests cover.
+    # Without coverage: other tests cover the same code.
     environment = without_coverage() | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     with contextlib.ExitStack() as background:
         _run_blocks(blocks, tmp_path, environment, background)
@@ -93,7 +95,7 @@ def _run_blocks(
         elif kind == "python":
             done = subprocess.run(
                 [sys.executable, "-W", "error", "-c", text], cwd=tmp_path, env=environment,
-                capture_output=True, text=True, timeout=300,
+                capture_output=True, text=True, timeout=TIMEOUT,
             )  # fmt: skip
             assert done.returncode == 0, f"{text}\n{done.stderr}"
             printed = done.stdout
@@ -102,18 +104,23 @@ def _run_blocks(
         elif kind == "bash":
             for line in text.splitlines():
                 command = line.split("#")[0].split()
-                where = tmp_path
+                folder = tmp_path
                 if command[0] == "make":
-                    command, where = ["make", "--dry-run", *command[1:]], ROOT
+                    command, folder = ["make", "--dry-run", *command[1:]], ROOT
                 if command[-1] == "&":
-                    background.enter_context(_in_background(command[:-1], where, environment))
+                    background.enter_context(_in_background(command[:-1], folder, environment))
                     continue
                 done = subprocess.run(
-                    command, cwd=where, env=environment, capture_output=True, text=True, timeout=300
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT,
                 )
                 assert done.returncode == 0, f"{line}\n{done.stderr}"
         else:
-            assert kind == "", f"a block of kind {kind!r} is not executed"
+            assert kind == "", f"blocks of kind {kind!r} are not executed"
 
 
 def _stripped(text: str) -> list[str]:
@@ -122,22 +129,22 @@ def _stripped(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _in_background(
-    command: list[str], where: Path, environment: dict[str, str]
+    command: list[str], folder: Path, environment: dict[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        command, cwd=where, env=environment, text=True,
+        command, cwd=folder, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as running:  # fmt: skip
         try:
             assert running.stdout is not None
-            assert running.stdout.readline(), f"{command} ended at once"
+            assert running.stdout.readline(), f"{command} ended without output"
             yield running
         finally:
             running.terminate()
-            running.wait(60)
+            running.wait(TIMEOUT)
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_resolve() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text()):
             found = (ROOT / document).parent / target

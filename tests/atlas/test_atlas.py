@@ -21,7 +21,7 @@ def small(names: list[str], **changes: object) -> pl.DataFrame:
     return atlas([BY_NAME[name] for name in names], TWO, **settings | changes).table  # type: ignore[arg-type]
 
 
-def test_a_cell_is_what_simulate_finds() -> None:
+def test_a_cell_equals_the_result_of_simulate() -> None:
     table = small(["linear, l = 1.1"])
     world: AtlasWorld = BY_NAME["linear, l = 1.1"]
     result = entice.simulate(
@@ -36,7 +36,7 @@ def test_a_cell_is_what_simulate_finds() -> None:
     assert table["regret_ratio"].to_list() == pytest.approx([r / best for r in table["regret"]])
 
 
-def test_who_runs_away_has_no_mean() -> None:
+def test_a_policy_with_runaway_payments_has_no_mean() -> None:
     table = small(["no drift", "linear, l = 10"])
     greedy = table.filter(pl.col("policy") == "EpsilonGreedy(c=5)")
     assert greedy["stopped"].to_list() == [0.0, 1.0]
@@ -50,19 +50,19 @@ def test_numbers_depend_on_the_seed_alone() -> None:
     assert not small(["no drift"], seed=8).equals(one)
 
 
-def test_every_world_is_a_study_of_its_own() -> None:
+def test_every_world_makes_a_valid_study() -> None:
     names = [world.name for world in WORLDS]
     assert len(set(names)) == len(names)
     for world in WORLDS:
         assert entice.Study(policies=POLICIES, horizon=100, **world.settings)
 
 
-def test_nowhere_to_go_is_refused() -> None:
+def test_an_empty_list_of_worlds_is_rejected() -> None:
     with pytest.raises(entice.InputError, match="worlds must have at least one entry"):
         atlas([], TWO)
 
 
-def test_the_picture_says_every_cell() -> None:
+def test_the_figure_shows_every_cell() -> None:
     found = atlas(
         [BY_NAME["no drift"], BY_NAME["linear, l = 10"]], TWO, horizon=2_000, replications=20,
         seed=7, progress=False,
@@ -71,21 +71,23 @@ def test_the_picture_says_every_cell() -> None:
     for ax, metric in ((left, "regret"), (right, "compensation")):
         texts = [text.get_text() for text in ax.texts]
         assert len(texts) == 4
-        assert texts[3] == "runs away"
+        assert texts[3] == "unbounded"
         assert texts[0].startswith(f"{found.table[metric][0]:,.0f}")
 
 
-def test_the_command(run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_and_writes_the_atlas(
+    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("entice.atlas.worlds.WORLDS", [BY_NAME["linear, l = 10"]])
     monkeypatch.setattr("entice.atlas.worlds.POLICIES", TWO)
     ran = run_entice(
         "atlas", "--replications", "5", "--horizon", "500", "--seed", "7", "--out", "a"
     )
     assert ran.code == 0
-    told = plain(ran.out)
-    assert "linear, l = 10" in told
-    assert "runs away" in told
-    assert "Seed 7, 5 runs of 500 rounds for each cell." in told
+    text = plain(ran.out)
+    assert "linear, l = 10" in text
+    assert "unbounded" in text
+    assert "Seed 7, 5 runs of 500 rounds for each cell." in text
     assert {p.name for p in Path("a").iterdir()} == {"atlas.csv", "atlas.png"}
     assert pl.read_csv("a/atlas.csv").height == 2
     assert_error(run_entice("atlas", "--replications", "0"), "replications must be")

@@ -1,4 +1,4 @@
-"""The command line teaches, writes what it says, and fails early in one sentence."""
+"""The command line: help, output files, and errors in one sentence before any work."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def raising(t, pulls, means, memory, params, rng):
     return 0
 
 
-def bent(payment, t, arm, params):
+def drift(payment, t, arm, params):
     return payment
 """
 
@@ -60,7 +60,7 @@ def policy_of(function: str) -> str:
 
 @pytest.fixture(autouse=True)
 def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a folder to work in, with a study and a module of functions."""
+    """Change to an empty folder with a study and a module of functions."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "small.toml").write_text(STUDY)
@@ -72,16 +72,16 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make any simulation an error."""
+    """Fail the test if a study is run."""
 
-    def work(*arguments: object, **options: object) -> NoReturn:
+    def fail(*arguments: object, **options: object) -> NoReturn:
         pytest.fail("the study was run")
 
-    monkeypatch.setattr(output_folder.StudyRun, "run", work)
+    monkeypatch.setattr(output_folder.StudyRun, "run", fail)
 
 
-def contents(place: Path) -> dict[str, tuple[bytes, int]]:
-    files = [p for p in place.rglob("*") if p.is_file()]
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [p for p in folder.rglob("*") if p.is_file()]
     return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
 
 
@@ -92,7 +92,7 @@ HELP = {
     "bounds": ("--out", "--threads", "as proved", "vacuous", "95 %", "bounds.csv", "regret.png"),
     "growth": ("--replications", "--seed", "--out", "--threads", "log T", "growth.csv"),
     "run": (
-        "--out", "--threads", "TOML", "same command", "not run again",
+        "--out", "--threads", "TOML", "Run the same command again to resume", "not run again",
         "final.parquet", "curves.parquet", "as_run.toml",
     ),
     "reproduce": (
@@ -105,11 +105,11 @@ HELP = {
 
 @pytest.mark.parametrize("command", HELP)
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_names_the_options_and_what_is_written(command: str, option: str) -> None:
+def test_help_names_the_options_and_the_files_written(command: str, option: str) -> None:
     result = CliRunner().invoke(cli.app, [*command.split(), option])
     assert result.exit_code == 0
-    told = plain(result.output)
-    assert [part for part in HELP[command] if part not in told] == [], told
+    text = plain(result.output)
+    assert [part for part in HELP[command] if part not in text] == [], text
 
 
 @pytest.mark.parametrize("command", HELP)
@@ -154,20 +154,20 @@ def test_version_is_printed(run_entice: RunEntice) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_command_line_that_is_wrong_is_refused_without_traceback(
+def test_an_invalid_command_line_is_rejected_without_traceback(
     run_entice: RunEntice, at: Path, arguments: list[str], expected: str
 ) -> None:
-    ran = run_entice(*arguments)
-    assert ran.code == 2
-    assert expected in plain(ran.err)
-    assert "Traceback" not in ran.err
+    result = run_entice(*arguments)
+    assert result.code == 2
+    assert expected in plain(result.err)
+    assert "Traceback" not in result.err
     assert not (at / "out").exists()
 
 
 # --- A study that runs ------------------------------------------------------------------------
 
 
-def test_run_writes_the_result_and_the_study_and_nothing_else(at: Path) -> None:
+def test_run_writes_only_the_result_and_the_study(at: Path) -> None:
     result = CliRunner().invoke(cli.app, ["run", "small.toml", "--out", "deep/out"])
     assert result.exit_code == 0
     out = at / "deep" / "out"
@@ -180,17 +180,17 @@ def test_run_writes_the_result_and_the_study_and_nothing_else(at: Path) -> None:
 
 
 def test_run_prints_a_table_of_cells_and_the_seed(run_entice: RunEntice) -> None:
-    ran = run_entice("run", "small.toml", "--out", "out")
-    assert ran.code == 0
-    assert ran.err == ""
+    result = run_entice("run", "small.toml", "--out", "out")
+    assert result.code == 0
+    assert result.err == ""
     for part in ("policy", "drift", "regret", "compensation", "paid pulls", "UCB", "NoDrift"):
-        assert part in ran.out
-    assert "After 20 rounds, 3 runs" in ran.out
-    assert "Seed 1." in ran.out
-    assert "out" in ran.out.splitlines()[-1]
+        assert part in result.out
+    assert "After 20 rounds, 3 runs" in result.out
+    assert "Seed 1." in result.out
+    assert "out" in result.out.splitlines()[-1]
 
 
-def test_the_result_is_as_readable_as_the_study_beside_it(run_entice: RunEntice, at: Path) -> None:
+def test_all_written_files_have_the_same_permissions(run_entice: RunEntice, at: Path) -> None:
     run_entice("run", "small.toml", "--out", "out")
     files = [p for p in (at / "out").iterdir() if p.is_file()]
     modes = {p.name: oct(p.stat().st_mode & 0o777) for p in files}
@@ -210,7 +210,7 @@ def test_the_script_runs_a_study_like_the_library(at: Path) -> None:
     assert Result.load("out").curves.equals(here.curves)
 
 
-def test_the_script_tells_a_mistake_on_standard_error(at: Path) -> None:
+def test_the_script_reports_a_mistake_on_standard_error(at: Path) -> None:
     script = Path(sys.executable).with_name("entice")
     done = subprocess.run(
         [script, "run", "nowhere.toml", "--out", "out"],
@@ -221,15 +221,17 @@ def test_the_script_tells_a_mistake_on_standard_error(at: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["half [l=1]", "[/b]", "[bold]", "ä ✓"])
-def test_names_are_shown_as_they_are_written(run_entice: RunEntice, at: Path, name: str) -> None:
-    drift = f'[[drifts]]\nkind = "custom"\nfunction = "cli_functions:bent"\nname = "{name}"\n'
+def test_names_are_printed_without_interpreting_markup(
+    run_entice: RunEntice, at: Path, name: str
+) -> None:
+    drift = f'[[drifts]]\nkind = "custom"\nfunction = "cli_functions:drift"\nname = "{name}"\n'
     (at / "small.toml").write_text(STUDY + drift)
-    ran = run_entice("run", "small.toml", "--out", "out")
-    assert ran.code == 0
-    assert name in ran.out
+    result = run_entice("run", "small.toml", "--out", "out")
+    assert result.code == 0
+    assert name in result.out
 
 
-# --- A study that ran before ------------------------------------------------------------------
+# --- A folder of an earlier run ------------------------------------------------------------------
 
 
 def test_a_finished_study_is_read_and_not_run_again(
@@ -244,21 +246,21 @@ def test_a_finished_study_is_read_and_not_run_again(
     assert contents(at / "out") == before
 
 
-def test_another_study_does_not_get_into_the_folder_of_a_finished_one(
+def test_the_folder_of_another_finished_study_is_rejected(
     run_entice: RunEntice, at: Path, request: pytest.FixtureRequest
 ) -> None:
     run_entice("run", "small.toml", "--out", "out")
     before = contents(at / "out")
     (at / "other.toml").write_text(STUDY.replace("seed = 1", "seed = 2"))
     request.getfixturevalue("no_work")
-    ran = run_entice("run", "other.toml", "--out", "out")
+    result = run_entice("run", "other.toml", "--out", "out")
     assert_error(
-        ran, "output folder out", "seed is 1 there and 2 here", "Choose another with --out"
+        result, "output folder out", "seed is 1 there and 2 here", "Choose another with --out"
     )
     assert contents(at / "out") == before
 
 
-def test_another_study_does_not_get_into_the_folder_of_an_unfinished_one(
+def test_the_folder_of_another_unfinished_study_is_rejected(
     run_entice: RunEntice, at: Path, no_work: None
 ) -> None:
     (at / "out" / "blocks-0123456789abcdef").mkdir(parents=True)
@@ -267,26 +269,24 @@ def test_another_study_does_not_get_into_the_folder_of_an_unfinished_one(
 
 
 @pytest.mark.parametrize("name", ["final.parquet", "curves.parquet"])
-def test_a_file_of_someone_else_is_not_overwritten(
+def test_other_files_are_not_overwritten(
     run_entice: RunEntice, at: Path, no_work: None, name: str
 ) -> None:
     (at / "out").mkdir()
-    (at / "out" / name).write_bytes(b"not ours")
+    (at / "out" / name).write_bytes(b"another file")
     before = contents(at / "out")
     assert_error(run_entice("run", "small.toml", "--out", "out"), "output folder", "--out")
     assert contents(at / "out") == before
 
 
 def test_the_study_file_itself_is_not_overwritten(run_entice: RunEntice, at: Path) -> None:
-    mine = at / "study.toml"
-    mine.write_text(STUDY)
+    file = at / "study.toml"
+    file.write_text(STUDY)
     run_entice("run", "study.toml", "--out", ".")
-    assert mine.read_text() == STUDY
+    assert file.read_text() == STUDY
 
 
-def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(
-    run_entice: RunEntice, at: Path
-) -> None:
+def test_a_drawn_seed_is_printed_recorded_and_reused(run_entice: RunEntice, at: Path) -> None:
     (at / "no_seed.toml").write_text(NO_SEED)
     first = run_entice("run", "no_seed.toml", "--out", "out")
     assert first.code == 0
@@ -297,7 +297,7 @@ def test_a_drawn_seed_is_printed_and_recorded_and_taken_again(
     assert contents(at / "out") == before
 
 
-def test_a_run_without_seed_goes_on_with_the_seed_it_had(
+def test_an_interrupted_run_without_seed_resumes_with_its_drawn_seed(
     run_entice: RunEntice, at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (at / "no_seed.toml").write_text(NO_SEED)
@@ -310,8 +310,8 @@ def test_a_run_without_seed_goes_on_with_the_seed_it_had(
         run_entice("run", "no_seed.toml", "--out", "out")
     assert [p.name for p in (at / "out").iterdir()] == ["as_run.toml"]
     seed = tomllib.loads((at / "out" / "as_run.toml").read_text())["seed"]
-    ran = run_entice("run", "no_seed.toml", "--out", "out")
-    assert f"Seed {seed}." in ran.out
+    result = run_entice("run", "no_seed.toml", "--out", "out")
+    assert f"Seed {seed}." in result.out
     assert Result.load(at / "out").study.seed == seed
 
 
@@ -322,20 +322,20 @@ def test_two_studies_without_seed_draw_two_seeds(run_entice: RunEntice, at: Path
     assert Result.load(at / "one").study.seed != Result.load(at / "two").study.seed
 
 
-def test_an_interruption_says_how_to_go_on(
+def test_an_interruption_says_how_to_resume(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*arguments: object, **options: object) -> NoReturn:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(output_folder.StudyRun, "run", interrupt)
-    ran = run_entice("run", "small.toml", "--out", "out")
-    assert ran.code == 130
-    assert ran.out == ""
-    assert "kept in out: run the same command to go on" in plain(ran.err)
+    result = run_entice("run", "small.toml", "--out", "out")
+    assert result.code == 130
+    assert result.out == ""
+    assert "saved in out. Run the same command again to resume." in plain(result.err)
 
 
-# --- Mistakes, told before any work -----------------------------------------------------------
+# --- Mistakes that are reported before any work -----------------------------------------------
 
 MISTAKES = {
     "not TOML": ("horizon = = 20\n" + GAUSSIAN + UCB, ("TOML", "line 1")),
@@ -349,7 +349,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_in_the_study_is_told_before_the_folder_is_made(
+def test_a_mistake_in_the_study_is_reported_before_the_folder_is_created(
     run_entice: RunEntice, at: Path, case: str
 ) -> None:
     text, expected = MISTAKES[case]
@@ -359,7 +359,7 @@ def test_a_mistake_in_the_study_is_told_before_the_folder_is_made(
 
 
 @pytest.mark.parametrize("name", ["nowhere.toml", ".", "binary.toml"])
-def test_a_study_that_is_no_text_file_is_told_before_the_folder_is_made(
+def test_an_unreadable_study_is_reported_before_the_folder_is_created(
     run_entice: RunEntice, at: Path, name: str
 ) -> None:
     (at / "binary.toml").write_bytes(b"\xff\xfe\x00")
@@ -368,7 +368,7 @@ def test_a_study_that_is_no_text_file_is_told_before_the_folder_is_made(
 
 
 @pytest.mark.parametrize("module", ["def f(:", "raise RuntimeError('not today')", "1 / 0"])
-def test_a_module_that_is_broken_is_told_without_traceback(
+def test_a_broken_module_is_reported_without_traceback(
     run_entice: RunEntice, at: Path, module: str
 ) -> None:
     (at / "cli_broken.py").write_text(module)
@@ -378,21 +378,21 @@ def test_a_module_that_is_broken_is_told_without_traceback(
 
 
 @pytest.mark.parametrize("out", ["small.toml/out", "small.toml"])
-def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+def test_an_unwritable_folder_is_reported_before_any_work(
     run_entice: RunEntice, at: Path, no_work: None, out: str
 ) -> None:
-    ran = run_entice("run", "small.toml", "--out", out)
-    assert_error(ran, "output folder", f"'{out}'", "Choose another with --out")
+    result = run_entice("run", "small.toml", "--out", out)
+    assert_error(result, "output folder", f"'{out}'", "Choose another with --out")
     assert (at / "small.toml").read_text() == STUDY
 
 
 @pytest.mark.parametrize("command", [["run", "small.toml"], ["reproduce"]], ids=lambda c: c[0])
 @pytest.mark.parametrize("threads", ["0", "-1"])
-def test_too_few_threads_are_told_before_anything_is_written(
+def test_too_few_threads_are_reported_before_anything_is_written(
     run_entice: RunEntice, at: Path, command: list[str], threads: str
 ) -> None:
-    ran = run_entice(*command, "--out", "out", "--threads", threads)
-    assert_error(ran, "threads", "at least 1", f"got {threads}")
+    result = run_entice(*command, "--out", "out", "--threads", threads)
+    assert_error(result, "threads", "at least 1", f"got {threads}")
     assert not (at / "out").exists()
 
 
@@ -404,11 +404,11 @@ def test_too_few_threads_are_told_before_anything_is_written(
         ("--horizon", "8", "at least 9"),
     ],
 )
-def test_reproduce_tells_mistakes_before_anything_is_written(
+def test_reproduce_reports_mistakes_before_anything_is_written(
     run_entice: RunEntice, at: Path, option: str, value: str, rule: str
 ) -> None:
-    ran = run_entice("reproduce", "--out", "out", option, value)
-    assert_error(ran, option.strip("-"), rule, f"got {value}")
+    result = run_entice("reproduce", "--out", "out", option, value)
+    assert_error(result, option.strip("-"), rule, f"got {value}")
     assert not (at / "out").exists()
 
 
@@ -416,26 +416,28 @@ def test_a_policy_that_cannot_be_compiled_is_named_before_anything_is_written(
     run_entice: RunEntice, at: Path
 ) -> None:
     (at / "wrong.toml").write_text(policy_of("of_nothing"))
-    ran = run_entice("run", "wrong.toml", "--out", "out")
+    result = run_entice("run", "wrong.toml", "--out", "out")
     assert_error(
-        ran, "of_nothing: select", "Unknown attribute 'nothing'", 'File "cli_functions.py"'
+        result, "of_nothing: select", "Unknown attribute 'nothing'", 'File "cli_functions.py"'
     )
     assert not (at / "out").exists()
 
 
-# --- Mistakes that only show at work ----------------------------------------------------------
+# --- Mistakes that show during the run ----------------------------------------------------------
 
 
-def test_an_arm_out_of_range_is_told_with_policy_round_and_arm(
+def test_an_arm_out_of_range_is_reported_with_policy_round_and_arm(
     run_entice: RunEntice, at: Path
 ) -> None:
     (at / "wrong.toml").write_text(policy_of("seventh"))
-    ran = run_entice("run", "wrong.toml", "--out", "out")
-    assert_error(ran, "seventh", "arm 7", "round 3", "replication 0", "0 to 1")
+    result = run_entice("run", "wrong.toml", "--out", "out")
+    assert_error(result, "seventh", "arm 7", "round 3", "replication 0", "0 to 1")
     assert not (at / "out" / "final.parquet").exists()
 
 
-def test_a_policy_that_raises_is_told_without_traceback(run_entice: RunEntice, at: Path) -> None:
+def test_a_policy_that_raises_is_reported_without_traceback(
+    run_entice: RunEntice, at: Path
+) -> None:
     (at / "wrong.toml").write_text(policy_of("raising"))
     assert_error(run_entice("run", "wrong.toml", "--out", "out"), "raising", "no more")
 
@@ -452,7 +454,7 @@ def test_a_policy_that_raises_is_told_without_traceback(run_entice: RunEntice, a
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_main_makes_any_error_of_ours_exit_code_2_and_its_words_the_message(
+def test_main_prints_entice_errors_and_exits_with_code_2(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def failing(**options: object) -> NoReturn:
@@ -462,7 +464,7 @@ def test_main_makes_any_error_of_ours_exit_code_2_and_its_words_the_message(
     assert_error(run_entice("run"), "something [bold]is[/bold] wrong [/]")
 
 
-def test_main_makes_an_interruption_exit_code_130(
+def test_main_exits_with_code_130_on_ctrl_c(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(**options: object) -> NoReturn:
@@ -472,7 +474,7 @@ def test_main_makes_an_interruption_exit_code_130(
     assert run_entice("run") == CommandResult(130, "", "")
 
 
-def test_main_does_not_hide_errors_that_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_does_not_hide_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**options: object) -> NoReturn:
         raise ZeroDivisionError("a bug")
 

@@ -1,4 +1,4 @@
-"""Money on every surface: five currencies in Python, over HTTP, on the command line, in a plan."""
+"""Amounts in five currencies: in Python, over HTTP, on the command line, and in plans."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ every = pytest.mark.parametrize("case", CASES, ids=IDS)
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with service(tmp_path_factory.mktemp("money")) as made:
         yield made
 
 
-def a_forecast(case: Case, **changes: Any) -> Forecast:
-    """One in which every run needs eleven stars."""
+def make_forecast(case: Case, **changes: Any) -> Forecast:
+    """Return a forecast in which every run needs eleven stars."""
     spent = 11 * case.price
     return forecast_of_ten(
         lambda i: outcome(needed=spent, spend=spent),
@@ -54,14 +54,14 @@ def a_forecast(case: Case, **changes: Any) -> Forecast:
 
 
 @every
-def test_a_plan_becomes_a_campaign_of_the_same_money(case: Case) -> None:
-    campaign = campaigns(a_forecast(case))["UCB"]
+def test_a_plan_becomes_a_campaign_with_the_same_amounts(case: Case) -> None:
+    campaign = campaigns(make_forecast(case))["UCB"]
     assert campaign["budget"] == case.budget_units
     assert campaign["price_of_a_star"] == case.price_units
     assert (campaign["currency"], campaign["currency_digits"]) == (case.code, case.digits)
 
 
-def test_what_is_enough_is_rounded_up_to_the_smallest_unit() -> None:
+def test_the_sufficient_budget_is_rounded_up_to_the_smallest_unit() -> None:
     yen, dinar = (next(case for case in CASES if case.code == code) for code in ("JPY", "KWD"))
     needed = forecast_of_ten(
         lambda i: outcome(needed=1.2, spend=1.2), policies=[entice.UCB()], currency="JPY",
@@ -75,20 +75,20 @@ def test_what_is_enough_is_rounded_up_to_the_smallest_unit() -> None:
     assert campaigns(needed)["UCB"]["budget"] == 2  # 0.002 KWD; cents would have made it 0.010
 
 
-SAID = {
+AMOUNTS = {
     "JPY": ("¥3,300", "¥40,000"),
     "HUF": ("8,800 HUF", "40,000 HUF"),
     "KWD": ("6.400 KWD", "250 KWD"),
     "EUR": ("€22", "€123"),
     "POINTS": ("1,700 POINTS", "12,500 POINTS"),
 }
-"""What 9 runs in 10 stay under, in two digits rounded up; and the budget."""
+"""The amount that 9 runs in 10 stay under, rounded up to two digits, and the budget."""
 
 
 @every
-def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
-    found = a_forecast(case)
-    enough, budget = SAID[case.code]
+def test_a_plan_uses_the_digits_of_its_currency(case: Case) -> None:
+    found = make_forecast(case)
+    enough, budget = AMOUNTS[case.code]
     assert headline(found) == (
         f"UCB: 9 runs in 10 stay under {enough} in payments; {budget} lasts to the end."
     )
@@ -105,7 +105,7 @@ def test_a_plan_speaks_with_the_digits_of_its_currency(case: Case) -> None:
 
 
 @every
-def test_marks_of_the_picture_are_not_written_over_one_another(case: Case) -> None:
+def test_axis_labels_of_the_figure_do_not_overlap(case: Case) -> None:
     spent = 1800 * case.price
     figure = forecast_of_ten(
         lambda i: outcome(needed=spent, spend=spent), policies=[entice.UCB()],
@@ -119,9 +119,9 @@ def test_marks_of_the_picture_are_not_written_over_one_another(case: Case) -> No
     assert all(one.x1 < next_one.x0 for one, next_one in pairwise(boxes))
 
 
-def test_the_picture_marks_no_half_yen() -> None:
+def test_the_figure_marks_no_half_yen() -> None:
     yen = next(case for case in CASES if case.code == "JPY")
-    found = a_forecast(yen, price_of_a_star=1, budget=1)
+    found = make_forecast(yen, price_of_a_star=1, budget=1)
     ticks = [label.get_text() for label in found.plot().axes[1].get_yticklabels()]
     assert len(set(ticks)) == len(ticks)
 
@@ -130,57 +130,57 @@ def test_the_picture_marks_no_half_yen() -> None:
 
 
 @every
-def test_the_service_sends_units_with_their_digits(shop: Service, case: Case) -> None:
-    explored = {
+def test_the_service_sends_units_with_their_digits(server: Service, case: Case) -> None:
+    request = {
         **PLAN, "currency": case.written, "price_of_a_star": case.price, "budget": case.budget,
         "policies": [{"kind": "ucb"}], **case.own,
     }  # fmt: skip
-    found = lines_of(shop.client.post("/v1/plans", json=explored).text)[-1]
+    found = lines_of(server.client.post("/v1/plans", json=request).text)[-1]
     assert (found["plan"]["currency"], found["plan"]["currency_digits"]) == (case.code, case.digits)
-    made = shop.client.post("/v1/campaigns", json=found["campaigns"]["UCB"])
+    made = server.client.post("/v1/campaigns", json=found["campaigns"]["UCB"])
     assert made.status_code == 201, made.text
-    view = shop.client.get(f"/v1/campaigns/{made.json()['id']}").json()
+    view = server.client.get(f"/v1/campaigns/{made.json()['id']}").json()
     assert (view["currency"], view["currency_digits"]) == (case.code, case.digits)
     assert (view["budget"], view["free"]) == (case.budget_units, case.budget_units)
     assert view["spec"]["price_of_a_star"] == case.price_units
     assert view["spec"]["currency_digits"] == case.digits  # in the log: CLDR may change
-    offer = shop.offer(view["id"], "ann")
+    offer = server.offer(view["id"], "ann")
     assert (offer["currency"], offer["currency_digits"]) == (case.code, case.digits)
-    grown = shop.client.get(f"/v1/campaigns/{view['id']}/spending").json()
+    grown = server.client.get(f"/v1/campaigns/{view['id']}/spending").json()
     assert (grown["currency"], grown["currency_digits"]) == (case.code, case.digits)
-    rows = shop.client.get(f"/v1/campaigns/{view['id']}/export?format=jsonl")
+    rows = server.client.get(f"/v1/campaigns/{view['id']}/export?format=jsonl")
     [row] = lines_of(rows.text)
     assert (row["amount"], row["currency"], row["currency_digits"]) == (
         offer["amount"], case.code, case.digits,
     )  # fmt: skip
-    trusted = shop.client.get("/v1/trust").json()["campaigns"]
-    text = next(c for c in trusted if c["id"] == view["id"])["invariants"][0]["detail"]
-    assert case.budget_text in text
-    refused = shop.client.patch(f"/v1/campaigns/{view['id']}", json={"budget": 10**16})
-    assert_problem(refused, 422)
+    trusted = server.client.get("/v1/trust").json()["campaigns"]
+    detail = next(c for c in trusted if c["id"] == view["id"])["invariants"][0]["detail"]
+    assert case.budget_text in detail
+    response = server.client.patch(f"/v1/campaigns/{view['id']}", json={"budget": 10**16})
+    assert_problem(response, 422)
 
 
-def test_what_is_refused_names_amounts_as_people_read_them(shop: Service) -> None:
-    campaign = shop.campaign(
+def test_rejections_show_amounts_in_units_of_the_currency(server: Service) -> None:
+    campaign = server.campaign(
         currency="KWD", probe={"share": 1, "amount": 0.5}, price_of_a_star=1000, cap_per_offer=None
     )
-    offers = [shop.offer(campaign, str(i)) for i in range(12)]
+    offers = [server.offer(campaign, str(i)) for i in range(12)]
     paid = next(offer for offer in offers if offer["amount"])
-    refused = shop.client.post(f"/v1/offers/{paid['id']}/accept", json={"amount": 501})
-    told = assert_problem(refused, 422)["detail"]
-    assert told == "amount must be from 0 to 500: 0.500 KWD was offered; got 501."
-    shop.client.post(f"/v1/offers/{paid['id']}/accept", json={})
-    reserved = shop.client.get(f"/v1/campaigns/{campaign}").json()["reserved"]
-    refused = shop.client.patch(f"/v1/campaigns/{campaign}", json={"budget": 1})
-    told = assert_problem(refused, 409)["detail"]
-    assert told == (
+    response = server.client.post(f"/v1/offers/{paid['id']}/accept", json={"amount": 501})
+    detail = assert_problem(response, 422)["detail"]
+    assert detail == "amount must be from 0 to 500: 0.500 KWD was offered; got 501."
+    server.client.post(f"/v1/offers/{paid['id']}/accept", json={})
+    reserved = server.client.get(f"/v1/campaigns/{campaign}").json()["reserved"]
+    response = server.client.patch(f"/v1/campaigns/{campaign}", json={"budget": 1})
+    detail = assert_problem(response, 409)["detail"]
+    assert detail == (
         f"budget must be at least {500 + reserved}: 0.500 KWD is spent and "
         f"{reserved / 1000:.3f} KWD reserved for open offers; got 1, which is 0.001 KWD."
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"currency": "JPY", "budget": 1000.5}, "JPY has no smaller unit; got 1000.5. Write 1000"),
         ({"currency": "KWD", "budget": 250.5}, "For 250.500 KWD write 250500."),
@@ -189,14 +189,14 @@ def test_what_is_refused_names_amounts_as_people_read_them(shop: Service) -> Non
         ({"currency": "EUR", "currency_digits": 0}, "must be 2 for EUR, as in CLDR; got 0"),
     ],
 )
-def test_the_service_says_what_is_wrong_with_money(
-    shop: Service, changes: dict[str, Any], words: str
+def test_the_service_rejects_invalid_amounts(
+    server: Service, changes: dict[str, Any], message: str
 ) -> None:
-    refused = shop.client.post("/v1/campaigns", json={**TEAS, **changes})
-    assert words in assert_problem(refused, 422)["detail"]
+    response = server.client.post("/v1/campaigns", json={**TEAS, **changes})
+    assert message in assert_problem(response, 422)["detail"]
 
 
-# What is recorded
+# Recorded amounts
 
 
 def test_campaigns_recorded_without_digits_open_and_verify(writer: Writer) -> None:
@@ -210,22 +210,22 @@ def test_campaigns_recorded_without_digits_open_and_verify(writer: Writer) -> No
         assert writer.faults(campaign) == [None]
 
 
-def test_another_cldr_changes_nothing_that_is_recorded(
-    shop: Service, monkeypatch: pytest.MonkeyPatch
+def test_another_version_of_cldr_changes_no_recorded_amount(
+    server: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = shop.campaign(currency="KWD")
+    campaign = server.campaign(currency="KWD")
     other = {**money.known_currencies(), "KWD": ("", 2)}
     monkeypatch.setattr(money, "known_currencies", lambda: other)
-    assert shop.client.get(f"/v1/campaigns/{campaign}").json()["currency_digits"] == 3
-    shop.offer(campaign, "ann")
-    assert [verdict.fault for verdict in verify(shop.store, campaign)] == [None]
+    assert server.client.get(f"/v1/campaigns/{campaign}").json()["currency_digits"] == 3
+    server.offer(campaign, "ann")
+    assert [verdict.fault for verdict in verify(server.store, campaign)] == [None]
 
 
 # The command line
 
 
 @every
-def test_the_command_line_writes_amounts_and_whole_ids(
+def test_the_command_line_prints_amounts_and_complete_ids(
     run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -254,9 +254,7 @@ def test_the_command_line_writes_amounts_and_whole_ids(
     assert campaign in run_entice("keys", "list").out
 
 
-def test_the_command_line_says_what_is_wrong_with_money(
-    run_entice: RunEntice, tmp_path: Path
-) -> None:
+def test_the_command_line_rejects_invalid_amounts(run_entice: RunEntice, tmp_path: Path) -> None:
     spec = 'name = "x"\narms = ["a", "b"]\nprice_of_a_star = 200\n'
     (tmp_path / "spec.toml").write_text(f'{spec}budget = 1000.5\ncurrency = "JPY"\n')
     assert_error(run_entice("campaign", "create", "spec.toml"), "Write 1000 or 1001.")
@@ -274,7 +272,7 @@ def test_the_plan_on_the_command_line(run_entice: RunEntice, tmp_path: Path, cas
         'policies = [{ kind = "ucb" }, { kind = "greedy" }]\n'
     )
     text = plain(run_entice("plan", "plan.toml").out)
-    _, budget = SAID[case.code]
+    _, budget = AMOUNTS[case.code]
     assert f"{budget} lasts until" in text
     amounts = re.findall(r"[¥€]?\d[\d,.]*\d(?: (?:HUF|KWD|POINTS))?", text)
     decimals = {len(figure.partition(".")[2].split()[0]) for figure in amounts if "." in figure}

@@ -1,40 +1,35 @@
-"""Users' own functions on a Dask cluster: they travel, and other code is refused."""
+"""User functions on a Dask cluster: they are sent to the workers, and other code is rejected."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import study_fixtures
 from command_line import without_coverage
-from dask_cluster import DaskCluster, dask_cluster
-from polars.testing import assert_frame_equal
+from dask_cluster import DaskCluster
+from study_fixtures import ENTICE, assert_same_files, assert_same_results
 
 import entice
 
-STUDY = entice.Study(
-    arms=entice.Gaussian([0.9, 0.6, 0.3]),
+STUDY = msgspec.structs.replace(
+    study_fixtures.STUDY,
     policies=[entice.EpsilonGreedy(c=5)],
     drifts=[entice.LinearDrift(1.1)],
-    horizon=500,
     replications=60,
-    seed=7,
-    checkpoints=10,
 )
-OWN = """
+DRIFT_MODULE = """
 SLOPE = 2.0
 
-def bend(payment, t, arm, params):
+def drift(payment, t, arm, params):
     return SLOPE * payment
 """
-FILES = ("final.parquet", "curves.parquet")
-ENTICE = [sys.executable, "-c", "from entice.cli.app import main; main()"]
-DRAWING = """
+RANDOM_POLICY = """
 import math
 
 import numba
@@ -82,47 +77,24 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as started:
-        yield started
-
-
-@pytest.fixture
-def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """A cluster without workers yet."""
-    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=0) as started:
-        yield started
-
-
-def assert_same_bytes(one: Path, other: Path) -> None:
-    for name in FILES:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-
-
-def assert_same(one: entice.Result, other: entice.Result) -> None:
-    assert_frame_equal(one.final, other.final, check_exact=True)
-    assert_frame_equal(one.curves, other.curves, check_exact=True)
-
-
 def run_python(*command: str, cwd: Path) -> None:
-    ran = subprocess.run(
+    done = subprocess.run(
         [sys.executable, *command], cwd=cwd, env=without_coverage(), capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stderr
+    assert done.returncode == 0, done.stderr
 
 
-# A policy with draws, helpers (compiled and not) and memory
+# A policy with random draws, helpers (compiled and not) and memory
 
 
-def test_a_drawing_policy_of_a_script(cluster: DaskCluster, tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(DRAWING + RUN)
+def test_a_random_policy_of_a_script(cluster: DaskCluster, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(RANDOM_POLICY + RUN)
     run_python("script.py", cluster.address, cwd=tmp_path)
-    assert_same_bytes(tmp_path / "here", tmp_path / "there")
+    assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
-def test_a_drawing_policy_of_notebook_cells(cluster: DaskCluster, tmp_path: Path) -> None:
-    """Cells are compiled under names of their own and run in `__main__`, as IPython does."""
+def test_a_random_policy_of_notebook_cells(cluster: DaskCluster, tmp_path: Path) -> None:
+    """Each cell is compiled under its own name and run in `__main__`, as in IPython."""
     kernel = """
 import linecache, sys
 import __main__
@@ -133,18 +105,18 @@ for number, file in enumerate(cells, 1):
     linecache.cache[name] = len(source), None, source.splitlines(True), name
     exec(compile(source, name, "exec"), __main__.__dict__)
 """
-    edited = DRAWING.replace("WIDTH = 0.5", "WIDTH = 0.8")
-    for name, source in {"kernel": kernel, "a": DRAWING, "b": edited, "c": RUN}.items():
+    edited = RANDOM_POLICY.replace("WIDTH = 0.5", "WIDTH = 0.8")
+    for name, source in {"kernel": kernel, "a": RANDOM_POLICY, "b": edited, "c": RUN}.items():
         (tmp_path / f"{name}.py").write_text(source)
     # The cell of the functions is run, edited and run again before the study.
     run_python("kernel.py", cluster.address, "a.py", "b.py", "c.py", cwd=tmp_path)
-    assert_same_bytes(tmp_path / "here", tmp_path / "there")
+    assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
-def test_a_drawing_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Path) -> None:
+def test_a_random_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    file = tmp_path / "elsewhere" / "drawing_policy.py"
-    file.write_text(DRAWING)
+    file = tmp_path / "elsewhere" / "random_policy.py"
+    file.write_text(RANDOM_POLICY)
     (tmp_path / "study.toml").write_text(
         """
         horizon = 500
@@ -156,8 +128,8 @@ def test_a_drawing_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Pa
 
         [[policies]]
         kind = "custom"
-        select = "drawing_policy:select"
-        update = "drawing_policy:update"
+        select = "random_policy:select"
+        update = "random_policy:update"
         params = [0.05]
         memory_per_arm = 1
         """
@@ -165,9 +137,9 @@ def test_a_drawing_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Pa
     command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--include", str(file)]
     for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
         whole = [*command, "--out", str(tmp_path / out), *more]
-        ran = subprocess.run(whole, env=without_coverage(), capture_output=True, text=True)
-        assert ran.returncode == 0, ran.stderr
-    assert_same_bytes(tmp_path / "here", tmp_path / "there")
+        done = subprocess.run(whole, env=without_coverage(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
 @pytest.mark.parametrize(
@@ -182,53 +154,55 @@ def test_a_drawing_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Pa
         pytest.param(None, id="nothing"),
     ],
 )
-def test_a_drawing_policy_that_differs_on_the_worker_is_refused(
-    own_cluster: DaskCluster,
+def test_a_random_policy_that_differs_on_the_worker_is_rejected(
+    empty_cluster: DaskCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     changed: tuple[str, str] | None,
 ) -> None:
-    other = DRAWING if changed is None else DRAWING.replace(*changed)
-    assert (other == DRAWING) == (changed is None)
-    for place, source in (("here", DRAWING), ("there", other)):
+    other = RANDOM_POLICY if changed is None else RANDOM_POLICY.replace(*changed)
+    assert (other == RANDOM_POLICY) == (changed is None)
+    for place, source in (("here", RANDOM_POLICY), ("there", other)):
         (tmp_path / place).mkdir()
         (tmp_path / place / "installed_policy.py").write_text(source)
-    own_cluster.start_worker(PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}")
-    own_cluster.wait_for(1)
+    empty_cluster.start_worker(
+        PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}"
+    )
+    empty_cluster.wait_for(1)
     monkeypatch.syspath_prepend(tmp_path / "here")
     monkeypatch.delitem(sys.modules, "installed_policy", raising=False)
     policy = entice.CustomPolicy(
         "installed_policy:select", "installed_policy:update", params=[0.05], memory_per_arm=1
     )
     study = msgspec.structs.replace(STUDY, policies=[policy])
-    if changed is None:  # the control: the same code is run
-        assert_same(
-            entice.run(study, cluster=own_cluster.address, progress=False),
+    if changed is None:  # the control: the same code
+        assert_same_results(
+            entice.run(study, cluster=empty_cluster.address, progress=False),
             entice.run(study, threads=1, progress=False),
         )
     else:
         with pytest.raises(entice.InputError, match="would run other code on the worker"):
-            entice.run(study, cluster=own_cluster.address, progress=False)
+            entice.run(study, cluster=empty_cluster.address, progress=False)
 
 
-# Functions that draw nothing
+# Functions without random draws
 
 
-def test_functions_of_a_notebook_travel(cluster: DaskCluster) -> None:
+def test_functions_of_a_notebook_are_sent_to_the_workers(cluster: DaskCluster) -> None:
     slope = 3.0
 
-    def bend(payment: float, t: int, arm: int, params: Any) -> float:
+    def drift(payment: float, t: int, arm: int, params: Any) -> float:
         return slope * payment + 0.0 * params[0]
 
-    bend.__module__ = "__main__"
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(bend, params=[1.0])])
-    assert_same(
+    drift.__module__ = "__main__"
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(drift, params=[1.0])])
+    assert_same_results(
         entice.run(study, cluster=cluster.address, progress=False),
         entice.run(study, threads=1, progress=False),
     )
 
 
-def test_a_file_that_is_included_travels_in_its_present_version(
+def test_an_included_file_is_sent_in_its_current_version(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -241,50 +215,54 @@ def test_a_file_that_is_included_travels_in_its_present_version(
         engine = "generic"
         arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
         policies = [{ kind = "epsilon_greedy", c = 5 }]
-        drifts = [{ kind = "custom", function = "own_drift:bend" }]
+        drifts = [{ kind = "custom", function = "own_drift:drift" }]
         """
     )
     command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--include", str(file)]
-    for slope in ("2.0", "4.0"):  # the second must not meet the first one's function
-        file.write_text(OWN.replace("2.0", slope))
+    for slope in ("2.0", "4.0"):  # the second run must not use the function of the first
+        file.write_text(DRIFT_MODULE.replace("2.0", slope))
         for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
             out = str(tmp_path / f"{out}{slope}")
             subprocess.run([*command, "--out", out, *more], check=True, capture_output=True)
-        assert_same_bytes(tmp_path / f"here{slope}", tmp_path / f"there{slope}")
+        assert_same_files(tmp_path / f"here{slope}", tmp_path / f"there{slope}")
     slopes = [entice.Result.load(tmp_path / f"there{s}").final for s in ("2.0", "4.0")]
     assert not slopes[0].equals(slopes[1])
 
 
-def test_a_module_that_workers_lack_is_told(
+def test_a_module_that_workers_lack_is_named(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "only_here.py").write_text(OWN)
+    (tmp_path / "only_here.py").write_text(DRIFT_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("only_here:bend")])
-    with pytest.raises(entice.InputError, match=r"'only_here', which the worker .* can't import"):
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("only_here:drift")])
+    with pytest.raises(entice.InputError, match=r"'only_here', which the worker .* cannot import"):
         entice.run(study, cluster=cluster.address, progress=False)
 
 
-def test_another_version_of_a_users_file_is_refused(
-    own_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_version_of_a_file_on_the_worker_is_rejected(
+    empty_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place, slope in (("here", "2.0"), ("there", "2.5")):
         (tmp_path / place).mkdir()
-        (tmp_path / place / "two_versions.py").write_text(OWN.replace("2.0", slope))
-    own_cluster.start_worker(PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}")
-    own_cluster.wait_for(1)
+        (tmp_path / place / "two_versions.py").write_text(DRIFT_MODULE.replace("2.0", slope))
+    empty_cluster.start_worker(
+        PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}"
+    )
+    empty_cluster.wait_for(1)
     monkeypatch.syspath_prepend(tmp_path / "here")
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("two_versions:bend")])
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("two_versions:drift")])
     with pytest.raises(entice.InputError, match="would run other code on the worker"):
-        entice.run(study, cluster=own_cluster.address, progress=False)
+        entice.run(study, cluster=empty_cluster.address, progress=False)
 
 
-def test_code_that_can_t_be_compared_is_refused(
+def test_code_without_a_fingerprint_is_rejected(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "import numba\n\n@numba.njit(cache=True)\ndef twice(x):\n    return 2 * x\n" + OWN
-    (tmp_path / "kept_elsewhere.py").write_text(text.replace("SLOPE * payment", "twice(payment)"))
+    text = (
+        "import numba\n\n@numba.njit(cache=True)\ndef twice(x):\n    return 2 * x\n" + DRIFT_MODULE
+    )
+    (tmp_path / "numba_cached.py").write_text(text.replace("SLOPE * payment", "twice(payment)"))
     monkeypatch.syspath_prepend(tmp_path)
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("kept_elsewhere:bend")])
-    with pytest.raises(entice.InputError, match="can't be compared between machines"):
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("numba_cached:drift")])
+    with pytest.raises(entice.InputError, match="cannot be compared between machines"):
         entice.run(study, cluster=cluster.address, progress=False)

@@ -1,4 +1,4 @@
-"""The reproduction: its tables, its figures, and what it says of the published numbers."""
+"""The reproduction: tables, figures, and the comparison with the published numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 import entice
 from entice.paper.reproduce import Reproduction, reproduce
 from entice.paper.setups import COEFFICIENTS, NAMES, published
-from entice.paper.terminal import show
+from entice.paper.terminal import print_reproduction
 
 COLUMNS = [
     "policy", "l", "metric", "setup", "horizon", "mean", "stderr", "q05", "q50", "q95",
@@ -22,14 +22,16 @@ COLUMNS = [
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduction, Path]:
-    """The real thing, with fewer replications."""
+    """The complete reproduction, with fewer replications."""
     out = tmp_path_factory.mktemp("full")
     return reproduce(replications=500, seed=2020, out=out, progress=False), out
 
 
-def test_the_published_numbers_are_explained_as_claimed(full: tuple[Reproduction, Path]) -> None:
-    # Seed fixed; twelve other seeds, with 200, 500 and 1,000 runs, gave the same counts of 21, so
-    # the outcome does not hang on it.
+def test_each_setup_explains_the_documented_number_of_published_values(
+    full: tuple[Reproduction, Path],
+) -> None:
+    # With a fixed seed. Twelve other seeds, with 200, 500 and 1,000 runs, gave the same counts of
+    # 21, so the outcome does not depend on the seed.
     coverage = pl.read_csv(full[1] / "coverage.csv")
     counts = {(p, s): (i, n) for p, s, _, i, n in coverage.iter_rows()}
     assert counts["ucb", "published"] == (21, 21)
@@ -62,7 +64,7 @@ def test_tables_have_a_row_for_each_published_value_and_setup(
             assert row["stderr"] > 0
 
 
-def test_setups_run_as_long_as_they_say(full: tuple[Reproduction, Path]) -> None:
+def test_setups_run_for_their_horizons(full: tuple[Reproduction, Path]) -> None:
     horizons = full[0].table1.select("policy", "setup", "horizon").unique().rows()
     assert sorted(horizons) == [
         ("epsilon_greedy", "published", 20_000), ("epsilon_greedy", "written", 20_000),
@@ -71,7 +73,7 @@ def test_setups_run_as_long_as_they_say(full: tuple[Reproduction, Path]) -> None
     ]  # fmt: skip
 
 
-def test_the_greedy_baseline_is_as_measured_elsewhere(
+def test_the_greedy_baseline_matches_earlier_measurements(
     full: tuple[Reproduction, Path],
 ) -> None:
     # An independent implementation found a mean of about 2,250 and a 95 % quantile of 8,000. The
@@ -104,7 +106,7 @@ def test_the_report_is_one_self_contained_page(full: tuple[Reproduction, Path]) 
 def test_the_terminal_shows_every_published_value(full: tuple[Reproduction, Path]) -> None:
     console = Console(width=80, record=True, file=None, quiet=False)
     with console.capture() as capture:
-        show(full[0], console)
+        print_reproduction(full[0], console)
     text = capture.get()
     for value in published()["value"]:
         assert f"{value:,g}" in text
@@ -114,15 +116,15 @@ def test_the_terminal_shows_every_published_value(full: tuple[Reproduction, Path
     assert "0 of 21" in text
 
 
-def test_another_horizon_is_said_to_be_another(tmp_path: Path) -> None:
+def test_another_horizon_is_noted_in_the_output(tmp_path: Path) -> None:
     quick = reproduce(replications=3, seed=1, horizon=50, out=tmp_path, progress=False, threads=1)
     assert set(quick.table1["horizon"]) == {50}
     page = (tmp_path / "report.html").read_text()
-    assert "have 50 rounds, as asked" in page
+    assert "have 50 rounds, as set by --horizon" in page
     assert "--horizon 50" in page
 
 
-def test_bad_input_is_told_before_any_work(tmp_path: Path) -> None:
+def test_invalid_input_is_reported_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(entice.InputError, match="horizon must be at least 9"):
         reproduce(horizon=8, out=tmp_path / "none")
     with pytest.raises(entice.InputError, match="replications must be a whole number"):

@@ -1,4 +1,4 @@
-"""The bench against other libraries: its parts agree. Nothing is installed or measured here."""
+"""Consistency of the benchmark against other libraries, without installing or measuring them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINE = {"policy": "ucb", "ns_per_round": 5000.0, "runs": 100, "regret": 220.0, "
 
 @pytest.fixture(scope="module")
 def peers() -> Iterator[ModuleType]:
-    """`bench/peers.py`, which finds its neighbours as a script does."""
+    """Import `bench/peers.py` with its folder on the path, as for a script."""
     sys.path.insert(0, str(BENCH))
     spec = importlib.util.spec_from_file_location("peers", BENCH / "peers.py")
     assert spec is not None
@@ -38,7 +38,7 @@ def names(pattern: str) -> set[str]:
     return {path.stem.removeprefix("drive_") for path in (BENCH / "peers").glob(pattern)}
 
 
-def test_each_peer_has_a_driver_and_a_pinned_file(peers: ModuleType) -> None:
+def test_each_peer_has_a_driver_and_a_lock_file(peers: ModuleType) -> None:
     assert set(peers.PEERS) == names("drive_*.py") == names("*.txt") == names("*.in")
 
 
@@ -55,14 +55,14 @@ def test_drivers_run_the_policies_of_the_list(peers: ModuleType) -> None:
         assert played == {key for key, line in peer.lines.items() if line.twin is not None}
 
 
-def test_drivers_know_nothing_of_entice() -> None:
+def test_drivers_do_not_import_entice() -> None:
     for path in (BENCH / "peers").glob("*.py"):
         assert not re.search(r"^(import|from) entice", path.read_text(), re.MULTILINE)
 
 
-def test_pinned_files_have_hashes_and_no_addresses(peers: ModuleType) -> None:
+def test_lock_files_have_hashes_and_no_addresses(peers: ModuleType) -> None:
     for name in peers.PEERS:
-        text = peers.pinned(name).read_text()
+        text = peers.lock_file(name).read_text()
         packages = re.findall(r"^\S+==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
         assert packages
         assert all("--hash=sha256:" in package for package in packages)
@@ -78,14 +78,14 @@ def test_the_results_page_names_every_peer_and_policy(peers: ModuleType) -> None
             assert line.rule in page
 
 
-def test_a_line_of_a_driver_is_read(peers: ModuleType) -> None:
-    found = peers.parsed(json.dumps(LINE))
+def test_the_output_line_of_a_driver_is_parsed(peers: ModuleType) -> None:
+    found = peers.parse_line(json.dumps(LINE))
     assert (found.policy, found.runs, found.regret) == ("ucb", 100, 220.0)
     assert found.with_error == "220.0 ± 7.0"
 
 
-def test_what_a_library_prints_on_its_own_account_is_passed_over(peers: ModuleType) -> None:
-    assert peers.parsed("Warning: numba is not there\n") is None
+def test_other_output_of_a_library_is_ignored(peers: ModuleType) -> None:
+    assert peers.parse_line("Warning: numba is not there\n") is None
 
 
 @pytest.mark.parametrize(
@@ -99,51 +99,49 @@ def test_what_a_library_prints_on_its_own_account_is_passed_over(peers: ModuleTy
         {"surprise": 1},
     ],
 )
-def test_a_line_that_makes_no_sense_is_refused(
-    peers: ModuleType, change: dict[str, object]
-) -> None:
-    with pytest.raises(peers.PeerFailed, match="can't be read"):
-        peers.parsed(json.dumps(LINE | change))
+def test_an_implausible_line_is_rejected(peers: ModuleType, change: dict[str, object]) -> None:
+    with pytest.raises(peers.PeerFailed, match="cannot be read"):
+        peers.parse_line(json.dumps(LINE | change))
 
 
-def test_a_missing_field_and_broken_json_are_refused(peers: ModuleType) -> None:
+def test_a_missing_field_and_invalid_json_are_rejected(peers: ModuleType) -> None:
     for text in (json.dumps({k: v for k, v in LINE.items() if k != "runs"}), '{"policy": "ucb"'):
-        with pytest.raises(peers.PeerFailed, match="can't be read"):
-            peers.parsed(text)
+        with pytest.raises(peers.PeerFailed, match="cannot be read"):
+            peers.parse_line(text)
 
 
-def test_more_than_four_standard_errors_are_flagged(peers: ModuleType) -> None:
-    truth = peers.Found("UCB", 30.0, 100_000, 220.0, 0.1)
-    near = peers.Found("ucb", 5000.0, 1_000, 220.0 + 3.8 * 2, 2.0)
-    far = peers.Found("ucb", 5000.0, 1_000, 220.0 + 4.2 * 2, 2.0)
-    assert not near.is_off(truth)
-    assert far.is_off(truth)
-    # Five runs may be five standard errors away by chance: Welch's t knows that.
-    few = peers.Found("ucb", 5000.0, 5, 220.0 + 5 * 2, 2.0)
-    assert not few.is_off(truth)
+def test_deviations_over_four_standard_errors_are_flagged(peers: ModuleType) -> None:
+    truth = peers.Measurement("UCB", 30.0, 100_000, 220.0, 0.1)
+    near = peers.Measurement("ucb", 5000.0, 1_000, 220.0 + 3.8 * 2, 2.0)
+    far = peers.Measurement("ucb", 5000.0, 1_000, 220.0 + 4.2 * 2, 2.0)
+    assert not near.deviates(truth)
+    assert far.deviates(truth)
+    # Five runs may deviate by five standard errors by chance, which Welch's t-test allows for.
+    few = peers.Measurement("ucb", 5000.0, 5, 220.0 + 5 * 2, 2.0)
+    assert not few.deviates(truth)
 
 
-def test_a_peer_that_is_off_says_why_and_one_that_is_missing_too(peers: ModuleType) -> None:
-    truth = peers.Found("TS", 50.0, 100_000, 160.0, 0.1)
-    off = peers.Found("thompson", 9000.0, 1_000, 850.0, 5.0)
+def test_deviating_and_missing_peers_are_explained(peers: ModuleType) -> None:
+    truth = peers.Measurement("TS", 50.0, 100_000, 160.0, 0.1)
+    deviating = peers.Measurement("thompson", 9000.0, 1_000, 850.0, 5.0)
     river, mabby = peers.PEERS["river"], peers.PEERS["mabby"]
     rows = [
-        peers.Row(river, "1.0", river.lines["thompson"], off, truth),
+        peers.Row(river, "1.0", river.lines["thompson"], deviating, truth),
         peers.Row(mabby, "1.0", mabby.lines["thompson"]),
     ]
-    failed = {"pymab": "can't be installed: no wheel"}
+    failed = {"pymab": "cannot be installed: no wheel"}
     first, second, third, *_ = peers.remarks(rows, failed)
-    assert "off by 138.0 standard errors: it samples from the Gaussian" in first
+    assert "deviates by 138.0 standard errors: it samples from the Gaussian" in first
     assert "Beta posteriors only" in second
     assert third.startswith("PyMAB")
     assert third.endswith("no wheel")
-    assert peers.table_of(rows, failed).row_count == 3
-    text = json.loads(peers.as_json(rows, failed))
+    assert peers.results_table(rows, failed).row_count == 3
+    text = json.loads(peers.to_json(rows, failed))
     assert text["failed"] == failed
-    assert [row["off"] for row in text["rows"]] == [True, False]
+    assert [row["deviates"] for row in text["rows"]] == [True, False]
 
 
-def test_an_unknown_peer_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_peer_is_rejected_with_the_known_ones() -> None:
     done = subprocess.run(
         [sys.executable, BENCH / "peers.py", "--only", "rivr"], capture_output=True, text=True
     )

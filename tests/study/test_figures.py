@@ -1,4 +1,4 @@
-"""Every figure shows all of its data: nothing that is drawn lies outside the axes."""
+"""No figure draws data outside its axes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from entice.engine.kernel import METRICS
 from entice.paper import figures as paper_figures
 from entice.paper.reproduce import COUNTED, Reproduction, reproduce
 from entice.study.results import plots
-from entice.study.results.plots import BANDS, STOPPED, house_style
+from entice.study.results.plots import BANDS, STOPPED, figure_style
 from entice.theory.figures import ZERO, plot_bounds
 from entice.theory.growth import paper_study
 
@@ -35,16 +35,16 @@ MEANS = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
 
 @pytest.fixture(autouse=True)
 def _style() -> Iterator[None]:
-    with house_style():
+    with figure_style():
         yield
 
 
-# What is drawn
+# The figures
 
 
 @cache
 def readme() -> entice.Result:
-    """README's own example, with a drift that lowers ratings besides."""
+    """Run the example of the README, with an additional drift that lowers ratings."""
     return entice.simulate(
         arms=entice.Gaussian(MEANS),
         policies=[entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling()],
@@ -90,7 +90,7 @@ def of_docs(name: str, *arguments: Any) -> Callable[[Path], Figure]:
 
 
 def scaling(folder: Path) -> Figure:
-    """Costs as measured on some machine; two threads that are slower than one."""
+    """Draw plausible costs, with two threads that are slower than one."""
     module = _script("bench", "scaling")
     costs = [(9, 5.0), (100, 40.0), (10_000, 900.0)]
     by_size = {
@@ -123,7 +123,7 @@ def world_map(folder: Path) -> Figure:
 
 
 def plan(folder: Path) -> Figure:
-    """One policy costs so much more than the others that its mark has no room in the picture."""
+    """Draw a plan with one policy so expensive that its mark lies beyond the axis."""
     return forecast_of_ten(
         lambda i: outcome(needed=9.0 + i, spend=9.0, needed_by_day=np.arange(5) * (2.0 + i)),
         lambda i: outcome(stars_lost=50.0 if i < 2 else 1.0),
@@ -136,7 +136,7 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
     "Result.plot, one checkpoint": lambda _: bounded(1_000, checkpoints=1).plot("compensation"),
     "theory.plot_bounds, regret": lambda _: plot_bounds(bounded(), "regret"),
     "theory.plot_bounds, compensation": lambda _: plot_bounds(bounded(), "compensation"),
-    "theory.plot_bounds, none speaks": lambda _: plot_bounds(readme(), "total_drift"),
+    "theory.plot_bounds, without bounds": lambda _: plot_bounds(readme(), "total_drift"),
     **{f"paper, {name}": of_paper(name) for name in ("fig2", "fig3", "explained", "lock_in")},
     "Growth.plot": growth,
     "Atlas.plot": world_map,
@@ -149,9 +149,9 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
     "docs, steady_state": of_docs("steady_state", 10**4, 20),
     "bench, scaling": scaling,
 }  # fmt: skip
-"""All figures that the package draws."""
+"""All figures of the package."""
 
-DRAWING = {
+FIGURE_FUNCTIONS = {
     "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
     "figures.plot_bounds", "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
     "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.steady_state",
@@ -166,7 +166,7 @@ def test_all_data_lie_inside_the_axes(name: str, tmp_path_factory: pytest.TempPa
     assert drawn_outside(figure) == []
 
 
-def test_no_figure_is_left_out() -> None:
+def test_every_figure_function_is_tested() -> None:
     found = set()
     for path in (
         *ROOT.glob("src/entice/**/*.py"),
@@ -177,14 +177,14 @@ def test_no_figure_is_left_out() -> None:
             if isinstance(node, ast.FunctionDef) and node.name != "plot":
                 drawn = node.returns is not None and ast.unparse(node.returns) == "Figure"
                 found |= {f"{path.stem}.{node.name}"} if drawn else set()
-    assert found == DRAWING
+    assert found == FIGURE_FUNCTIONS
 
 
-# Limits as they were: those of the first panel
+# A former bug: limits of the first panel for all panels
 
 
 def limits_of_the_first_panel(ax: Axes) -> None:
-    """Label a panel as `label_rounds` did before all panels counted."""
+    """Label a panel as `label_rounds` once did, which fixed the limits at the first panel."""
     ax.set_xlabel("Round t")
     ax.margins(x=0)
     ax.set_ylim(bottom=0)
@@ -194,7 +194,7 @@ def limits_of_the_first_panel(ax: Axes) -> None:
     ("metric", "cut_off"),
     [("compensation", "panel 1, Line2D 'UCB': y = 543."), ("total_drift", "panel 2, Line2D 'UCB'")],
 )
-def test_limits_of_the_first_panel_are_noticed(
+def test_limits_copied_from_the_first_panel_are_detected(
     metric: str, cut_off: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plots, "label_rounds", limits_of_the_first_panel)
@@ -209,10 +209,10 @@ def test_readme_shows_the_payments_of_its_example() -> None:
     assert all(ax.get_ylim()[0] == 0 and ax.get_ylim()[1] > q95 for ax in figure.axes)
 
 
-# What a picture leaves out on purpose, it says
+# Notes on data that a figure omits on purpose
 
 
-def test_zero_on_a_logarithmic_axis_is_said() -> None:
+def test_a_zero_on_a_logarithmic_axis_is_noted() -> None:
     result = bounded(2_000, checkpoints=(1, 5, 10, 50, 200, 2_000))
     figure = plot_bounds(result, "compensation")
     outside = drawn_outside(figure)
@@ -222,7 +222,7 @@ def test_zero_on_a_logarithmic_axis_is_said() -> None:
     assert ZERO not in plot_bounds(bounded(), "compensation").get_supxlabel()
 
 
-def test_runs_that_were_stopped_are_named() -> None:
+def test_cells_with_stopped_runs_are_named() -> None:
     result = entice.simulate(
         arms=entice.Gaussian(MEANS), policies=[entice.UCB(), entice.EpsilonGreedy(c=5)],
         drifts=[entice.NoDrift(), entice.LinearDrift(10.0)], horizon=500, replications=20,
@@ -230,12 +230,12 @@ def test_runs_that_were_stopped_are_named() -> None:
     )  # fmt: skip
     figure = result.plot("regret")
     assert drawn_outside(figure) == []
-    told = " ".join(figure.get_supxlabel().split())
-    assert told == f"{STOPPED} EpsilonGreedy(c=5) with LinearDrift(10)."
+    note = " ".join(figure.get_supxlabel().split())
+    assert note == f"{STOPPED} EpsilonGreedy(c=5) with LinearDrift(10)."
     assert readme().plot("regret").get_supxlabel() == ""
 
 
-def test_zero_in_a_picture_of_growth_is_said() -> None:
+def test_a_zero_in_a_growth_figure_is_noted() -> None:
     study = entice.Study(
         arms=entice.Gaussian([0.9, 0.5]), policies=[entice.Greedy(), entice.UCB()],
         horizon=10**4, replications=50, seed=7,
@@ -247,7 +247,7 @@ def test_zero_in_a_picture_of_growth_is_said() -> None:
     assert len(paid.lines) >= 1
 
 
-def test_a_mark_beyond_the_picture_is_an_arrow(tmp_path: Path) -> None:
+def test_a_mark_beyond_the_axes_becomes_an_arrow(tmp_path: Path) -> None:
     figure = plan(tmp_path)
     costs = figure.axes[0]
     (arrow,) = [text for text in costs.texts if text.get_text().startswith("→")]
@@ -255,14 +255,16 @@ def test_a_mark_beyond_the_picture_is_an_arrow(tmp_path: Path) -> None:
     assert 100 > costs.get_xlim()[1] > arrow.xy[0]  # type: ignore[attr-defined]
 
 
-def test_the_line_is_named_as_what_it_is(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_legend_says_that_the_line_is_a_median(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     assert "median of the runs at each round" in BANDS
     for name in ("Result.plot, regret", "paper, fig3", "docs, theorem 1"):
         figure = FIGURES[name](tmp_path_factory.getbasetemp())
         assert figure.legends[0].get_title().get_text() == BANDS
 
 
-# The helper itself
+# The helper `drawn_outside`
 
 
 def panel() -> tuple[Figure, Axes]:
@@ -279,17 +281,17 @@ OUTSIDE: dict[str, Callable[[Axes], Any]] = {
     "points": lambda ax: ax.scatter([1, 2], [5, 11]),
     "error bars": lambda ax: ax.errorbar([1, 2], [5, 8], yerr=[1, 3]),
     "bars": lambda ax: ax.bar([1, 2], [5, 11]),
-    "bars that lie": lambda ax: ax.barh([1, 2], [5, 4], left=[0, 7]),
+    "horizontal bars": lambda ax: ax.barh([1, 2], [5, 4], left=[0, 7]),
     "a text": lambda ax: ax.text(11, 5, "here"),
     "an annotation": lambda ax: ax.annotate("here", (5, 11), xytext=(5, 5)),
     "an image": lambda ax: ax.imshow(np.ones((2, 2)), extent=(0, 10, 0, 11), aspect="auto"),
-    "a line across": lambda ax: ax.axhline(11),
-    "a stretch": lambda ax: ax.axvspan(5, 11),
+    "a horizontal line": lambda ax: ax.axhline(11),
+    "a span": lambda ax: ax.axvspan(5, 11),
 }
 
 
 @pytest.mark.parametrize("kind", OUTSIDE)
-def test_what_lies_outside_is_found(kind: str) -> None:
+def test_data_outside_the_axes_is_detected(kind: str) -> None:
     figure, ax = panel()
     OUTSIDE[kind](ax)
     ax.set(xlim=(0, 10), ylim=(0, 10))
@@ -298,7 +300,7 @@ def test_what_lies_outside_is_found(kind: str) -> None:
     assert drawn_outside(figure) == []
 
 
-def test_what_is_not_drawn_is_not_outside() -> None:
+def test_undrawn_data_does_not_count_as_outside() -> None:
     figure, ax = panel()
     ax.plot([1, 2, 3], [5, np.nan, np.inf])
     ax.plot([1], [11], visible=False)
@@ -319,7 +321,7 @@ def test_logarithmic_axes_are_measured_by_their_logarithms() -> None:
     assert "y = 0 is not above zero, on a logarithmic axis" in drawn_outside(figure)[1]
 
 
-def test_texts_that_the_edge_tears_are_found() -> None:
+def test_texts_cut_off_at_the_edge_are_detected() -> None:
     figure, ax = panel()
-    ax.set_title("A title far longer than its picture is wide, which nobody can read. " * 2)
+    ax.set_title("A title that is far longer than its figure is wide. " * 2)
     assert len(drawn_outside(figure)) == 1

@@ -1,4 +1,4 @@
-"""Names of policies and drifts, and labels that tell them apart."""
+"""Names of policies and drifts, and unique labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+import spec_fixtures
 from command_line import RunEntice
-from spec_fixtures import POLICIES as SPECIMENS
 from spec_fixtures import first
 
 import entice
@@ -16,7 +16,7 @@ from entice.planner.formatting import policy_names as plan_names
 from entice.policies import Policy
 from entice.worlds.drifts import Drift
 
-POLICIES: list[Any] = [*SPECIMENS, entice.KLUCB(), entice.BetaThompson()]
+POLICIES: list[Any] = [*spec_fixtures.POLICIES, entice.KLUCB(), entice.BetaThompson()]
 DRIFTS: list[Any] = [
     entice.NoDrift(),
     entice.LinearDrift(1.1),
@@ -44,7 +44,7 @@ def study(**changes: Any) -> entice.Study:
     return entice.Study(**settings | changes)
 
 
-def test_every_kind_is_here() -> None:
+def test_every_kind_is_covered() -> None:
     assert {type(policy) for policy in POLICIES} == set(get_args(Policy))
     assert {type(drift) for drift in DRIFTS} == set(get_args(Drift))
 
@@ -62,13 +62,13 @@ def test_a_name_is_the_label_and_survives_a_round_trip(spec: Any) -> None:
 
 
 @pytest.mark.parametrize("spec", [*POLICIES, *DRIFTS], ids=lambda spec: spec.label)
-@pytest.mark.parametrize("given", [3, "", " ", b"x", ["a"], "a" * 101])
-def test_a_name_is_text(spec: Any, given: Any) -> None:
+@pytest.mark.parametrize("name", [3, "", " ", b"x", ["a"], "a" * 101])
+def test_a_name_must_be_text(spec: Any, name: Any) -> None:
     kind = type(spec).__name__
     with pytest.raises(
         entice.InputError, match=f"{kind}: name must be text of 1 to 100 characters"
     ):
-        msgspec.structs.replace(spec, name=given)
+        msgspec.structs.replace(spec, name=name)
 
 
 def test_a_name_changes_no_number_and_no_engine() -> None:
@@ -86,7 +86,7 @@ def test_a_name_changes_no_number_and_no_engine() -> None:
     assert [ax.get_title(loc="left") for ax in named.plot().axes] == ["Calm"]
 
 
-def test_a_plan_calls_a_policy_by_its_name() -> None:
+def test_a_plan_uses_the_name_of_a_policy() -> None:
     plan = entice.Plan(
         arms=3,
         spread=entice.Spread(centre=4, width=0.5),
@@ -129,14 +129,16 @@ def test_a_plan_calls_a_policy_by_its_name() -> None:
         ),
     ],
 )
-def test_labels_tell_apart_what_differs(specs: list[Any], labels: tuple[str, ...]) -> None:
+def test_labels_of_different_specs_differ(specs: list[Any], labels: tuple[str, ...]) -> None:
     assert unique_labels(specs) == labels
     assert len(set(labels)) == len(specs)
 
 
-def test_results_tell_policies_of_one_label_apart(run_entice: RunEntice, tmp_path: Any) -> None:
-    twins = [entice.LinearDrift(1.0), entice.LinearDrift(1.0 + 1e-9)]
-    made = study(drifts=twins)
+def test_results_distinguish_policies_with_the_same_label(
+    run_entice: RunEntice, tmp_path: Any
+) -> None:
+    drifts = [entice.LinearDrift(1.0), entice.LinearDrift(1.0 + 1e-9)]
+    made = study(drifts=drifts)
     labels = ["LinearDrift(1) [l=1.0]", "LinearDrift(1) [l=1.000000001]"]
     result = entice.run(made, progress=False)
     for frame in (result.final, result.curves, result.summary()):

@@ -1,4 +1,4 @@
-"""Large studies: digests instead of numbers, the same whoever made them and in whatever order."""
+"""Large studies: digests of blocks give the same result for any split and order."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from polars.testing import assert_frame_equal
+from study_fixtures import assert_same_files, interrupt_at
 
 import entice
 from entice.engine.kernel import METRICS
@@ -46,7 +47,7 @@ STUDY = entice.Study(
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let any study count as large, and its blocks be reduced in parts."""
+    """Treat every study as large, and reduce its blocks in parts."""
     monkeypatch.setattr("entice.study.aggregation.block_digest.MAX_BYTES", 0)
     monkeypatch.setattr("entice.study.aggregation.block_digest.MIN_REPLICATIONS", 0)
     monkeypatch.setattr(
@@ -63,13 +64,13 @@ def test_a_study_is_large_when_a_cell_of_it_is() -> None:
     assert not is_large(most)
     assert is_large(msgspec.structs.replace(most, replications=16_778))
     assert not is_large(msgspec.structs.replace(most, replications=16_778, checkpoints=199))
-    # Of few runs, a digest is no smaller than all numbers.
+    # With few runs, a digest is no smaller than all numbers.
     long = msgspec.structs.replace(most, horizon=10**6, checkpoints=10**6)
     assert not is_large(msgspec.structs.replace(long, replications=4_095))
     assert is_large(msgspec.structs.replace(long, replications=4_096))
 
 
-def test_last_rounds_wait_on_disk_when_those_of_all_cells_are_many() -> None:
+def test_last_rounds_are_on_disk_when_those_of_all_cells_are_many() -> None:
     fits = msgspec.structs.replace(STUDY, checkpoints=1, replications=838_860)
     assert not is_on_disk(fits)
     many = msgspec.structs.replace(fits, replications=838_861)
@@ -81,30 +82,30 @@ def test_last_rounds_wait_on_disk_when_those_of_all_cells_are_many() -> None:
 # Means and errors
 
 
-def moments_of(values: Any, cuts: list[int], order: random.Random) -> tuple[Any, Any]:
-    """Gather values that were cut into pieces and arrive in some order."""
-    edges = sorted({0, len(values), *cuts})
-    pieces = [moment_nodes(a, values[a:b]) for a, b in itertools.pairwise(edges)]
-    order.shuffle(pieces)
+def moments_of(values: Any, splits: list[int], order: random.Random) -> tuple[Any, Any]:
+    """Aggregate values that are split into parts and arrive in some order."""
+    edges = sorted({0, len(values), *splits})
+    parts = [moment_nodes(a, values[a:b]) for a, b in itertools.pairwise(edges)]
+    order.shuffle(parts)
     tree = Moments()
-    for piece in pieces:
-        tree.add(piece)
+    for part in parts:
+        tree.add(part)
     return tree.mean_and_error()
 
 
 @given(st.integers(1, 300), st.lists(st.integers(0, 300), max_size=12), st.randoms())
 @settings(deadline=None, max_examples=60)
-def test_means_do_not_depend_on_cuts_and_order(
-    count: int, cuts: list[int], order: random.Random
+def test_means_do_not_depend_on_splits_and_order(
+    count: int, splits: list[int], order: random.Random
 ) -> None:
     values = np.random.default_rng(count).lognormal(0, 5, (count, 3, 2))
-    cut = moments_of(values, [c for c in cuts if c < count], order)
+    in_parts = moments_of(values, [s for s in splits if s < count], order)
     whole = moments_of(values, [], order)
-    assert_array_equal(cut[0], whole[0])
-    assert_array_equal(cut[1], whole[1])
+    assert_array_equal(in_parts[0], whole[0])
+    assert_array_equal(in_parts[1], whole[1])
 
 
-def test_means_and_errors_are_those_of_the_values() -> None:
+def test_means_and_errors_equal_those_of_the_values() -> None:
     values = np.random.default_rng(7).normal(1e6, 1, (1000, 4))  # far from 0, close together
     mean, error = moments_of(values, [], random.Random(1))
     np.testing.assert_allclose(mean, values.mean(axis=0), rtol=1e-14)
@@ -123,9 +124,9 @@ def test_one_replication_has_no_error_and_a_stopped_one_no_mean() -> None:
 # Quantiles
 
 
-def quantiles_of(values: Any, pieces: int) -> Any:
+def quantiles_of(values: Any, parts: int) -> Any:
     histogram = Histogram(values[0].size)
-    for part in np.array_split(values, pieces):
+    for part in np.array_split(values, parts):
         histogram.add(count_buckets(part))
     return histogram.quantiles(np.array(list(QUANTILES.values())))
 
@@ -163,13 +164,13 @@ def _ranks(count: int, step: int) -> Any:
     return np.minimum(below + step, count - 1)
 
 
-def test_quantiles_do_not_depend_on_cuts() -> None:
+def test_quantiles_do_not_depend_on_splits() -> None:
     values = np.random.default_rng(3).normal(0, 5, (500, 4))
-    for pieces in (2, 7, 500):
-        assert_array_equal(quantiles_of(values, pieces), quantiles_of(values, 1))
+    for parts in (2, 7, 500):
+        assert_array_equal(quantiles_of(values, parts), quantiles_of(values, 1))
 
 
-def test_stopped_runs_are_the_worst_in_quantiles() -> None:
+def test_stopped_runs_count_as_the_largest_in_quantiles() -> None:
     values = np.full((20, 1), 8.0)
     values[:3] = np.nan
     found = quantiles_of(values, 3)[:, 0]
@@ -178,7 +179,7 @@ def test_stopped_runs_are_the_worst_in_quantiles() -> None:
     assert_array_equal(np.isnan(found), np.isnan(exact(values)[:, 0]))
 
 
-def test_what_is_equal_is_told_as_such() -> None:
+def test_quantiles_of_equal_values_are_exact() -> None:
     assert_array_equal(quantiles_of(np.zeros((9, 2)), 2), 0)
     assert_array_equal(quantiles_of(np.full((9, 2), 1e-15), 2), 0)
     assert_array_equal(quantiles_of(np.full((9, 2), -np.inf), 2), -np.inf)
@@ -200,7 +201,7 @@ def test_threads_and_blocks_change_no_number_of_a_large_study(
     assert_frame_equal(found.final, expected.final, check_exact=True)
 
 
-def test_a_large_study_says_what_a_small_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_study_equals_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
     small = entice.run(STUDY, progress=False)
     monkeypatch.setattr("entice.study.aggregation.block_digest.MAX_BYTES", 0)
     on_disk = entice.run(STUDY, progress=False)
@@ -222,18 +223,13 @@ def test_a_large_study_says_what_a_small_one_says(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("large")
-def test_a_large_study_is_kept_goes_on_and_is_read_again(tmp_path: Path) -> None:
-    def interrupt(done: int, total: int) -> None:
-        if done >= 300:
-            raise KeyboardInterrupt
-
+def test_a_large_study_is_saved_resumes_and_loads(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_in_folder(STUDY, tmp_path / "cut", progress=interrupt)
+        run_in_folder(STUDY, tmp_path / "cut", progress=interrupt_at(300))
     assert list((tmp_path / "cut").glob("blocks-*/*.npz"))
     cut = run_in_folder(STUDY, tmp_path / "cut", progress=False)
     whole = run_in_folder(STUDY, tmp_path / "whole", progress=False)
-    for name in ("final.parquet", "curves.parquet"):
-        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert_same_files(tmp_path / "cut", tmp_path / "whole")
     names = {path.name for path in (tmp_path / "cut").iterdir() if path.is_file()}
     assert names == {"as_run.toml", "curves.parquet", "final.parquet"}
     read = entice.Result.load(tmp_path / "cut")
@@ -243,7 +239,7 @@ def test_a_large_study_is_kept_goes_on_and_is_read_again(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("large")
-def test_a_large_result_can_be_copied_where_its_functions_are_not(tmp_path: Path) -> None:
+def test_a_large_result_can_be_copied_without_its_functions(tmp_path: Path) -> None:
     nameless = entice.CustomDrift(lambda payment, t, arm, params: 2 * payment)
     study = msgspec.structs.replace(STUDY, policies=[entice.Greedy()], drifts=[nameless])
     result = run_in_folder(study, tmp_path / "made", progress=False)
@@ -252,7 +248,7 @@ def test_a_large_result_can_be_copied_where_its_functions_are_not(tmp_path: Path
 
 
 @pytest.mark.usefixtures("large")
-def test_a_disk_that_is_full_in_the_end_is_told(
+def test_a_disk_that_fills_up_at_the_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -263,23 +259,23 @@ def test_a_disk_that_is_full_in_the_end_is_told(
         run_in_folder(STUDY, tmp_path, progress=False)
     monkeypatch.undo()
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
-    with pytest.raises(entice.InputError, match=r"can't be written .*No space left on device"):
+    with pytest.raises(entice.InputError, match=r"must be writable .*No space left on device"):
         entice.run(STUDY, progress=False).save(tmp_path / "copy")
 
 
 @pytest.mark.usefixtures("large")
-def test_the_last_rounds_of_a_large_study_wait_on_disk_as_long_as_its_result() -> None:
+def test_the_last_rounds_of_a_large_study_stay_on_disk_as_long_as_its_result() -> None:
     result = entice.run(STUDY, progress=False)
-    kept = result._final
-    assert isinstance(kept, Path)
-    assert kept.exists()
-    assert [path.name for path in kept.parent.iterdir()] == ["final.parquet"]
+    path = result._final
+    assert isinstance(path, Path)
+    assert path.exists()
+    assert [file.name for file in path.parent.iterdir()] == ["final.parquet"]
     del result
-    assert not kept.parent.exists()
+    assert not path.parent.exists()
 
 
 @pytest.mark.usefixtures("large")
-def test_runaways_of_a_large_study_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runaways_of_a_large_study_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     result = entice.simulate(
         arms=entice.Gaussian([0.9, 0.7, 0.5, 0.3, 0.1]),
         policies=[entice.EpsilonGreedy(c=5)],
@@ -290,33 +286,33 @@ def test_runaways_of_a_large_study_are_told(capsys: pytest.CaptureFixture[str]) 
         progress=False,
     )
     stopped = result.final["stopped"].drop_nulls()
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert stopped.len() > 0
-    assert f"without bound in {stopped.len()} of 50 runs" in told
-    assert f"in round {min(stopped):,}" in told
+    assert f"without bound in {stopped.len()} of 50 runs" in errors
+    assert f"in round {min(stopped):,}" in errors
 
 
-def test_a_digest_of_another_shape_does_not_count() -> None:
-    def made(replications: int, rounds: int) -> BlockDigest:
+def test_a_digest_of_another_shape_is_rejected() -> None:
+    def block_digest(replications: int, rounds: int) -> BlockDigest:
         study = msgspec.structs.replace(STUDY, checkpoints=rounds)
-        room = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)).allocate(
+        arrays = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64)).allocate(
             replications
         )
-        room.metrics[...] = 1.0
-        return digest([(0, room)])
+        arrays.metrics[...] = 1.0
+        return digest([(0, arrays)])
 
     aggregator = StreamingAggregator(STUDY)
-    assert aggregator.add(Block(0, 0, 4), made(4, 10))
-    assert not aggregator.add(Block(0, 4, 4), made(4, 5))
-    assert not aggregator.add(Block(0, 4, 4), made(3, 10))
+    assert aggregator.add(Block(0, 0, 4), block_digest(4, 10))
+    assert not aggregator.add(Block(0, 4, 4), block_digest(4, 5))
+    assert not aggregator.add(Block(0, 4, 4), block_digest(3, 10))
 
 
-def test_a_block_may_be_run_in_parts() -> None:
+def test_the_digest_of_a_block_does_not_depend_on_its_parts() -> None:
     rng = np.random.default_rng(5)
     values, counts = rng.lognormal(0, 3, (50, 10, 5)), rng.integers(0, 9, (50, 3))
-    room = RunArrays(values, counts, np.zeros(50, dtype=np.int64))
-    whole = digest([(14, room)])
-    parts = digest((14 + first, room.rows(first, 7)) for first in range(0, 50, 7))
+    arrays = RunArrays(values, counts, np.zeros(50, dtype=np.int64))
+    whole = digest([(14, arrays)])
+    parts = digest((14 + first, arrays.rows(first, 7)) for first in range(0, 50, 7))
     for one, other in zip(whole, parts, strict=True):
         assert one.dtype == other.dtype
         assert_array_equal(one, other)
@@ -333,7 +329,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def peak_of(horizon: int, checkpoints: int, replications: int, cells: int = 1) -> int:
-    """The most MB that a process takes which runs a study."""
+    """Return the peak memory, in MB, of a process that runs a study."""
     numbers = map(str, (horizon, checkpoints, replications, cells))
     command = [sys.executable, "-c", MEASURE, *numbers]
     return int(subprocess.run(command, check=True, capture_output=True).stdout)

@@ -1,4 +1,4 @@
-"""Frames that say what was set, and results put together."""
+"""Settings in the frames of a result, and combined results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def result() -> Result:
     return run()
 
 
-def test_frames_say_what_was_set(result: Result) -> None:
+def test_frames_contain_the_settings(result: Result) -> None:
     for frame in (result.final, result.curves, result.summary(), result.pulls_per_arm()):
         assert [name for name in frame.columns if name in SETTINGS] == SETTINGS
         assert frame.schema["horizon"] == frame.schema["seed"] == pl.Int64
@@ -91,9 +91,7 @@ def test_stopped_runs_have_no_pulls() -> None:
     assert runaway.pulls_per_arm()["mean"].is_nan().all()
 
 
-def test_results_written_before_these_columns_load_with_them(
-    result: Result, tmp_path: Path
-) -> None:
+def test_results_of_old_versions_load_with_the_settings(result: Result, tmp_path: Path) -> None:
     """A result as version 0.1 wrote it at first: no settings, no names, no key of runs."""
     spec = json.loads(run(arms=entice.Gaussian([0.9, 0.5])).study.to_json())
     for entry in (spec["arms"], *spec["policies"], *spec["drifts"]):
@@ -109,10 +107,10 @@ def test_results_written_before_these_columns_load_with_them(
     assert loaded.summary().equals(result.summary())
 
 
-# --- Put together -----------------------------------------------------------------------------
+# --- Combined results -----------------------------------------------------------------------------
 
 
-def test_results_of_several_studies_are_one(result: Result, tmp_path: Path) -> None:
+def test_results_of_several_studies_are_combined(result: Result, tmp_path: Path) -> None:
     longer, reseeded = run(horizon=200), run(seed=8)
     other = run(policies=[entice.ThompsonSampling()], drifts=[entice.NoDrift()], replications=2)
     whole = Result.concat([result, longer, reseeded, other])
@@ -137,9 +135,7 @@ def test_results_of_several_studies_are_one(result: Result, tmp_path: Path) -> N
     assert str(whole).count("After 100 rounds") == 3
 
 
-def test_results_put_together_can_be_saved_and_put_together_again(
-    result: Result, tmp_path: Path
-) -> None:
+def test_combined_results_can_be_saved_and_combined_again(result: Result, tmp_path: Path) -> None:
     longer, reseeded = run(horizon=200), run(seed=8)
     whole = Result.concat(iter([Result.concat([result, longer]), reseeded]))
     assert len(whole.parts) == 3
@@ -159,7 +155,9 @@ def test_results_put_together_can_be_saved_and_put_together_again(
         ),
         loaded.final.drop("study_index").sort(pl.all().exclude("pulls", "drift.slopes")),
     )
-    with pytest.raises(entice.InputError, match=r"no other results.*got 'horizon-100-seed-8'"):
+    with pytest.raises(
+        entice.InputError, match=r"must not hold other results.*got 'horizon-100-seed-8'"
+    ):
         Result.concat([result, longer]).save(folder)
     (tmp_path / "single").mkdir()
     result.save(tmp_path / "single")
@@ -167,7 +165,7 @@ def test_results_put_together_can_be_saved_and_put_together_again(
         whole.save(tmp_path / "single")
 
 
-def test_studies_that_horizon_and_seed_do_not_tell_apart_are_numbered(
+def test_studies_with_the_same_horizon_and_seed_are_numbered(
     result: Result, tmp_path: Path
 ) -> None:
     whole = Result.concat([result, run(policies=[entice.Greedy()])])
@@ -176,40 +174,40 @@ def test_studies_that_horizon_and_seed_do_not_tell_apart_are_numbered(
     assert_frame_equal(Result.load(folder).final, whole.final, check_exact=True)
 
 
-def test_a_single_result_is_itself(result: Result) -> None:
+def test_a_single_result_is_returned_unchanged(result: Result) -> None:
     assert Result.concat([result]) is result
     assert result.parts == (result,)
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "message"),
     [
         (lambda r: [], "must have at least one entry"),
         (lambda r: [r.final], r"results\[0\] must be a Result; got shape"),
-        (lambda r: [r, r], "runs would count twice; got 'the same study with seed 7 at 0 and 1'"),
-        (lambda r: [r, run(replications=2)], "runs would count twice"),
+        (lambda r: [r, r], "no run counts twice; got 'the same study with seed 7 at 0 and 1'"),
+        (lambda r: [r, run(replications=2)], "no run counts twice"),
         (
             lambda r: [r, run(arms=entice.Gaussian([0.9, 0.5, 0.1]), drifts=[entice.NoDrift()])],
-            r"as many arms.*got '\[2, 3\] arms'",
+            r"same number of arms.*got '\[2, 3\] arms'",
         ),
     ],
 )
-def test_results_that_do_not_fit_are_refused(result: Result, others: Any, told: str) -> None:
-    with pytest.raises(entice.InputError, match=told):
+def test_incompatible_results_are_rejected(result: Result, others: Any, message: str) -> None:
+    with pytest.raises(entice.InputError, match=message):
         Result.concat(others(result))
 
 
-@pytest.mark.parametrize("what", ["study", "engines", "plot"])
-def test_what_is_of_one_study_says_so(result: Result, what: str) -> None:
+@pytest.mark.parametrize("attribute", ["study", "engines", "plot"])
+def test_attributes_of_one_study_raise_an_error(result: Result, attribute: str) -> None:
     whole = Result.concat([result, run(horizon=200)])
     with pytest.raises(
-        entice.InputError, match=r"is of one study, and this result has 2.*parts\[0\]"
+        entice.InputError, match=r"requires a result of one study, and this one has 2.*parts\[0\]"
     ):
-        getattr(whole, what)()
+        getattr(whole, attribute)()
 
 
 def test_parameters_of_different_types_become_text() -> None:
-    """A parameter that is a number for one kind and a word for another keeps all values."""
+    """A column with a number for one kind and a word for another holds text."""
     from entice.labels import _column
 
     assert _column([1, 2.5, None]).to_list() == [1.0, 2.5, None]

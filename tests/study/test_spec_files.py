@@ -1,4 +1,4 @@
-"""A study survives being written down, and has a key."""
+"""Study files, round trips through TOML and JSON, and keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spec_fixtures import (
     DRIFTS,
     PLAIN,
     POLICIES,
-    complaint,
     drift,
+    error_message,
     first,
     halved,
     remember,
@@ -33,50 +33,50 @@ from entice import Study
 # --- Files ------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.toml"
-    message = complaint(lambda: Study.from_file(path))
+    message = error_message(lambda: Study.from_file(path))
     assert "study file" in message
     assert "No such file" in message
     assert "nowhere.toml" in message
 
 
-def test_a_folder_is_no_study(tmp_path: Path) -> None:
-    message = complaint(lambda: Study.from_file(tmp_path))
+def test_a_folder_is_rejected(tmp_path: Path) -> None:
+    message = error_message(lambda: Study.from_file(tmp_path))
     assert "study file" in message
     assert "directory" in message
 
 
-def test_a_binary_file_is_no_study(tmp_path: Path) -> None:
+def test_a_binary_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_bytes(b"\xff\xfe\x00\x01")
-    message = complaint(lambda: Study.from_file(path))
+    message = error_message(lambda: Study.from_file(path))
     assert "study file" in message
     assert "study.toml" in message
 
 
-def test_a_file_is_read_by_its_name_as_text_or_as_a_path(tmp_path: Path) -> None:
+def test_a_file_may_be_a_string_or_a_path(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(tomli_w.dumps(PLAIN))
     assert Study.from_file(path) == Study.from_file(str(path)) == study()
 
 
-MODULE = "def bent(payment, t, arm, params):\n    return {factor} * payment\n"
+MODULE = "def drift(payment, t, arm, params):\n    return {factor} * payment\n"
 
 
 @pytest.fixture
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
-    """Write a study in a folder, with a module beside it that holds its drift."""
+    """Return a function that writes a study and, beside it, a module with its drift."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = set(sys.modules)
-    toml = tomli_w.dumps(PLAIN | drift("custom", function="beside_the_study:bent"))
+    toml = tomli_w.dumps(PLAIN | drift("custom", function="beside_the_study:drift"))
 
     def write(folder: str, module: str) -> Path:
-        place = tmp_path / folder
-        place.mkdir(exist_ok=True)
-        (place / "beside_the_study.py").write_text(module)
-        (place / "study.toml").write_text(toml)
-        return place / "study.toml"
+        path = tmp_path / folder
+        path.mkdir(exist_ok=True)
+        (path / "beside_the_study.py").write_text(module)
+        (path / "study.toml").write_text(toml)
+        return path / "study.toml"
 
     yield write
     for name in set(sys.modules) - before:
@@ -84,8 +84,8 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             del sys.modules[name]
 
 
-def in_a_new_process(path: Path) -> Study:
-    """Read a study as if nothing had been imported before."""
+def read_afresh(path: Path) -> Study:
+    """Read a study as a new process would, without the imported module."""
     sys.modules.pop("beside_the_study", None)
     return Study.from_file(path)
 
@@ -93,7 +93,7 @@ def in_a_new_process(path: Path) -> Study:
 def test_a_function_beside_the_study_file_is_found(beside: Callable[..., Path]) -> None:
     found = Study.from_file(beside("a", MODULE.format(factor=3)))
     assert found.drifts[0].function(2.0, 1, 0, ()) == 6.0
-    assert found.drifts[0].label == "bent"
+    assert found.drifts[0].label == "drift"
 
 
 def test_a_function_beside_the_study_file_survives_a_round_trip(
@@ -112,7 +112,7 @@ def test_reading_a_file_leaves_the_python_path_alone(
     assert sys.path == before
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("horizon = 0")
-    complaint(lambda: Study.from_file(wrong))
+    error_message(lambda: Study.from_file(wrong))
     assert sys.path == before
 
 
@@ -124,17 +124,17 @@ def test_each_study_file_gets_the_function_beside_itself(beside: Callable[..., P
 
 
 @pytest.mark.parametrize(
-    "module", ["def bent(:", "raise RuntimeError('not today')", "import no_such_module"]
+    "module", ["def drift(:", "raise RuntimeError('not today')", "import no_such_module"]
 )
 def test_a_module_that_does_not_import_is_an_input_error(
     beside: Callable[..., Path], module: str
 ) -> None:
-    message = complaint(lambda: Study.from_file(beside("a", module)))
-    assert "beside_the_study:bent" in message
+    message = error_message(lambda: Study.from_file(beside("a", module)))
+    assert "beside_the_study:drift" in message
     assert "can't be imported" in message
 
 
-# --- Writing down and reading back ------------------------------------------------------------
+# --- Round trips through TOML and JSON ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arms", ARMS, ids=str)
@@ -150,7 +150,7 @@ def test_policies_and_drifts_survive_a_round_trip() -> None:
     assert Study.from_json(made.to_json()) == made
 
 
-def test_a_study_without_seed_stays_without() -> None:
+def test_a_study_without_seed_survives_a_round_trip() -> None:
     made = study(seed=None)
     assert "seed" not in made.to_toml()
     assert Study.from_toml(made.to_toml()) == made
@@ -163,7 +163,7 @@ def test_functions_are_written_by_name() -> None:
     assert '"spec_fixtures:halved"' in made.to_json()
 
 
-def test_a_function_given_by_name_is_the_function() -> None:
+def test_a_function_named_by_module_is_the_function() -> None:
     assert entice.CustomDrift("spec_fixtures:halved") == entice.CustomDrift(halved)
 
 
@@ -249,7 +249,7 @@ def test_any_study_survives_a_round_trip(made: Study) -> None:
 # --- The key ----------------------------------------------------------------------------------
 
 
-def test_equal_studies_have_equal_keys_however_they_were_made() -> None:
+def test_equal_studies_have_equal_keys() -> None:
     made = study(policies=POLICIES, drifts=DRIFTS)
     again = study(policies=list(POLICIES), drifts=list(DRIFTS))
     assert made.key() == again.key() == Study.from_toml(made.to_toml()).key()
@@ -290,8 +290,8 @@ def test_parameters_of_a_custom_function_change_the_key() -> None:
 def test_a_function_that_is_edited_changes_the_key_under_the_same_name(
     beside: Callable[..., Path],
 ) -> None:
-    before = in_a_new_process(beside("a", MODULE.format(factor=1)))
-    after = in_a_new_process(beside("a", MODULE.format(factor=2)))
+    before = read_afresh(beside("a", MODULE.format(factor=1)))
+    after = read_afresh(beside("a", MODULE.format(factor=2)))
     assert before.to_json() == after.to_json()
     assert before.key() != after.key()
 
@@ -299,16 +299,16 @@ def test_a_function_that_is_edited_changes_the_key_under_the_same_name(
 def test_a_helper_that_is_edited_changes_the_key(beside: Callable[..., Path]) -> None:
     module = (
         "import numba\n\n@numba.njit\ndef helper(x):\n    return {factor} * x\n\n"
-        "def bent(payment, t, arm, params):\n    return helper(payment)\n"
+        "def drift(payment, t, arm, params):\n    return helper(payment)\n"
     )
-    before = in_a_new_process(beside("a", module.format(factor=1)))
-    after = in_a_new_process(beside("a", module.format(factor=2)))
+    before = read_afresh(beside("a", module.format(factor=1)))
+    after = read_afresh(beside("a", module.format(factor=2)))
     assert before.key() != after.key()
 
 
 def test_a_comment_and_a_moved_line_leave_the_key(beside: Callable[..., Path]) -> None:
-    before = in_a_new_process(beside("a", MODULE.format(factor=1)))
-    after = in_a_new_process(beside("b", "# a comment\n\n\n" + MODULE.format(factor=1)))
+    before = read_afresh(beside("a", MODULE.format(factor=1)))
+    after = read_afresh(beside("b", "# a comment\n\n\n" + MODULE.format(factor=1)))
     assert before.key() == after.key()
 
 
@@ -326,6 +326,7 @@ def test_a_study_without_seed_draws_another_each_time_and_changes_nothing_else()
     assert msgspec.structs.replace(one, seed=None) == bare
 
 
+@settings(deadline=None)
 @given(count=st.integers(1, 10**4), horizon=st.integers(2, 10**9))
 def test_checkpoints_by_number_rise_to_the_last_round(count: int, horizon: int) -> None:
     rounds = study(horizon=horizon, checkpoints=count).checkpoint_rounds()
@@ -344,19 +345,19 @@ def test_more_checkpoints_than_rounds_are_every_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "rounds"),
+    ("checkpoints", "rounds"),
     [([5, 2, 2], [2, 5, 10]), ([10], [10]), ([1, 10], [1, 10]), (range(1, 4), [1, 2, 3, 10])],
 )
 def test_checkpoints_by_list_are_sorted_without_doubles_and_end_with_the_last_round(
-    given: Any, rounds: list[int]
+    checkpoints: Any, rounds: list[int]
 ) -> None:
-    assert study(checkpoints=given).checkpoint_rounds().tolist() == rounds
+    assert study(checkpoints=checkpoints).checkpoint_rounds().tolist() == rounds
 
 
 def test_cells_are_policies_times_drifts_in_order() -> None:
     made = study(policies=[entice.UCB(), entice.Greedy()], drifts=DRIFTS[:2])
-    places = [(p, d) for p, d, _, _ in made.cells()]
-    assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    positions = [(p, d) for p, d, _, _ in made.cells()]
+    assert positions == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(
         policy is made.policies[p] and drift is made.drifts[d]
         for p, d, policy, drift in made.cells()

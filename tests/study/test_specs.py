@@ -1,4 +1,4 @@
-"""A study refuses what means nothing, whichever way it comes in."""
+"""A study rejects invalid settings, from Python, TOML and JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from spec_fixtures import (
     NAN,
     PLAIN,
     ROUTES,
-    complaint,
     drift,
+    error_message,
     first,
     of_three,
     study,
@@ -24,7 +24,7 @@ from spec_fixtures import (
 import entice
 from entice import Study
 
-# --- What makes no sense, by all three ways in ------------------------------------------------
+# --- Invalid settings, by all three routes ------------------------------------------------
 
 
 def arms(**changes: Any) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def policy(kind: str, **fields: Any) -> dict[str, Any]:
 
 CUSTOM_DRIFT, CUSTOM_POLICY = "spec_fixtures:halved", "spec_fixtures:first"
 
-# What is changed, and what the message must hold: the setting, the rule, what was given.
-NONSENSE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+# The change, and parts of the message: the setting, the rule, the value.
+INVALID: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no arms": (arms(means=[]), ("means", "at least 2 arms")),
     "one arm": (arms(means=[1.0]), ("means", "at least 2 arms", "1.0")),
     "text for a mean": (arms(means=["a", 1.0]), ("means[0]", "number", "'a'")),
@@ -176,12 +176,12 @@ NONSENSE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         drift("custom", function="spec_fixtures:an_array"),
         ("spec_fixtures:an_array", "return 0 for a payment of 0"),
     ),
-    "a parameter that wasn't given": (
+    "a missing parameter": (
         drift("custom", function="spec_fixtures:scaled"),
         ("spec_fixtures:scaled", "index out of range"),
     ),
 }
-# JSON has no words for these.
+# JSON cannot express these.
 NOT_FINITE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "nan mean": (arms(means=[0.9, NAN]), ("means[1]", "finite", "nan")),
     "infinite mean": (arms(means=[INF, 0.9]), ("means[0]", "finite", "inf")),
@@ -199,26 +199,26 @@ NOT_FINITE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", NONSENSE)
+@pytest.mark.parametrize("case", INVALID)
 @pytest.mark.parametrize("route", ROUTES)
-def test_nonsense_is_refused_with_setting_rule_and_what_was_given(route: str, case: str) -> None:
-    changes, expected = NONSENSE[case]
-    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+def test_invalid_settings_are_rejected_with_name_rule_and_value(route: str, case: str) -> None:
+    changes, expected = INVALID[case]
+    message = error_message(lambda: ROUTES[route](PLAIN | changes))
     assert [part for part in expected if part not in message] == [], message
 
 
 @pytest.mark.parametrize("case", NOT_FINITE)
 @pytest.mark.parametrize("route", ["python", "toml"])
-def test_what_is_not_finite_is_refused(route: str, case: str) -> None:
+def test_numbers_that_are_not_finite_are_rejected(route: str, case: str) -> None:
     changes, expected = NOT_FINITE[case]
-    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    message = error_message(lambda: ROUTES[route](PLAIN | changes))
     assert [part for part in expected if part not in message] == [], message
 
 
 @pytest.mark.parametrize("route", ["toml", "json"])
 @pytest.mark.parametrize("case", ["text for horizon", "text for std", "three ends", "text for c"])
-def test_an_error_in_a_file_does_not_speak_of_the_parser(route: str, case: str) -> None:
-    message = complaint(lambda: ROUTES[route](PLAIN | NONSENSE[case][0]))
+def test_an_error_in_a_file_does_not_mention_the_parser(route: str, case: str) -> None:
+    message = error_message(lambda: ROUTES[route](PLAIN | INVALID[case][0]))
     assert "$" not in message
     assert "`array`" not in message
     assert "null" not in message
@@ -227,13 +227,13 @@ def test_an_error_in_a_file_does_not_speak_of_the_parser(route: str, case: str) 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("case", ["horizon 0", "no policies", "fewer rounds than arms", "c = 0"])
 def test_a_sentence_ends_in_one_full_stop(route: str, case: str) -> None:
-    message = complaint(lambda: ROUTES[route](PLAIN | NONSENSE[case][0]))
+    message = error_message(lambda: ROUTES[route](PLAIN | INVALID[case][0]))
     assert re.search(r"(?<!\.)\.\.(?!\.)", message) is None, message
     assert message.endswith(".")
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_settings_that_make_sense_are_taken_by_every_route(route: str) -> None:
+def test_valid_settings_are_accepted_by_every_route(route: str) -> None:
     assert ROUTES[route](PLAIN) == study()
 
 
@@ -255,64 +255,66 @@ def test_the_largest_seed_keeps_its_last_digit(route: str) -> None:
     assert ROUTES[route](PLAIN | {"seed": 2**63 - 1}).seed == 2**63 - 1
 
 
-# --- What only Python can get wrong -----------------------------------------------------------
+# --- Mistakes that only Python can make -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "given", [None, "ucb", ["ucb"], entice.UCB, [entice.UCB], 3, [entice.LinearDrift(1)]], ids=repr
+    "policies",
+    [None, "ucb", ["ucb"], entice.UCB, [entice.UCB], 3, [entice.LinearDrift(1)]],
+    ids=repr,
 )
-def test_policies_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
-    message = complaint(lambda: study(policies=given))
+def test_policies_of_another_type_are_rejected_with_the_allowed_kinds(policies: Any) -> None:
+    message = error_message(lambda: study(policies=policies))
     assert "policies[0]" in message
     assert "UCB, EpsilonGreedy, ThompsonSampling, Greedy, CustomPolicy" in message
 
 
-def test_the_policy_of_another_type_is_told_by_its_position() -> None:
-    assert "policies[1]" in complaint(lambda: study(policies=[entice.UCB(), None]))
+def test_a_policy_of_another_type_is_named_by_its_position() -> None:
+    assert "policies[1]" in error_message(lambda: study(policies=[entice.UCB(), None]))
 
 
-@pytest.mark.parametrize("given", [None, 1.1, [1.1], "linear", [entice.UCB()]], ids=repr)
-def test_drifts_of_another_type_are_refused_with_what_is_allowed(given: Any) -> None:
-    message = complaint(lambda: study(drifts=given))
+@pytest.mark.parametrize("drifts", [None, 1.1, [1.1], "linear", [entice.UCB()]], ids=repr)
+def test_drifts_of_another_type_are_rejected_with_the_allowed_kinds(drifts: Any) -> None:
+    message = error_message(lambda: study(drifts=drifts))
     assert "drifts[0]" in message
     assert "NoDrift, LinearDrift, SaturatingDrift, StepDrift, PowerDrift" in message
 
 
-@pytest.mark.parametrize("given", [None, [0.9, 0.1], entice.Gaussian, "gaussian"], ids=repr)
-def test_arms_of_another_type_are_refused_with_an_example(given: Any) -> None:
-    message = complaint(lambda: study(arms=given))
+@pytest.mark.parametrize("value", [None, [0.9, 0.1], entice.Gaussian, "gaussian"], ids=repr)
+def test_arms_of_another_type_are_rejected_with_an_example(value: Any) -> None:
+    message = error_message(lambda: study(arms=value))
     assert "arms must be one of Gaussian, Bernoulli, Beta, Empirical" in message
     assert "entice.Gaussian([" in message
 
 
-@pytest.mark.parametrize("given", [np.array(3.0), b"ab", {0.9: 0.1, 0.5: 0.2}], ids=repr)
-def test_means_that_are_no_list_of_numbers_are_refused(given: Any) -> None:
-    assert "means must be a list of numbers" in complaint(lambda: entice.Gaussian(given))
+@pytest.mark.parametrize("means", [np.array(3.0), b"ab", {0.9: 0.1, 0.5: 0.2}], ids=repr)
+def test_means_must_be_a_list_of_numbers(means: Any) -> None:
+    assert "means must be a list of numbers" in error_message(lambda: entice.Gaussian(means))
 
 
-def test_a_callable_that_is_no_function_is_refused() -> None:
+def test_a_callable_that_is_not_a_function_is_rejected() -> None:
     class Half:
         def __call__(self, payment: float, t: int, arm: int, params: Any) -> float:
             return payment / 2
 
-    message = complaint(lambda: entice.CustomDrift(Half()))
+    message = error_message(lambda: entice.CustomDrift(Half()))
     assert "must be a Python function" in message
 
 
-def test_a_policy_of_too_few_arguments_is_refused_with_the_ones_it_has() -> None:
-    message = complaint(lambda: entice.CustomPolicy(lambda t: 0))
+def test_a_policy_with_too_few_arguments_is_rejected_with_their_names() -> None:
+    message = error_message(lambda: entice.CustomPolicy(lambda t: 0))
     assert "6 arguments" in message
     assert "select(t, pulls, means, memory, params, rng)" in message
     assert "<lambda>(t)" in message
 
 
-def test_an_update_of_too_few_arguments_is_refused() -> None:
-    message = complaint(lambda: entice.CustomPolicy(first, update=of_three))
+def test_an_update_with_too_few_arguments_is_rejected() -> None:
+    message = error_message(lambda: entice.CustomPolicy(first, update=of_three))
     assert "update(memory, params, arm, payment, feedback)" in message
 
 
 def test_a_changed_copy_is_checked_like_a_new_study() -> None:
-    assert "horizon" in complaint(lambda: msgspec.structs.replace(study(), horizon=0))
+    assert "horizon" in error_message(lambda: msgspec.structs.replace(study(), horizon=0))
 
 
 def test_a_single_policy_and_a_single_drift_need_no_list() -> None:
@@ -349,7 +351,7 @@ def test_numpy_values_are_the_same_study() -> None:
     assert made.key() == plain.key()
 
 
-def test_whole_means_are_kept_as_floats() -> None:
+def test_integer_means_become_floats() -> None:
     assert repr(entice.Gaussian([1, 0]).means) == "(1.0, 0.0)"
 
 
@@ -361,7 +363,10 @@ MISSPELT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"horizn": 10},
         ("the study", "'horizn'", "you mean 'horizon'?", "replications"),
     ),
-    "a setting, not at all": ({"zzz": 10}, ("the study", "'zzz'", "Allowed: arms, checkpoints")),
+    "a setting, not at all": (
+        {"zzz": 10},
+        ("the study", "'zzz'", "Allowed: adversary, arms, checkpoints"),
+    ),
     "of arms": (
         arms(mean=[1]),
         ("arms", "'mean'", "you mean 'means'?", "Allowed: means, names, std"),
@@ -401,9 +406,9 @@ MISSPELT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", MISSPELT)
 @pytest.mark.parametrize("route", ["toml", "json"])
-def test_a_misspelt_name_is_told_with_what_is_allowed(route: str, case: str) -> None:
+def test_a_misspelt_name_is_reported_with_the_allowed_names(route: str, case: str) -> None:
     changes, expected = MISSPELT[case]
-    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    message = error_message(lambda: ROUTES[route](PLAIN | changes))
     assert [part for part in expected if part not in message] == [], message
     assert "$" not in message
 
@@ -412,7 +417,7 @@ def test_a_misspelt_name_is_told_with_what_is_allowed(route: str, case: str) -> 
 @pytest.mark.parametrize("route", ["toml", "json"])
 def test_a_missing_setting_is_named(route: str, missing: str) -> None:
     plain = {name: value for name, value in PLAIN.items() if name != missing}
-    assert missing in complaint(lambda: ROUTES[route](plain))
+    assert missing in error_message(lambda: ROUTES[route](plain))
 
 
 @pytest.mark.parametrize(
@@ -426,25 +431,25 @@ def test_a_missing_setting_is_named(route: str, missing: str) -> None:
     ids=["means", "c", "l", "function"],
 )
 @pytest.mark.parametrize("route", ["toml", "json"])
-def test_a_missing_setting_of_a_kind_is_named_with_its_place(
+def test_a_missing_parameter_is_named_with_its_position(
     route: str, changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    message = complaint(lambda: ROUTES[route](PLAIN | changes))
+    message = error_message(lambda: ROUTES[route](PLAIN | changes))
     assert [part for part in expected if part not in message] == [], message
     assert "$" not in message
 
 
-def test_text_that_is_not_toml_is_refused_with_the_line() -> None:
-    message = complaint(lambda: Study.from_toml("seed = 1\nhorizon = = 10\n"))
+def test_invalid_toml_is_rejected_with_its_line() -> None:
+    message = error_message(lambda: Study.from_toml("seed = 1\nhorizon = = 10\n"))
     assert "TOML" in message
     assert "line 2" in message
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"horizon": NaN}', b"\xff\xfe", '{"seed": 1} x'])
-def test_text_that_is_not_json_is_refused(text: str | bytes) -> None:
-    assert "JSON" in complaint(lambda: Study.from_json(text))
+def test_invalid_json_is_rejected(text: str | bytes) -> None:
+    assert "JSON" in error_message(lambda: Study.from_json(text))
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "3", '"horizon"'])
-def test_json_that_is_no_table_is_refused(text: str) -> None:
-    assert "table of settings" in complaint(lambda: Study.from_json(text))
+def test_json_must_be_an_object(text: str) -> None:
+    assert "table of settings" in error_message(lambda: Study.from_json(text))

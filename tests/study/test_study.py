@@ -1,4 +1,4 @@
-"""What must hold of every study, whatever its numbers."""
+"""Invariants of every study, independent of its numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from study_fixtures import HANG
 
 import entice
 from entice.engine.kernel import METRICS
-from entice.study.results.table import number
+from entice.study.results.table import format_number
 from entice.study.running.run import StudyRun
 from entice.study.running.threads import ThreadExecutor
 
@@ -45,7 +46,7 @@ def result() -> entice.Result:
     return simulate()
 
 
-def test_final_has_the_promised_columns_and_rows(result: entice.Result) -> None:
+def test_final_has_the_documented_columns_and_rows(result: entice.Result) -> None:
     assert result.final.columns == [
         "policy", "drift", "policy_index", "drift_index", "replication", "regret", "compensation",
         "compensated_pulls", "total_drift", "best_arm_error", "pulls", "stopped", "horizon", "seed",
@@ -104,7 +105,7 @@ def test_feedback_stays_in_its_range() -> None:
     assert rounds["feedback"].max() == 1.0
 
 
-def test_curves_end_where_final_is_and_never_fall(result: entice.Result) -> None:
+def test_curves_end_at_final_and_never_fall(result: entice.Result) -> None:
     assert result.curves["t"].unique().sort().to_list() == list(range(50, 501, 50))
     last = result.curves.filter(t=500).drop("t")
     assert_frame_equal(last, result.summary(), check_column_order=False)
@@ -115,7 +116,7 @@ def test_curves_end_where_final_is_and_never_fall(result: entice.Result) -> None
             assert curve["q50"].is_sorted()
 
 
-def test_summary_counts_as_numpy_does(result: entice.Result) -> None:
+def test_the_summary_equals_numpy(result: entice.Result) -> None:
     regret = result.final.filter(policy_index=0, drift_index=1)["regret"].to_numpy()
     row = result.summary().row(
         by_predicate=(pl.col("policy_index") == 0)
@@ -129,7 +130,7 @@ def test_summary_counts_as_numpy_does(result: entice.Result) -> None:
     assert row["q95"] == pytest.approx(np.quantile(regret, 0.95))
 
 
-def test_the_error_of_one_run_alone_is_unknown() -> None:
+def test_the_standard_error_of_one_run_is_nan() -> None:
     summary = simulate(replications=1, policies=[entice.UCB()]).summary()
     assert summary["stderr"].is_nan().all()
     assert summary["mean"].is_finite().all()
@@ -147,14 +148,14 @@ def test_threads_and_blocks_change_no_number(
     assert_frame_equal(again.curves, result.curves, check_exact=True)
 
 
-def test_a_cell_does_not_depend_on_its_company(result: entice.Result) -> None:
+def test_a_cell_does_not_depend_on_other_cells(result: entice.Result) -> None:
     alone = simulate(policies=[entice.ThompsonSampling()], drifts=[entice.LinearDrift(1.1)])
     among = result.final.filter(policy_index=2, drift_index=1)
     own = alone.final.drop("policy_index", "drift_index")
     assert_frame_equal(own, among.select(own.columns))
 
 
-def test_fewer_replications_are_the_first_ones_of_more(result: entice.Result) -> None:
+def test_fewer_replications_are_the_first_of_more(result: entice.Result) -> None:
     fewer = simulate(replications=10)
     assert_frame_equal(fewer.final, result.final.filter(pl.col("replication") < 10))
 
@@ -180,7 +181,7 @@ def test_saved_results_load_as_they_were(result: entice.Result, tmp_path: Path) 
     ]
 
 
-def test_a_result_can_be_read_where_its_functions_are_not(tmp_path: Path) -> None:
+def test_a_result_loads_without_its_functions(tmp_path: Path) -> None:
     nameless = entice.CustomDrift(lambda payment, t, arm, params: params[0] * payment, params=[2])
     result = simulate(policies=[entice.UCB()], drifts=[nameless])
     loaded = entice.Result.load(result.save(tmp_path))
@@ -190,14 +191,14 @@ def test_a_result_can_be_read_where_its_functions_are_not(tmp_path: Path) -> Non
         entice.run(loaded.study, progress=False)
 
 
-def test_a_folder_without_a_result_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_result_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(entice.InputError, match="must hold a result"):
         entice.Result.load(tmp_path)
 
 
-def test_a_result_that_can_t_be_saved_is_told(result: entice.Result, tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_saved_is_reported(result: entice.Result, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(entice.InputError, match="can't be written"):
+    with pytest.raises(entice.InputError, match="must be writable"):
         result.save(tmp_path / "file" / "below")
 
 
@@ -209,12 +210,12 @@ def test_progress_is_reported_to_the_end() -> None:
     assert seen == sorted(seen)
 
 
-def test_a_bar_is_drawn_when_asked_for(capsys: Any) -> None:
+def test_progress_true_draws_a_bar(capsys: Any) -> None:
     simulate(progress=True, policies=[entice.UCB()])
     assert "Simulating" in capsys.readouterr().err
 
 
-def test_a_policy_that_names_no_arm_stops_the_study_with_round_and_arm() -> None:
+def test_an_invalid_arm_stops_the_study_with_round_and_arm() -> None:
     def late_fault(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         return -1 if t == 333 else 0
 
@@ -248,7 +249,7 @@ def test_bounds_are_checked_in_helpers_that_the_user_has_compiled() -> None:
         simulate(policies=[entice.CustomPolicy(trusting, memory=1)])
 
 
-def test_a_policy_that_rewrites_averages_stops_the_study() -> None:
+def test_a_policy_that_modifies_averages_stops_the_study() -> None:
     def flatterer(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         means[2] = 9.0
         return 0
@@ -282,22 +283,22 @@ def modulo_of(t, arms):  # type: ignore[no-untyped-def]
     return t
 
 
-def test_a_printed_result_is_its_table(result: entice.Result) -> None:
+def test_printing_a_result_prints_its_table(result: entice.Result) -> None:
     text = str(result)
     assert "UCB" in text
     assert "LinearDrift(1.1)" in text
     mean = result.summary().filter(metric="regret", policy_index=0, drift_index=1)["mean"].item()
-    assert f"{number(mean)} ± " in text
+    assert f"{format_number(mean)} ± " in text
 
 
 def test_an_error_in_one_cell_stops_the_others_soon() -> None:
-    def at_once(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    def out_of_range(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         return 99
 
     seen: list[int] = []
     with pytest.raises(entice.StudyError):
         simulate(
-            policies=[entice.CustomPolicy(at_once), *POLICIES],
+            policies=[entice.CustomPolicy(out_of_range), *POLICIES],
             horizon=200_000,
             replications=400,
             progress=lambda done, total: seen.append(done),
@@ -311,7 +312,7 @@ def test_a_best_mean_of_zero_has_no_relative_error() -> None:
     assert result.final["regret"].is_finite().all()
 
 
-def test_cold_start_by_prior_pays_for_unrated_arms() -> None:
+def test_a_cold_start_with_a_prior_pays_for_unrated_arms() -> None:
     def second(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         return 1 if pulls[0] > 0 else 0
 
@@ -325,8 +326,8 @@ def test_cold_start_by_prior_pays_for_unrated_arms() -> None:
     ]
 
 
-def test_memory_and_update_are_the_policy_s_own_and_start_empty(result: entice.Result) -> None:
-    """Replay a policy that decides by all that `update` is told, in plain Python."""
+def test_memory_starts_at_zero_and_update_receives_every_round(result: entice.Result) -> None:
+    """Replay in plain Python a policy that decides by everything that `update` receives."""
     settings: dict[str, Any] = {
         "arms": entice.Gaussian(MEANS),
         "policies": [entice.CustomPolicy(by_memory, update=remember, memory=3)],
@@ -358,7 +359,7 @@ def remember(memory, params, arm, payment, feedback):  # type: ignore[no-untyped
     memory[2] = arm
 
 
-def test_checkpoints_hold_what_was_true_after_their_round() -> None:
+def test_checkpoints_hold_the_metrics_after_their_round() -> None:
     settings: dict[str, Any] = {
         "arms": entice.Gaussian(MEANS),
         "policies": [entice.UCB()],
@@ -384,17 +385,6 @@ def test_checkpoints_hold_what_was_true_after_their_round() -> None:
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_a_trace_is_the_replication_of_the_study() -> None:
-    result = simulate(engine="generic")
-    rounds = entice.trace(
-        arms=entice.Gaussian(MEANS), policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)],
-        horizon=500, seed=7, replication=13,
-    )  # fmt: skip
-    row = result.final.filter(policy_index=0, drift_index=1, replication=13).row(0, named=True)
-    assert rounds["payment"].sum() == pytest.approx(row["compensation"], rel=1e-12)
-    assert [rounds["arm"].eq(i).sum() for i in range(3)] == list(row["pulls"])
-
-
 def test_plots_have_a_panel_for_each_drift_and_a_line_for_each_policy(
     result: entice.Result, tmp_path: Path
 ) -> None:
@@ -410,12 +400,12 @@ def test_plots_have_a_panel_for_each_drift_and_a_line_for_each_policy(
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_an_unknown_metric_is_told(result: entice.Result) -> None:
+def test_an_unknown_metric_is_rejected(result: entice.Result) -> None:
     with pytest.raises(entice.InputError, match="Did you mean 'regret'"):
         result.plot("regrets")
 
 
-def test_a_result_says_what_it_is(result: entice.Result) -> None:
+def test_the_repr_of_a_result_describes_it(result: entice.Result) -> None:
     assert repr(result) == "<Result: 8 cells × 40 replications × 500 rounds, seed 7>"
 
 
@@ -432,9 +422,9 @@ entice.simulate(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "0\n"  # compiled, and on its way
+        assert process.stdout.readline() == "0\n"  # compiled, and running
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=HANG)
     assert process.returncode != 0
-    assert told.rstrip().endswith("KeyboardInterrupt")
+    assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "sweep.toml"
 
 
-def test_a_file_and_python_sweep_alike(file: Path) -> None:
+def test_a_file_and_python_give_the_same_sweep(file: Path) -> None:
     studies = entice.sweep(horizon=[40, 80], seed=[1, 2], **SETTINGS)
     assert entice.sweep_from_file(file) == studies
     assert [(s.horizon, s.seed) for s in studies] == [(40, 1), (40, 2), (80, 1), (80, 2)]
@@ -88,7 +88,7 @@ def test_parameters_that_are_lists_take_a_list_of_lists() -> None:
     assert [d.slopes for d in study.drifts] == [(0.1, 0.2), (0.3, 0.4), (1.0, 2.0)]  # type: ignore[union-attr]
 
 
-def test_a_name_is_shared_and_told_apart() -> None:
+def test_labels_of_a_shared_name_are_unique() -> None:
     text = SWEEP.replace("[40, 80]", "40").replace("[1, 2]", "1")
     study = Study.from_toml(text.replace("c = [1, 5]", 'c = [1, 5], name = "eps"'))
     assert study.policy_labels == ("UCB", "eps [c=1.0]", "eps [c=5.0]")
@@ -96,7 +96,7 @@ def test_a_name_is_shared_and_told_apart() -> None:
     assert again == study
 
 
-def test_the_command_line_runs_each_and_resumes(
+def test_the_command_line_runs_a_sweep_and_resumes(
     file: Path, run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run_entice("run", "sweep.toml", "--out", "out")
@@ -109,7 +109,7 @@ def test_the_command_line_runs_each_and_resumes(
     ]  # fmt: skip
     expected = entice.simulate(horizon=[40, 80], seed=[1, 2], **SETTINGS, progress=False)
     assert_frame_equal(Result.load(out).final, expected.final, check_exact=True)
-    # One more horizon: what is there is not run again.
+    # One more horizon: finished studies are not run again.
     file.write_text(SWEEP.replace("[40, 80]", "[40, 60, 80]"))
     again = run_entice("run", "sweep.toml", "--out", "out")
     assert again.err.count("nothing was run") == 4
@@ -117,16 +117,16 @@ def test_the_command_line_runs_each_and_resumes(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("[40, 80]", "[]", "sweep: horizon must have at least one value"),
-        ("[40, 80]", "[40, 40]", "sweep: horizon must not name a value twice; got 40"),
+        ("[40, 80]", "[40, 40]", "sweep: horizon must not contain a value twice; got 40"),
         ("[40, 80]", "[40, 1]", "horizon must be at least the number of arms"),
         ("[40, 80]", "[40, 'x']", "horizon must be a number; got 'x'"),
         (
             "[40, 80]",
             "[[40], 80]",
-            "horizon must be one number where a single study is asked for; got [40]",
+            "horizon must be one number for a single study; got [40]",
         ),
         ("[1, 2]", "[1, -2]", "seed must be from 0 to"),
         ("c = [1, 5]", "c = []", "policies[1]: c must have at least one value to sweep over"),
@@ -139,26 +139,26 @@ def test_the_command_line_runs_each_and_resumes(
         ("replications = 3", "replications = [3, 4]", "replications must be a number"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_run(
-    file: Path, run_entice: RunEntice, old: str, new: str, told: str
+def test_a_mistake_in_a_sweep_is_reported_before_anything_is_run(
+    file: Path, run_entice: RunEntice, old: str, new: str, message: str
 ) -> None:
     assert old in SWEEP
     file.write_text(SWEEP.replace(old, new))
-    assert_error(run_entice("run", "sweep.toml", "--out", "out"), told)
+    assert_error(run_entice("run", "sweep.toml", "--out", "out"), message)
     assert not (file.parent / "out").exists()
 
 
-def test_what_wants_one_study_refuses_a_sweep(file: Path, run_entice: RunEntice) -> None:
-    told = "the study: horizon must be one number where a single study is asked for"
-    assert_error(run_entice("bounds", "sweep.toml"), told)
+def test_commands_for_one_study_reject_a_sweep(file: Path, run_entice: RunEntice) -> None:
+    message = "the study: horizon must be one number for a single study"
+    assert_error(run_entice("bounds", "sweep.toml"), message)
     with pytest.raises(entice.InputError, match=r"entice\.sweep_from_file"):
         Study.from_file(file)
     with pytest.raises(entice.InputError, match="horizon must be a number"):
         Study(horizon=[40, 80], **SETTINGS)  # type: ignore[arg-type]
 
 
-def test_json_takes_no_lists() -> None:
-    """What a service is sent stands for as many entries as are written."""
+def test_json_rejects_a_sweep() -> None:
+    """A request to the service must not expand to more entries than it contains."""
     text = '{"horizon": 40, "arms": {"kind": "gaussian", "means": [0.9, 0.1]}, "policies": '
     with pytest.raises(entice.InputError, match="c must be a number"):
         Study.from_json(text + '[{"kind": "epsilon_greedy", "c": [1, 5]}]}')
@@ -175,26 +175,28 @@ def test_folders_of_one_study_and_of_several_are_not_mixed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("studies", "message"),
     [
         ([], "must have at least one study"),
         (7, "must be a Study or a list of them; got 7"),
         ([7], "must be a Study or a list of them"),
     ],
 )
-def test_what_is_no_study_is_refused(given: Any, told: str) -> None:
-    with pytest.raises(entice.InputError, match=told):
-        entice.run(given)
+def test_run_rejects_other_types(studies: Any, message: str) -> None:
+    with pytest.raises(entice.InputError, match=message):
+        entice.run(studies)
 
 
-def test_studies_that_do_not_fit_together_are_refused_before_they_are_run(
+def test_incompatible_studies_are_rejected_before_they_are_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("entice.study.running.run.Run.go", lambda *_: pytest.fail("it was run"))
+    monkeypatch.setattr(
+        "entice.study.running.run.StudyRun.run", lambda *_: pytest.fail("it was run")
+    )
     one = Study(horizon=40, seed=1, **SETTINGS)
     more = msgspec.structs.replace(one, replications=5)
-    with pytest.raises(entice.InputError, match=r"run: study .*count twice"):
+    with pytest.raises(entice.InputError, match=r"run: study .*counts twice"):
         entice.run([one, more], progress=False)
     wider = msgspec.structs.replace(one, arms=entice.Gaussian([0.9, 0.5, 0.1]))
-    with pytest.raises(entice.InputError, match=r"run: study .*as many arms"):
+    with pytest.raises(entice.InputError, match=r"run: study .*same number of arms"):
         entice.run([one, wider], progress=False)

@@ -1,23 +1,24 @@
-"""The checks for users' own functions accept what keeps to the rules, and name what does not."""
+"""The checks of user functions accept valid functions and name the fault of others."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import entice
 from entice.testing import CheckFailed, check_drift, check_policy
+from entice.worlds.drifts import Drift
 
 ROUNDS = 20
 NAMES = ["a function", "a class", "another spec", "nothing"]
 
 
 def failure(policy_or_drift: Any, **options: Any) -> str:
-    """Return what the check says against a policy or a drift."""
-    check = check_drift if hasattr(policy_or_drift, "bend") else check_policy
+    """Return the message of the failed check of a policy or a drift."""
+    check = check_drift if isinstance(policy_or_drift, get_args(Drift)) else check_policy
     with pytest.raises(CheckFailed) as caught:
         check(policy_or_drift, **options)
     return str(caught.value)
@@ -37,7 +38,7 @@ def failure(policy_or_drift: Any, **options: Any) -> str:
     ],
     ids=lambda policy: policy.label,
 )
-def test_built_in_policies_keep_to_the_rules(policy: Any) -> None:
+def test_built_in_policies_pass_the_check(policy: Any) -> None:
     assert check_policy(policy, rounds=ROUNDS) is None
 
 
@@ -52,12 +53,12 @@ def keep_latest(memory, params, arm, payment, feedback):
     memory[1 + arm] = feedback
 
 
-def test_a_policy_with_memory_and_draws_of_its_own_stream_keeps_to_the_rules() -> None:
+def test_a_policy_with_memory_and_its_own_stream_passes_the_check() -> None:
     own = entice.CustomPolicy(noisy, keep_latest, params=[0.5], memory=1, memory_per_arm=1)
     assert check_policy(own, rounds=ROUNDS) is None
 
 
-def test_the_same_policy_with_too_little_memory_does_not() -> None:
+def test_the_same_policy_with_too_little_memory_fails_the_check() -> None:
     own = entice.CustomPolicy(noisy, keep_latest, params=[0.5], memory=1)
     message = failure(own, rounds=ROUNDS)
     assert "noisy" in message
@@ -76,7 +77,7 @@ def at_last(t, pulls, means, memory, params, rng):
 
 
 @pytest.mark.parametrize(("select", "arm", "t"), [(beyond, 5, 1), (below, -1, 1), (at_last, 5, 7)])
-def test_an_arm_that_does_not_exist_is_told_with_its_round(select: Any, arm: int, t: int) -> None:
+def test_an_invalid_arm_is_reported_with_its_round(select: Any, arm: int, t: int) -> None:
     message = failure(entice.CustomPolicy(select), rounds=ROUNDS)
     assert select.__name__ in message
     assert f"arm {arm} " in message
@@ -97,7 +98,7 @@ def no_arm(t, pulls, means, memory, params, rng):
 
 
 @pytest.mark.parametrize(("select", "shown"), [(half_an_arm, "0.0"), (no_arm, "None")])
-def test_an_arm_that_is_no_whole_number_is_refused(select: Any, shown: str) -> None:
+def test_an_arm_must_be_a_whole_number(select: Any, shown: str) -> None:
     message = failure(entice.CustomPolicy(select), rounds=ROUNDS)
     assert f"{select.__name__}: select in round 1" in message
     assert f"must return a whole number, not {shown}" in message
@@ -115,7 +116,7 @@ def flatters(t, pulls, means, memory, params, rng):
 
 
 @pytest.mark.parametrize(("select", "t"), [(counts_itself, 1), (flatters, 4)])
-def test_a_policy_that_changes_counts_or_averages_is_refused(select: Any, t: int) -> None:
+def test_a_policy_that_modifies_counts_or_averages_is_rejected(select: Any, t: int) -> None:
     message = failure(entice.CustomPolicy(select), rounds=ROUNDS)
     assert f"{select.__name__} changed the counts or averages in round {t}" in message
 
@@ -130,7 +131,7 @@ def reads_beyond(t, pulls, means, memory, params, rng):
 
 
 @pytest.mark.parametrize("select", [writes_beyond, reads_beyond])
-def test_select_outside_its_memory_is_told_with_its_round(select: Any) -> None:
+def test_select_outside_its_memory_is_reported_with_its_round(select: Any) -> None:
     message = failure(entice.CustomPolicy(select, memory=3), rounds=ROUNDS)
     assert f"{select.__name__}: select in round 3" in message
     assert "out of bounds" in message
@@ -144,33 +145,35 @@ def in_turn(t, pulls, means, memory, params, rng):
     return (t - 1) % pulls.shape[0]
 
 
-def test_update_outside_its_memory_is_told_with_its_round() -> None:
+def test_update_outside_its_memory_is_reported_with_its_round() -> None:
     policy = entice.CustomPolicy(in_turn, update=keep_latest, memory=3)
     message = failure(policy, rounds=ROUNDS)
     assert "in_turn: update in round 3" in message
     assert "out of bounds" in message
 
 
-def by_other_dice(t, pulls, means, memory, params, rng):
+def with_numpy_random(t, pulls, means, memory, params, rng):
     return np.random.randint(0, pulls.shape[0])
 
 
-def rolled(arms):
+def random_arm(arms):
     return np.random.randint(0, arms)
 
 
-def by_a_helper_s_dice(t, pulls, means, memory, params, rng):
-    return rolled(pulls.shape[0])
+def with_random_helper(t, pulls, means, memory, params, rng):
+    return random_arm(pulls.shape[0])
 
 
-def test_a_policy_that_draws_from_elsewhere_is_refused() -> None:
-    with pytest.raises(entice.InputError, match=r"by_other_dice must draw .*entice.rng.uniform"):
-        check_policy(entice.CustomPolicy(by_other_dice))
+def test_a_policy_with_another_random_generator_is_rejected() -> None:
+    with pytest.raises(
+        entice.InputError, match=r"with_numpy_random must draw .*entice.rng.uniform"
+    ):
+        check_policy(entice.CustomPolicy(with_numpy_random))
 
 
-def test_a_helper_that_draws_from_elsewhere_is_found_out() -> None:
-    message = failure(entice.CustomPolicy(by_a_helper_s_dice), rounds=ROUNDS)
-    assert "by_a_helper_s_dice" in message
+def test_a_helper_with_another_random_generator_is_rejected() -> None:
+    message = failure(entice.CustomPolicy(with_random_helper), rounds=ROUNDS)
+    assert "with_random_helper" in message
     assert "same draws" in message
 
 
@@ -184,11 +187,11 @@ def raises(t, pulls, means, memory, params, rng):
     return 0
 
 
-def test_a_policy_that_numba_does_not_compile_is_refused_by_name() -> None:
+def test_a_policy_that_numba_cannot_compile_is_named() -> None:
     assert "of_nothing" in failure(entice.CustomPolicy(of_nothing), rounds=ROUNDS)
 
 
-def test_a_policy_that_raises_is_refused_with_its_round() -> None:
+def test_a_policy_that_raises_is_reported_with_its_round() -> None:
     message = failure(entice.CustomPolicy(raises), rounds=ROUNDS)
     assert "raises" in message
     assert "round 3" in message
@@ -208,15 +211,15 @@ def test_a_policy_that_raises_is_refused_with_its_round() -> None:
     ],
     ids=str,
 )
-def test_a_check_of_nothing_is_refused(options: dict[str, Any], name: str) -> None:
+def test_a_check_without_rounds_or_arms_is_rejected(options: dict[str, Any], name: str) -> None:
     with pytest.raises(entice.InputError, match=name):
         check_policy(entice.CustomPolicy(first), **({"rounds": ROUNDS} | options))
 
 
-@pytest.mark.parametrize("given", [first, entice.UCB, entice.LinearDrift(1.1), None], ids=NAMES)
-def test_what_is_no_policy_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", [first, entice.UCB, entice.LinearDrift(1.1), None], ids=NAMES)
+def test_check_policy_rejects_other_types(value: Any) -> None:
     with pytest.raises(entice.InputError, match="policy"):
-        check_policy(given, rounds=ROUNDS)
+        check_policy(value, rounds=ROUNDS)
 
 
 # --- Drifts -----------------------------------------------------------------------------------
@@ -227,30 +230,30 @@ def test_what_is_no_policy_is_refused(given: Any) -> None:
     [entice.NoDrift(), entice.LinearDrift(1.1), entice.SaturatingDrift(l=1.1, cap=0.2)],
     ids=lambda drift: drift.label,
 )
-def test_built_in_drifts_keep_to_assumption_1(drift: Any) -> None:
+def test_built_in_drifts_satisfy_assumption_1(drift: Any) -> None:
     assert check_drift(drift) is None
     assert check_drift(drift, lipschitz=1.1) is None
 
 
-def test_a_drift_is_held_to_what_it_says_of_itself() -> None:
-    assert check_drift(entice.StepDrift(0.3)) is None  # it says that it is not Lipschitz
+def test_a_drift_is_checked_against_its_own_constant() -> None:
+    assert check_drift(entice.StepDrift(0.3)) is None  # it claims no Lipschitz constant
     with pytest.raises(CheckFailed, match="has slope"):
-        check_drift(entice.StepDrift(0.3), lipschitz=1.0)  # somebody else says that it is
+        check_drift(entice.StepDrift(0.3), lipschitz=1.0)
     with pytest.raises(CheckFailed, match=r"fading\(2\) has slope 2 > 1"):
         check_drift(entice.CustomDrift(fading, params=[2.0], lipschitz=1.0))
 
 
-@pytest.mark.parametrize("given", [-1, math.inf, "1"])
-def test_a_lipschitz_constant_is_a_finite_number(given: Any) -> None:
+@pytest.mark.parametrize("constant", [-1, math.inf, "1"])
+def test_a_lipschitz_constant_must_be_finite(constant: Any) -> None:
     with pytest.raises(entice.InputError, match="CustomDrift: lipschitz must"):
-        entice.CustomDrift(fading, params=[2.0], lipschitz=given)
+        entice.CustomDrift(fading, params=[2.0], lipschitz=constant)
 
 
 def fading(payment, t, arm, params):
     return params[0] * payment / math.sqrt(t) / (1 + arm)
 
 
-def test_a_drift_that_varies_with_time_and_arm_keeps_to_assumption_1() -> None:
+def test_a_drift_that_varies_with_time_and_arm_satisfies_assumption_1() -> None:
     assert check_drift(entice.CustomDrift(fading, params=[2.0]), lipschitz=2.0) is None
 
 
@@ -266,7 +269,7 @@ def zero_only_early(payment, t, arm, params):
     ("function", "value", "t", "arm"),
     [(zero_only_at_first, "1", 1, 1), (zero_only_early, "0.5", 1000, 0)],
 )
-def test_a_drift_without_payment_is_told_with_round_and_arm(
+def test_a_drift_without_payment_is_reported_with_round_and_arm(
     function: Any, value: str, t: int, arm: int
 ) -> None:
     message = failure(entice.CustomDrift(function))
@@ -282,7 +285,7 @@ def falling_late(payment, t, arm, params):
     return payment if arm < 3 or payment < 1.495 else 0.0
 
 
-def test_a_drift_that_decreases_is_told_with_the_payments() -> None:
+def test_a_decreasing_drift_is_reported_with_the_payments() -> None:
     assert "falling decreases" in failure(entice.CustomDrift(falling))
     message = failure(entice.CustomDrift(falling_late))
     assert "falling_late decreases" in message
@@ -291,7 +294,7 @@ def test_a_drift_that_decreases_is_told_with_the_payments() -> None:
     assert "arm 3" in message
 
 
-def test_the_grid_of_payments_ends_where_it_is_told_to() -> None:
+def test_the_grid_of_payments_ends_at_its_maximum() -> None:
     assert check_drift(entice.CustomDrift(falling_late), largest_payment=1.4) is None
 
 
@@ -299,7 +302,7 @@ def squared(payment, t, arm, params):
     return payment * payment
 
 
-def test_a_drift_steeper_than_claimed_is_told_with_its_slope() -> None:
+def test_a_drift_steeper_than_claimed_is_reported_with_its_slope() -> None:
     message = failure(entice.CustomDrift(squared), lipschitz=1.0)
     assert "squared has slope 3.99 > 1" in message
     assert "1.99" in message
@@ -318,12 +321,12 @@ def infinite(payment, t, arm, params):
     return payment / (1.0 - payment) if payment != 0 else 0.0
 
 
-def test_a_drift_that_is_not_finite_is_told_with_the_payment() -> None:
+def test_a_drift_that_is_not_finite_is_reported_with_the_payment() -> None:
     message = failure(entice.CustomDrift(nan_later))
     assert "nan_later is not a finite number at payment 1.01 (t = 10, arm 0)" in message
 
 
-def test_a_drift_that_divides_by_zero_is_told_with_the_payment() -> None:
+def test_a_drift_that_divides_by_zero_is_reported_with_the_payment() -> None:
     message = failure(entice.CustomDrift(infinite))
     assert "infinite at payment 1 (t = 1, arm 0) failed in infinite, line" in message
 
@@ -339,7 +342,7 @@ def in_words(payment, t, arm, params):
 
 
 @pytest.mark.parametrize("function", [sometimes_nothing, in_words])
-def test_a_drift_that_is_no_number_is_refused(function: Any) -> None:
+def test_a_drift_must_return_a_number(function: Any) -> None:
     assert function.__name__ in failure(entice.CustomDrift(function))
 
 
@@ -349,7 +352,7 @@ def gives_up(payment, t, arm, params):
     return payment
 
 
-def test_a_drift_that_raises_is_refused_with_what_it_said() -> None:
+def test_a_drift_that_raises_is_reported_with_its_message() -> None:
     message = failure(entice.CustomDrift(gives_up))
     assert "gives_up" in message
     assert "too much" in message
@@ -369,17 +372,17 @@ def test_a_drift_that_raises_is_refused_with_what_it_said() -> None:
     ],
     ids=str,
 )
-def test_a_check_of_no_payments_is_refused(options: dict[str, Any], name: str) -> None:
+def test_a_check_without_payments_is_rejected(options: dict[str, Any], name: str) -> None:
     with pytest.raises(entice.InputError, match=name):
         check_drift(entice.LinearDrift(1.1), **options)
 
 
-@pytest.mark.parametrize("given", [squared, entice.NoDrift, entice.UCB(), None], ids=NAMES)
-def test_what_is_no_drift_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", [squared, entice.NoDrift, entice.UCB(), None], ids=NAMES)
+def test_check_drift_rejects_other_types(value: Any) -> None:
     with pytest.raises(entice.InputError, match="drift"):
-        check_drift(given)
+        check_drift(value)
 
 
-def test_a_failed_check_is_an_assertion_and_an_error_of_ours() -> None:
+def test_a_failed_check_is_an_assertion_error_and_an_entice_error() -> None:
     assert issubclass(CheckFailed, AssertionError)
     assert issubclass(CheckFailed, entice.EnticeError)

@@ -1,4 +1,4 @@
-"""One replication, round by round: which one, and what arms displayed in it."""
+"""Traces: one replication, round by round, with displayed values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_study_and_its_settings_give_the_same_trace() -> None:
     assert not by_label.equals(entice.trace(STUDY, policy=1, drift=0))
 
 
-def test_a_trace_of_a_study_is_its_replication() -> None:
+def test_a_trace_equals_the_replication_of_the_study() -> None:
     final = entice.run(STUDY, progress=False).final
     for p, d, i in ((0, 1, 2), (1, 0, 1)):
         rounds = entice.trace(STUDY, policy=p, drift=d, replication=i)
@@ -40,7 +40,7 @@ def test_a_trace_of_a_study_is_its_replication() -> None:
         assert row["compensation"] == pytest.approx(rounds["payment"].sum(), rel=1e-12)
 
 
-def test_payments_are_the_gaps_of_what_was_displayed() -> None:
+def test_payments_are_the_gaps_between_displayed_values() -> None:
     rounds = entice.trace(STUDY, policy="UCB", drift=1)
     assert rounds.columns[-3:] == DISPLAYED
     assert rounds.head(3).select(DISPLAYED).null_count().row(0) == (3, 3, 3)
@@ -52,7 +52,7 @@ def test_payments_are_the_gaps_of_what_was_displayed() -> None:
         assert shown.index(max(shown)) == row["greedy_arm"]
 
 
-def test_a_policy_that_corrects_what_it_displays_is_traced_with_what_it_displayed() -> None:
+def test_a_trace_holds_the_corrected_values_that_were_displayed() -> None:
     rounds = entice.trace(
         arms=STUDY.arms,
         policies=[entice.DriftCorrectedThompson(display="corrected")],
@@ -66,50 +66,50 @@ def test_a_policy_that_corrects_what_it_displays_is_traced_with_what_it_displaye
         if row["t"] > 3:
             averages = [s / n for s, n in zip(sums, pulls, strict=True)]
             corrected += shown != averages
-            # What players choose by is what was displayed, not the averages.
+            # Players choose by displayed values, not by averages.
             assert shown[row["greedy_arm"]] == max(shown)
         sums[row["arm"]] += row["feedback"]
         pulls[row["arm"]] += 1
     assert corrected > 100
 
 
-def test_displayed_averages_may_be_left_out() -> None:
+def test_displayed_averages_may_be_omitted() -> None:
     with_them = entice.trace(STUDY, policy=0, drift=0)
     without = entice.trace(STUDY, policy=0, drift=0, displayed=False)
     assert without.equals(with_them.drop(DISPLAYED))
 
 
-def test_a_trace_that_would_not_fit_is_refused_before_it_is_run(
+def test_a_trace_that_is_too_large_is_rejected_before_it_is_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = {"policy": 0, "drift": 0}
-    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 12)
+    monkeypatch.setattr(traces, "MAX_NUMBERS", 60 * 12)
     assert entice.trace(STUDY, **one).height == 60  # type: ignore[arg-type]
-    monkeypatch.setattr(traces, "MOST_NUMBERS", 60 * 12 - 1)
+    monkeypatch.setattr(traces, "MAX_NUMBERS", 60 * 12 - 1)
     with pytest.raises(entice.InputError, match=r"at most 59 rounds .*; got 60.*displayed=False"):
         entice.trace(STUDY, **one)  # type: ignore[arg-type]
     assert entice.trace(STUDY, displayed=False, **one).height == 60  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "message"),
     [
-        ({"policy": 0}, r"drift must say which of 2\. Allowed: LinearDrift\(1.1\), NoDrift"),
-        ({}, "policy must say which of 2"),
+        ({"policy": 0}, r"drift must name one of 2\. Allowed: LinearDrift\(1.1\), NoDrift"),
+        ({}, "policy must name one of 2"),
         ({"policy": "UBC", "drift": 0}, "policy must be a label; got 'UBC'"),
         ({"policy": 2, "drift": 0}, "policy must be a label, or a position from 0 to 1; got 2"),
         ({"policy": -1, "drift": 0}, "position from 0 to 1; got -1"),
         ({"policy": 0, "drift": 0, "replication": -1}, "replication must not be negative"),
-        ({"policy": 0, "drift": 0, "horizon": 10}, "has these settings already; got 'horizon'"),
+        ({"policy": 0, "drift": 0, "horizon": 10}, "already has these settings; got 'horizon'"),
     ],
 )
-def test_a_trace_is_of_one_run(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(entice.InputError, match=told):
-        entice.trace(STUDY, **given)
+def test_a_trace_requires_one_run(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(entice.InputError, match=message):
+        entice.trace(STUDY, **options)
 
 
-def test_a_trace_needs_a_seed_and_a_study() -> None:
-    with pytest.raises(entice.InputError, match="seed must be given"):
+def test_a_trace_requires_a_seed_and_a_study() -> None:
+    with pytest.raises(entice.InputError, match="seed is required"):
         entice.trace(arms=STUDY.arms, policies=[entice.UCB()], horizon=10)
     with pytest.raises(entice.InputError, match="must be a Study; got 7"):
         entice.trace(7)  # type: ignore[arg-type]

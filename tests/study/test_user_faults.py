@@ -15,7 +15,7 @@ from entice.rng import uniform
 from entice.study.running import python_replay as replay
 from entice.testing import CheckFailed, check_drift, check_policy
 
-# Functions of a user's, each with one fault, in the line with the mark.
+# User functions, each with one fault, in the marked line.
 
 
 def looked_up(memory, i):  # type: ignore[no-untyped-def]
@@ -85,7 +85,7 @@ def guarded(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-de
 
 
 def line_of(function: Any) -> str:
-    """Where a function's fault is, as it is told."""
+    """Return the location of a function's fault, as errors name it."""
     plain = getattr(function, "py_func", function)
     lines, first = inspect.getsourcelines(plain)
     (at,) = [i for i, line in enumerate(lines) if line.rstrip().endswith("# fault")]
@@ -103,28 +103,32 @@ INDEX = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "where", "told"), INDEX, ids=lambda x: getattr(x, "label", ""))
-def test_an_index_out_of_range_is_found_by_a_check(policy: Any, where: Any, told: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "where", "message"), INDEX, ids=lambda x: getattr(x, "label", "")
+)
+def test_an_index_out_of_range_is_found_by_a_check(policy: Any, where: Any, message: str) -> None:
     with pytest.raises(CheckFailed) as failed:
         check_policy(policy, arms=3)
-    assert f"failed in {line_of(where)}: IndexError: {told}" in str(failed.value)
+    assert f"failed in {line_of(where)}: IndexError: {message}" in str(failed.value)
 
 
 @pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
-@pytest.mark.parametrize(("policy", "where", "told"), INDEX, ids=lambda x: getattr(x, "label", ""))
+@pytest.mark.parametrize(
+    ("policy", "where", "message"), INDEX, ids=lambda x: getattr(x, "label", "")
+)
 def test_an_index_out_of_range_is_found_in_a_study(
-    policy: Any, where: Any, told: str, cold_start: Any
+    policy: Any, where: Any, message: str, cold_start: Any
 ) -> None:
     with pytest.raises(entice.StudyError) as failed:
         entice.simulate(
             arms=entice.Bernoulli([0.5, 0.4, 0.3]), policies=[policy], horizon=500, seed=1,
             replications=5, progress=False, cold_start=cold_start,
         )  # fmt: skip
-    assert f"failed in {line_of(where)}: IndexError: {told}" in str(failed.value)
+    assert f"failed in {line_of(where)}: IndexError: {message}" in str(failed.value)
 
 
 @pytest.mark.parametrize("engine", ["auto", "generic"])
-def test_a_drift_s_index_out_of_range_is_found(engine: Any) -> None:
+def test_an_index_of_a_drift_out_of_range_is_found(engine: Any) -> None:
     drift = entice.CustomDrift(by_arm, params=[1.0, 1.0])
     with pytest.raises(CheckFailed) as failed:
         check_drift(drift, arms=3)
@@ -137,7 +141,7 @@ def test_a_drift_s_index_out_of_range_is_found(engine: Any) -> None:
     assert f"failed in {line_of(by_arm)}: IndexError: tuple index" in str(stopped.value)
 
 
-def test_one_that_comes_too_late_to_be_played_again_is_told_without_a_line(
+def test_a_fault_too_late_to_be_replayed_is_reported_without_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replay, "MAX_ROUNDS", 30)
@@ -149,7 +153,7 @@ def test_one_that_comes_too_late_to_be_played_again_is_told_without_a_line(
 
 
 @pytest.mark.parametrize(
-    ("select", "where", "told"),
+    ("select", "where", "message"),
     [
         (divides, inverse, "divide by zero"),
         (takes_logs, takes_logs, "math domain error"),
@@ -158,26 +162,26 @@ def test_one_that_comes_too_late_to_be_played_again_is_told_without_a_line(
         (divides_whole_numbers, divides_whole_numbers, "division or modulo by zero"),
     ],
 )
-def test_arithmetic_without_a_result_is_found(select: Any, where: Any, told: str) -> None:
+def test_invalid_arithmetic_is_found(select: Any, where: Any, message: str) -> None:
     with pytest.raises(CheckFailed) as failed:
         check_policy(entice.CustomPolicy(select))
     assert f"failed in {line_of(where)}: " in str(failed.value)
-    assert told in str(failed.value)
+    assert message in str(failed.value)
     assert "Compiled code does not stop there" in str(failed.value)
 
 
-def test_a_drift_s_arithmetic_without_a_result_is_found() -> None:
+def test_invalid_arithmetic_of_a_drift_is_found() -> None:
     with pytest.raises(CheckFailed) as failed:
         check_drift(entice.CustomDrift(wears_off), lipschitz=1.0)
     assert f"(t = 10, arm 0) failed in {line_of(wears_off)}: ZeroDivisionError" in str(failed.value)
 
 
-def test_a_policy_that_guards_against_it_passes() -> None:
+def test_a_policy_that_guards_against_a_division_by_zero_passes() -> None:
     check_policy(entice.CustomPolicy(guarded))
 
 
-def test_functions_of_the_package_may_divide_by_zero_on_purpose() -> None:
-    """UCB's 1/sqrt(0) is infinite, which is what puts unrated arms first."""
+def test_functions_of_the_package_may_divide_by_zero() -> None:
+    """UCB's 1/sqrt(0) is infinite, which selects unrated arms first."""
     check_policy(entice.UCB())
 
 

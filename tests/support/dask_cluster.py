@@ -13,10 +13,11 @@ from pathlib import Path
 
 from command_line import without_coverage
 from distributed import Client
+from study_fixtures import HANG
 
 
 class DaskCluster:
-    """A scheduler, and workers that come and go."""
+    """A scheduler and its workers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,13 +29,13 @@ class DaskCluster:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def start_scheduler(self) -> subprocess.Popen[bytes]:
-        """Start a scheduler, the first or one in its place."""
-        where = "--host", "127.0.0.1", "--port", str(self.port)
-        self.scheduler = self._start("scheduler", *where)
+        """Start a scheduler, or a successor at the same port."""
+        options = "--host", "127.0.0.1", "--port", str(self.port)
+        self.scheduler = self._start("scheduler", *options)
         return self.scheduler
 
     def start_worker(self, *more: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread, without a nanny who would start another when it dies."""
+        """Start a worker with one thread, and without a nanny, which would restart it."""
         options = "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory"
         worker = self._start(
             "worker", self.address, *options, str(self._folder), *more, **environment
@@ -43,21 +44,21 @@ class DaskCluster:
         return worker
 
     def wait_for(self, workers: int) -> None:
-        """Wait until so many workers are there."""
-        with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=60)
+        """Wait until a number of workers are connected."""
+        with Client(self.address, timeout=HANG, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=HANG)
 
-    def _start(self, what: str, *options: str, **environment: str) -> subprocess.Popen[bytes]:
-        log = (self._folder / f"{what}-{time.monotonic_ns()}.log").open("wb")
-        command = [sys.executable, "-m", "dask", what, *options]
+    def _start(self, role: str, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+        log = (self._folder / f"{role}-{time.monotonic_ns()}.log").open("wb")
+        command = [sys.executable, "-m", "dask", role, *options]
         quiet = {"DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__STATUS__TASK_STREAM_LENGTH": "0"}
         with log:
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=without_coverage() | quiet | environment
             )
 
-    def end(self) -> None:
-        """Kill everything."""
+    def kill(self) -> None:
+        """Kill all processes."""
         for process in (self.scheduler, *self.workers):
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
@@ -66,7 +67,7 @@ class DaskCluster:
 
 @contextlib.contextmanager
 def dask_cluster(folder: Path, workers: int) -> Iterator[DaskCluster]:
-    """Start a cluster, and kill it in the end."""
+    """Provide a cluster, and kill it at the end."""
     cluster = DaskCluster(folder)
     try:
         for _ in range(workers):
@@ -75,4 +76,4 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[DaskCluster]:
             cluster.wait_for(workers)
         yield cluster
     finally:
-        cluster.end()
+        cluster.kill()

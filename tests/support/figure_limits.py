@@ -1,4 +1,4 @@
-"""Find what a matplotlib figure draws outside its axes, where no reader can see it."""
+"""Detection of data and texts that a matplotlib figure draws outside its axes."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 ROUNDING = 1e-6
-"""Of an axis' length: what is outside by no more is so by rounding."""
+"""Tolerance for rounding, as a share of the length of an axis."""
 SPILL = 2.0
-"""Pixels by which text may reach over the edge of the picture."""
+"""Pixels by which text may extend over the edge of the figure."""
 
 
 def drawn_outside(figure: Figure) -> list[str]:
-    """List all data outside the axes they belong to, and texts outside the picture.
+    """List data outside their axes, and texts outside the figure.
 
-    Lines, bands, points, error bars, bars, images and texts that stand at data. Values that are not
-    finite are not drawn, so they cannot be outside. On a logarithmic axis a value of zero or less
-    lies infinitely far below the picture: it is listed as "not above zero".
+    Covers lines, bands, points, error bars, bars, images and texts at data coordinates. Values that
+    are not finite are not drawn, so they are not listed. Values of zero or less on a logarithmic
+    axis are listed as "not above zero".
     """
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # layout engines settle, and limits with them
+    canvas.draw()  # lets the layout engine determine the limits
     found = []
     for number, ax in enumerate(figure.axes):
         if ax.get_visible():
-            found += [f"panel {number}, {told}" for told in _outside(ax)]
-    return found + [f"text outside the picture: {text!r}" for text in _torn(figure, canvas)]
+            found += [f"panel {number}, {line}" for line in _outside(ax)]
+    return found + [f"text outside the figure: {text!r}" for text in _cut_off_texts(figure, canvas)]
 
 
 def _outside(ax: Axes) -> Iterator[str]:
     for artist in ax.get_children():
-        if not artist.get_visible() or artist in _furniture(ax):
+        if not artist.get_visible() or artist in _frame_and_titles(ax):
             continue
         points = _points(artist)
         if points is None or not len(points):
@@ -48,25 +48,25 @@ def _outside(ax: Axes) -> Iterator[str]:
         with_x, with_y = _of_data(artist, ax)
         for name, values, counts in (("x", points[:, 0], with_x), ("y", points[:, 1], with_y)):
             if counts:
-                told = _beyond(ax, name, np.asarray(values, dtype=float))
-                if told:
-                    yield f"{_name(artist)}: {told}"
+                excess = _beyond(ax, name, np.asarray(values, dtype=float))
+                if excess:
+                    yield f"{_name(artist)}: {excess}"
 
 
-def _furniture(ax: Axes) -> tuple[Any, ...]:
-    """Frame, axes and titles, which are no data."""
+def _frame_and_titles(ax: Axes) -> tuple[Any, ...]:
+    """Return frame, axes and titles, which are not data."""
     titles = (ax.title, ax._left_title, ax._right_title)  # type: ignore[attr-defined]
     return (ax.patch, ax.xaxis, ax.yaxis, *ax.spines.values(), *titles)
 
 
 def _points(artist: Artist) -> Any:
-    """The corners of what an artist draws, in the coordinates that it was given."""
+    """Return the corners of an artist, in its own coordinates."""
     if isinstance(artist, Line2D):
         return np.asarray(artist.get_xydata())
     if isinstance(artist, PathCollection):  # scatter
         return np.asarray(artist.get_offsets())
     if isinstance(artist, Collection):
-        # A stroke that lies outside is as invisible as a fill.
+        # Strokes count as well as fills.
         return np.concatenate([path.vertices for path in artist.get_paths()] or [np.empty((0, 2))])
     if isinstance(artist, Patch):
         return artist.get_patch_transform().transform(artist.get_path().vertices)
@@ -80,7 +80,7 @@ def _points(artist: Artist) -> Any:
 
 
 def _of_data(artist: Artist, ax: Axes) -> tuple[bool, bool]:
-    """Tell for x and y whether they are data, and not shares of the axes as in `axhline`."""
+    """Return whether x and y are data coordinates, not shares of the axes as in `axhline`."""
     if isinstance(artist, Text) and hasattr(artist, "xycoords"):
         return (artist.xycoords == "data",) * 2
     if isinstance(artist, PathCollection):
@@ -107,12 +107,12 @@ def _beyond(ax: Axes, name: str, values: Any) -> str:
         return ""
     invert = axis.get_transform().inverted().transform
     ends = " to ".join(f"{v:g}" for v in invert(np.array([low, high])))
-    told = " and ".join(f"{v:g}" for v in invert(np.array(worst)))
-    return f"{name} = {told}, but the axis shows {ends}"
+    values_outside = " and ".join(f"{v:g}" for v in invert(np.array(worst)))
+    return f"{name} = {values_outside}, but the axis shows {ends}"
 
 
-def _torn(figure: Figure, canvas: FigureCanvasAgg) -> Iterator[str]:
-    """Find texts that the edge of the picture cuts off."""
+def _cut_off_texts(figure: Figure, canvas: FigureCanvasAgg) -> Iterator[str]:
+    """Yield texts that the edge of the figure cuts off."""
     width, height = canvas.get_width_height()
     renderer = canvas.get_renderer()
     hidden = _labels_of_hidden_ticks(figure)
@@ -128,7 +128,7 @@ def _torn(figure: Figure, canvas: FigureCanvasAgg) -> Iterator[str]:
 
 
 def _labels_of_hidden_ticks(figure: Figure) -> set[int]:
-    """Labels of ticks beyond the ends of their axis: matplotlib makes them, but draws them not."""
+    """Return the labels of ticks beyond the ends of their axis, which matplotlib does not draw."""
     hidden: set[int] = set()
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):

@@ -1,4 +1,4 @@
-"""Studies, and ways to make them, for the tests of specs."""
+"""Studies for the tests of specs, built from Python, TOML and JSON."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def study(**changes: Any) -> Study:
 
 
 def from_python(plain: dict[str, Any]) -> Study:
-    """Make a study as a Python user would, from the same settings as a file has."""
+    """Build a study as a Python user would, from the settings of a file."""
 
     def built(field: str, entry: dict[str, Any]) -> Any:
         named = {name: value for name, value in entry.items() if name != "kind"}
@@ -177,7 +177,7 @@ ROUTES: dict[str, Callable[[dict[str, Any]], Study]] = {
 }
 
 
-def complaint(call: Callable[[], object]) -> str:
+def error_message(call: Callable[[], object]) -> str:
     """Return the message of the InputError that a call raises."""
     with pytest.raises(entice.InputError) as caught:
         call()

@@ -12,7 +12,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spec_fixtures import complaint
+from spec_fixtures import error_message
 from world_comparison import SEED, Draws, assert_same_world
 
 import entice
@@ -210,7 +210,7 @@ def test_a_long_study_needs_a_window_that_fits_into_memory() -> None:
     study(delay=late, rating_window=10**7)
     study(delay=10**7)
     for window in (None, 10**8):
-        told = complaint(lambda window=window: study(delay=late, rating_window=window))
+        told = error_message(lambda window=window: study(delay=late, rating_window=window))
         assert "rating_window must be given, and at most 10,000,000" in told
 
 
@@ -251,7 +251,7 @@ def test_delays_go_through_files_unchanged(delay: Any) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:
-    assert message in complaint(make)
+    assert message in error_message(make)
 
 
 def test_an_unknown_delay_in_a_file_is_told() -> None:
@@ -261,4 +261,4 @@ def test_an_unknown_delay_in_a_file_is_told() -> None:
         policies = [{ kind = "ucb" }]
         players = { delay = { kind = "exponentail", mean = 3 } }
     """
-    assert "Did you mean 'exponential'?" in complaint(lambda: entice.Study.from_toml(text))
+    assert "Did you mean 'exponential'?" in error_message(lambda: entice.Study.from_toml(text))

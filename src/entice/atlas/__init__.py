@@ -1,4 +1,4 @@
-"""Policies × worlds: where each policy breaks."""
+"""Policies × worlds: where each policy fails."""
 
 from entice.atlas.atlas import Atlas, atlas
 from entice.atlas.worlds import POLICIES, WORLDS, AtlasWorld

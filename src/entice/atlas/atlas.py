@@ -1,4 +1,4 @@
-"""Sends policies through worlds, and sets each against the best of its row."""
+"""Runs policies in many worlds, and compares each with the best policy of the world."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _METRICS = ("regret", "compensation")
 
 
 class Atlas(NamedTuple):
-    """What `atlas` found."""
+    """The result of `atlas`."""
 
     table: pl.DataFrame
     """A row for each world and policy: `regret`, `regret_stderr`, `compensation`,
-    `compensation_stderr`, `median_regret`, the same relative to the best of the world
-    (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs whose payments ran
-    away, and which have no mean."""
+    `compensation_stderr`, `median_regret`, the means relative to the best policy of the world
+    (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs whose payments grew
+    without bound. With such runs there is no mean."""
     seed: int
 
     def plot(self) -> Figure:
-        """Draw two heat maps, regret and compensation against the best policy of each world."""
+        """Draw heat maps of regret and compensation, relative to the best policy of each world."""
         from entice.atlas.figure import plot_atlas
 
         return plot_atlas(self)
@@ -55,11 +55,11 @@ def atlas(
     Parameters
     ----------
     worlds, policies
-        Those of `entice.atlas.WORLDS` and `POLICIES` by default.
+        By default `entice.atlas.WORLDS` and `entice.atlas.POLICIES`.
     horizon, replications, seed, threads, progress
         As for `simulate`.
 
-    The first time, each combination is compiled, which takes some seconds each; later it is not.
+    The first run compiles each combination, which takes a few seconds each.
 
     >>> import entice
     >>> from entice.atlas import WORLDS, atlas
@@ -68,10 +68,10 @@ def atlas(
     >>> found.table.height
     4
     """
-    from entice.atlas import worlds as known
+    from entice.atlas import worlds as defaults
 
-    chosen = known.WORLDS if worlds is None else tuple(worlds)
-    policies = known.POLICIES if policies is None else tuple(policies)
+    chosen = defaults.WORLDS if worlds is None else tuple(worlds)
+    policies = defaults.POLICIES if policies is None else tuple(policies)
     if not chosen:
         raise InputError("worlds", "must have at least one entry", given=worlds)
     seed = secrets.randbits(32) if seed is None else seed

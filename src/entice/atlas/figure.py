@@ -1,4 +1,4 @@
-"""The atlas as two heat maps."""
+"""The heat maps of the atlas."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from entice.study.results.plots import MUTED, house_style
+from entice.study.results.plots import MUTED, figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from entice.atlas.atlas import Atlas
 
-_MOST = 10.0
-"""Ratios from here on have one colour."""
+_MAX_RATIO = 10.0
+"""Larger ratios have the same colour."""
 _COLOURS = LinearSegmentedColormap.from_list("cost", ["#f7fbf9", "#fdd49e", "#d7301f", "#4a0d0d"])
 
 
 def plot_atlas(found: Atlas) -> Figure:
-    """Draw how many times the best policy's regret and compensation each policy has."""
+    """Draw heat maps of regret and compensation, relative to the best policy of each world."""
     worlds = found.table["world"].unique(maintain_order=True).to_list()
     policies = found.table["policy"].unique(maintain_order=True).to_list()
-    with house_style():
+    with figure_style():
         figure = Figure(
             figsize=(3.2 + 1.5 * len(policies), 2.0 + 0.32 * len(worlds)), layout="constrained"
         )
         axes = figure.subplots(1, 2, sharey=True)
         for ax, metric in zip(axes, ("regret", "compensation"), strict=True):
-            _heat(ax, found, metric, worlds, policies)
+            _draw_heat_map(ax, found, metric, worlds, policies)
         axes[0].set_yticks(range(len(worlds)), worlds)
         figure.suptitle(
-            "Mean over all runs, and in brackets how many times that of the row's best policy.",
+            "Mean over all runs; in brackets, the ratio to the best policy of the row.",
             x=0.01, ha="left", fontsize=9,
         )  # fmt: skip
     return figure
 
 
-def _heat(ax: Axes, found: Atlas, metric: str, worlds: list[str], policies: list[str]) -> None:
+def _draw_heat_map(
+    ax: Axes, found: Atlas, metric: str, worlds: list[str], policies: list[str]
+) -> None:
     shape = len(worlds), len(policies)
     mean = found.table[metric].to_numpy().astype(float).reshape(shape)
     ratio = found.table[f"{metric}_ratio"].to_numpy().astype(float).reshape(shape)
-    shade = np.where(np.isnan(ratio), _MOST, np.clip(ratio, 1.0, _MOST))
-    ax.imshow(shade, cmap=_COLOURS, norm=LogNorm(1.0, _MOST), aspect="auto")
+    shade = np.where(np.isnan(ratio), _MAX_RATIO, np.clip(ratio, 1.0, _MAX_RATIO))
+    ax.imshow(shade, cmap=_COLOURS, norm=LogNorm(1.0, _MAX_RATIO), aspect="auto")
     for i in range(shape[0]):
         for j in range(shape[1]):
             dark = shade[i, j] > 4
-            text = "runs away" if math.isnan(mean[i, j]) else _told(mean[i, j], ratio[i, j])
+            text = "unbounded" if math.isnan(mean[i, j]) else _format(mean[i, j], ratio[i, j])
             ax.text(j, i, text, ha="center", va="center", fontsize=6.5,
                     color="white" if dark else "#111827")  # fmt: skip
     ax.set_title({"regret": "Regret", "compensation": "Compensation"}[metric])
@@ -64,6 +66,6 @@ def _heat(ax: Axes, found: Atlas, metric: str, worlds: list[str], policies: list
         spine.set_visible(False)
 
 
-def _told(mean: float, ratio: float) -> str:
+def _format(mean: float, ratio: float) -> str:
     times = "" if math.isnan(ratio) else f" ({ratio:.1f})" if ratio < 99.5 else f" ({ratio:,.0f})"
     return f"{mean:,.0f}{times}" if mean < 1e6 else f"{mean:.0e}{times}"

@@ -1,4 +1,4 @@
-"""The atlas as a table for the terminal."""
+"""The table of the atlas in the terminal."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from entice.atlas.atlas import Atlas
-from entice.study.results.table import number
+from entice.study.results.table import format_number
 
 
-def show_atlas(found: Atlas, console: Console) -> None:
-    """Print regret / compensation of each policy in each world, the best of a row in bold."""
+def print_atlas(found: Atlas, console: Console) -> None:
+    """Print regret / compensation of each policy in each world, with the least regret in bold."""
     policies = found.table["policy"].unique(maintain_order=True).to_list()
     table = Table(
-        title="Mean regret / compensation; bold: the least regret of the world",
+        title="Mean regret / compensation; bold: least regret of the world",
         title_justify="left",
         title_style="",
         box=SIMPLE_HEAD,
@@ -30,9 +30,9 @@ def show_atlas(found: Atlas, console: Console) -> None:
         cells = []
         for row in world.iter_rows(named=True):
             if row["regret"] is None:
-                cells.append(f"runs away\n({row['stopped']:.0%} of runs)")
+                cells.append(f"unbounded\n({row['stopped']:.0%} of runs)")
                 continue
-            told = f"{number(row['regret'])}\n/ {number(row['compensation'])}"
-            cells.append(f"[bold]{told}[/]" if row["regret_ratio"] == 1 else told)
+            means = f"{format_number(row['regret'])}\n/ {format_number(row['compensation'])}"
+            cells.append(f"[bold]{means}[/]" if row["regret_ratio"] == 1 else means)
         table.add_row(escape(world["world"][0]), *cells)
     console.print(table)

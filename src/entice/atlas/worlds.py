@@ -1,4 +1,4 @@
-"""The worlds of the atlas, and the policies that visit them."""
+"""The worlds and policies of the atlas."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from entice.worlds.drifts import (
 from entice.worlds.players import Players, TableAcceptance
 
 SHUFFLED = (0.5, 0.1, 0.7, 0.3, 0.9, 0.2, 0.8, 0.4, 0.6)
-"""The paper's arms; ties go to the first, and that must not be the best one."""
+"""The paper's arms, shuffled: ties go to the first arm, which must not be the best one."""
 
 
 class AtlasWorld(NamedTuple):
-    """One row of the atlas: settings of a study, on the paper's nine arms unless they say else."""
+    """A row of the atlas: settings of a study, on the paper's nine arms unless it has others."""
 
     name: str
     settings: MappingProxyType[str, Any]
 
 
 def _world(name: str, drift: Any, **settings: Any) -> AtlasWorld:
-    given = {"arms": Gaussian(SHUFFLED), "drifts": (drift,)} | settings
-    return AtlasWorld(name, MappingProxyType(given))
+    defaults = {"arms": Gaussian(SHUFFLED), "drifts": (drift,)} | settings
+    return AtlasWorld(name, MappingProxyType(defaults))
 
 
 _L = LinearDrift(1.1)
-# Uptake over rising incentives in Thornton's randomised experiment (American Economic Review 98,
-# 2008), on a scale of our payments.
+# Uptake by incentive in Thornton's randomised experiment (American Economic Review 98, 2008),
+# rescaled to our payments.
 _UPTAKE = TableAcceptance(
     payments=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
     shares=(0.34, 0.67, 0.77, 0.84, 0.87, 0.86, 0.85),
@@ -80,7 +80,7 @@ WORLDS = (
     _world("noise 2", _L, arms=Gaussian(SHUFFLED, std=2.0)),
     _world("Bernoulli, projected", _L, arms=Bernoulli(SHUFFLED), feedback_range=(0.0, 1.0)),
 )
-"""Where policies are sent."""
+"""The default worlds."""
 
 POLICIES: tuple[Policy, ...] = (
     UCB(),
@@ -90,4 +90,4 @@ POLICIES: tuple[Policy, ...] = (
     AlternatingThompson(),
     DriftCorrectedThompson(),
 )
-"""Who is sent."""
+"""The default policies."""

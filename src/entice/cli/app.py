@@ -1,4 +1,4 @@
-"""The command line. Heavy imports wait inside the commands, so that --help is quick."""
+"""The command line. Commands import slow modules themselves, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+Seed = Annotated[int | None, typer.Option(help="Random seed. Drawn and printed if omitted.")]
 Threads = Annotated[
     int | None,
-    typer.Option(help="Threads to use; one for each core by default. Changes no number."),
+    typer.Option(help="Number of threads. One for each core by default. Does not change results."),
 ]
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(entice.__version__)
         raise typer.Exit
 
@@ -46,7 +47,7 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
         ),
     ] = False,
 ) -> None:
@@ -55,70 +56,72 @@ def _root(
 
 @app.command()
 def reproduce(
-    replications: Annotated[int, typer.Option(help="Independent runs of each cell.")] = 1000,
-    seed: Annotated[
-        int | None, typer.Option(help="Of all random numbers; drawn and printed if not given.")
-    ] = None,
+    replications: Annotated[
+        int, typer.Option(help="Number of independent runs of each cell.")
+    ] = 1000,
+    seed: Seed = None,
     horizon: Annotated[
         int | None,
         typer.Option(
-            help="Rounds, instead of the 20,000 and 10,000 that the paper's numbers need."
+            help="Number of rounds, instead of the 20,000 and 10,000 behind the paper's numbers."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and report.")] = Path(
+    out: Annotated[Path, typer.Option(help="Output folder for tables, figures and report.")] = Path(
         "reproduction"
     ),
     threads: Threads = None,
 ) -> None:
     """Reproduce the paper: Tables 1 and 2, Figures 2 and 3, the greedy baseline.
 
-    Each policy runs twice: as the paper writes it, and in the set-up that explains the published
-    numbers. Every published value is set against the range of one run (5 % to 95 % of all runs).
+    Each policy runs twice: as described in the paper, and in the set-up that explains the published
+    numbers. Every published value is compared with the range of one run (5 % to 95 % of all runs).
 
     Writes table1.csv, table2.csv, coverage.csv and greedy.csv; the figures fig2, fig3, explained
-    and lock_in as PNG and SVG; and report.html, a page to read it all on.
+    and lock_in as PNG and SVG; and report.html, a page with all of these.
     """
-    from entice.paper.reproduce import reproduce as work
-    from entice.paper.terminal import show
+    from entice.paper.reproduce import reproduce as reproduce_paper
+    from entice.paper.terminal import print_reproduction
 
     console = Console(highlight=False)
-    reproduction = work(
+    reproduction = reproduce_paper(
         replications=replications, seed=seed, horizon=horizon, out=out, threads=threads
     )
-    show(reproduction, console)
-    console.print(f"\nReport: [bold]{escape(str(out / 'report.html'))}[/] (open it in a browser)")
+    print_reproduction(reproduction, console)
+    console.print(f"\nReport: [bold]{escape(str(out / 'report.html'))}[/] (open in a browser)")
 
 
 @app.command()
 def run(
-    study: Annotated[Path, typer.Argument(help="A study as TOML.")],
-    out: Annotated[Path, typer.Option(help="Folder for the result, and for going on later.")],
+    study: Annotated[Path, typer.Argument(help="Study file (TOML).")],
+    out: Annotated[
+        Path, typer.Option(help="Output folder for the result and the state to resume from.")
+    ],
     threads: Threads = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Run on a Dask cluster: the address of its scheduler, such as "
-            "tcp://scheduler:8786. Needs entice\\[cluster]. Changes no number."
+            help="Address of the scheduler of a Dask cluster to run on, such as "
+            "tcp://scheduler:8786. Requires entice\\[cluster]. Does not change results."
         ),
     ] = None,
     include: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="<file.py>",
-            help="A Python file with functions that the study names; it is sent along to the "
-            "workers of a cluster. May be given several times.",
+            help="Python file with functions that the study names, also sent to the workers of a "
+            "cluster. Can be repeated.",
         ),
     ] = None,
 ) -> None:
-    """Run a study from a file and keep its result.
+    """Run a study from a file and save its result.
 
-    Interrupted? Run the same command again to resume; the numbers will be the same. A finished
-    study is read, not run again. With more replications the missing ones are run. On a cluster,
-    workers may come and go.
+    Interrupted? Run the same command again to resume; the result is the same. A finished study is
+    read, not run again. With more replications, only the missing ones are run. On a cluster,
+    workers may join and leave.
 
     Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time),
-    as_run.toml (what was run, with its seed) and a folder blocks-… (what more replications
-    would build on; it may be deleted). A study looks like this:
+    as_run.toml (the study, with its seed) and a folder blocks-… (from which more replications are
+    added; it may be deleted). A study file:
 
     ```toml
     horizon = 20000
@@ -129,8 +132,9 @@ def run(
     drifts = [{ kind = "linear", l = 1.1 }]
     ```
 
-    A list of values runs each: l = [0, 0.5, 1.1] is three drifts, horizon = [1000, 10000] two
-    studies, each with a sub-folder of its own. Of a policy or a drift, any parameter may be a list.
+    A list of values runs each of them: l = [0, 0.5, 1.1] makes three drifts, horizon = [1000,
+    10000] two studies, each in its own sub-folder. Any parameter of a policy or a drift may be a
+    list.
     """
     from entice.study.results.table import summary_table
     from entice.study.running.run import run as run_study
@@ -140,36 +144,36 @@ def run(
     for file in include or ():
         load(file)
     spec = sweep_from_file(study)
-    with _told_if_interrupted(out):
+    with _report_interruption(out):
         result = run_study(spec, out=out, threads=threads, cluster=cluster)
     console = Console(highlight=False)
     for part in result.parts:
         console.print(summary_table(part))
         engines = zip(part.study.policy_labels, part.engines, strict=True)
-        told = ", ".join(f"{label} {engine}" for label, engine in engines)
-        console.print(f"Engines: {escape(told)}")
+        text = ", ".join(f"{label} {engine}" for label, engine in engines)
+        console.print(f"Engines: {escape(text)}")
         console.print(f"Seed {part.study.seed}.")
     console.print(f"Result: [bold]{escape(str(out))}[/]")
 
 
 @app.command()
 def bounds(
-    study: Annotated[Path, typer.Argument(help="A study as TOML, as for `entice run`.")],
+    study: Annotated[Path, typer.Argument(help="Study file (TOML), as for `entice run`.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the result, which is run there or read from there, as by "
-            "`entice run`, and for bounds.csv and the figures. By default nothing is kept."
+            help="Output folder for bounds.csv, the figures and the result, which is read from "
+            "there if it is finished, as by `entice run`. Nothing is saved if omitted."
         ),
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Set the theorems' bounds against a run of the study.
+    """Compare the theorems' bounds with a run of the study.
 
     For each policy and drift: the bound as stated and, where that differs, as proved; whether it
-    applies (everything that it assumes holds), whether it is vacuous (beyond what any run could
-    reach), the measured mean, the value that 95 % of runs stay under, and the ratio of bound and
-    mean. Numbers beside the answers lead to the reasons below.
+    applies (all of its assumptions hold); whether it is vacuous (larger than any run could reach);
+    the measured mean, the 95 % quantile of the runs, and the ratio of bound and mean. Numbered
+    footnotes give the reasons.
 
     With --out, writes bounds.csv, and regret.png and compensation.png with the bounds drawn.
     """
@@ -183,8 +187,8 @@ def bounds(
     from entice.theory.terminal import show_bounds
 
     spec = Study.from_file(study)
-    all_bounds(spec)  # what can't be computed is told before anything is run
-    with _told_if_interrupted(out):
+    all_bounds(spec)  # raises errors before anything is run
+    with _report_interruption(out):
         if out is None:
             result = run_study(spec, threads=threads)
         else:
@@ -192,8 +196,8 @@ def bounds(
     console, rows = Console(highlight=False), all_bounds(result)
     show_bounds(rows, spec.horizon, console)
     if out is not None:
-        told = rows.with_columns(pl.col("doubts", "emptiness").list.join("; "))
-        told.write_csv(out / "bounds.csv")
+        table = rows.with_columns(pl.col("doubts", "emptiness").list.join("; "))
+        table.write_csv(out / "bounds.csv")
         for metric in ("regret", "compensation"):
             plot_bounds(result, metric).savefig(out / f"{metric}.png")
         console.print(f"\nTable and figures: [bold]{escape(str(out))}[/]")
@@ -204,33 +208,37 @@ def growth(
     study: Annotated[
         Path | None,
         typer.Argument(
-            help="A study as TOML; its horizon is the last one. By default the paper's nine arms, "
+            help="Study file (TOML) with the longest horizon. By default the paper's nine arms, "
             "four policies, three linear drifts and a step, up to 10,000,000 rounds."
         ),
     ] = None,
     replications: Annotated[
-        int | None, typer.Option(help="Independent runs of each cell, instead of the study's.")
+        int | None,
+        typer.Option(help="Number of independent runs of each cell, instead of the study's."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Random seed, instead of the study's. Drawn if neither is set."),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for growth.csv, points.csv, growth.png and as_run.toml."),
+        typer.Option(help="Output folder for growth.csv, points.csv, growth.png and as_run.toml."),
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Ask how regret and compensation grow with T: like log T, or like a power.
+    """Measure how regret and compensation grow with T: like log T, or like a power of T.
 
     Runs the study at its own horizon (at least 10,000) and at shorter ones down to 1,000, two for
-    each decade, and reports the exponent d log R / d log T over the first and the last decade, and
-    which of a + b log T and a T^p fits. It falls towards 0 where growth is logarithmic, and is 1
-    where regret is linear. Says when T is too short for a verdict: use at least 100,000 rounds.
-    An interrupted run keeps nothing.
+    each decade. Reports the exponent d log R / d log T over the first and the last decade, and
+    which of a + b log T and a T^p fits. The exponent falls towards 0 if growth is logarithmic, and
+    is 1 if regret is linear. The verdict may be that T is too short: use at least 100,000 rounds.
+    An interrupted run saves nothing.
     """
     import msgspec
 
     from entice.study.running.output_folder import study_folder
     from entice.study.spec import Study
-    from entice.theory.growth import growth as grow
+    from entice.theory.growth import growth as measure_growth
     from entice.theory.growth import paper_study
     from entice.theory.terminal import show_growth
 
@@ -238,8 +246,8 @@ def growth(
     changes = {"replications": replications, "seed": seed}
     spec = msgspec.structs.replace(spec, **{k: v for k, v in changes.items() if v is not None})
     console = Console(highlight=False)
-    with study_folder(spec, out) as spec, _told_if_interrupted(None):
-        found = grow(spec, threads=threads)
+    with study_folder(spec, out) as spec, _report_interruption(None):
+        found = measure_growth(spec, threads=threads)
         show_growth(found, console)
         console.print(f"Seed {spec.seed}, {spec.replications:,} runs of each cell and horizon.")
         if out is not None:
@@ -251,30 +259,34 @@ def growth(
 
 @app.command()
 def atlas(
-    replications: Annotated[int, typer.Option(help="Independent runs of each cell.")] = 200,
-    horizon: Annotated[int, typer.Option(help="Rounds.")] = 20_000,
-    seed: Annotated[
-        int | None, typer.Option(help="Of all random numbers; drawn and printed if not given.")
+    replications: Annotated[
+        int, typer.Option(help="Number of independent runs of each cell.")
+    ] = 200,
+    horizon: Annotated[int, typer.Option(help="Number of rounds.")] = 20_000,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output folder for atlas.csv and atlas.png.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for atlas.csv and atlas.png.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Send policies through many worlds, and see where each breaks.
+    """Compare policies in many worlds, to find where each of them fails.
 
-    Drifts of all kinds, ratings that are late or missing, players who decline, arms that cheat, an
-    attacker. Regret and compensation are set against the best policy of each world.
+    The worlds have drifts of all kinds, late or missing ratings, players who decline, arms that
+    cheat, and an attacker. Regret and compensation are compared with the best policy of each world.
 
-    The first time takes minutes, since each policy is compiled for each kind of world.
+    The first run takes minutes, because each policy is compiled for each kind of world.
     """
-    from entice.atlas import atlas as explore
-    from entice.atlas.terminal import show_atlas
+    from entice.atlas import atlas as run_atlas
+    from entice.atlas.terminal import print_atlas
     from entice.study.running.output_folder import output_folder
 
     console = Console(highlight=False)
     with output_folder(out) if out is not None else contextlib.nullcontext():
-        with _told_if_interrupted(None):
-            found = explore(replications=replications, horizon=horizon, seed=seed, threads=threads)
-        show_atlas(found, console)
+        with _report_interruption(None):
+            found = run_atlas(
+                replications=replications, horizon=horizon, seed=seed, threads=threads
+            )
+        print_atlas(found, console)
         if out is not None:
             found.table.write_csv(out / "atlas.csv")
             found.plot().savefig(out / "atlas.png")
@@ -288,22 +300,22 @@ register(app)
 
 
 @contextlib.contextmanager
-def _told_if_interrupted(out: Path | None) -> Iterator[None]:
-    """End a run by Ctrl-C with a word on what was kept, and how to go on."""
+def _report_interruption(out: Path | None) -> Iterator[None]:
+    """Exit on Ctrl-C with a message that says what was saved and how to resume."""
     try:
         yield
     except KeyboardInterrupt:
-        told = "\nInterrupted."
+        message = "\nInterrupted."
         if out is None:
-            told += " Nothing was kept."
+            message += " Nothing was saved."
         elif out.exists():
-            told += f" What was finished is kept in {out}: run the same command to go on."
-        Console(stderr=True).print(escape(told), highlight=False, soft_wrap=True)
+            message += f" Finished blocks are saved in {out}. Run the same command again to resume."
+        Console(stderr=True).print(escape(message), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 
 def main() -> NoReturn:
-    """Run the command line; what users can mend is told in a sentence, without a traceback."""
+    """Run the command line. Errors that users can fix are printed without a traceback."""
     try:
         app(standalone_mode=True)
     except EnticeError as error:

@@ -1,1 +1,1 @@
-"""The paper: its instance, its published numbers, and what they really ran."""
+"""The paper: its experiment, its published numbers, and the set-ups that explain them."""

@@ -15,7 +15,7 @@ from entice.study.results.plots import (
     MUTED,
     TITLES,
     draw_curve,
-    house_style,
+    figure_style,
     label_rounds,
     legend_above,
 )
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _SHORT = {"regret": "regret", "compensation": "compensation", "compensated_pulls": "paid pulls"}
 
-__all__ = ["Figure", "explained", "house_style", "lock_in", "over_time"]
+__all__ = ["Figure", "explained", "figure_style", "lock_in", "over_time"]
 
 
 def over_time(result: Result, drift_index: int) -> Figure:
-    """Figures 2 and 3: regret and compensation of the three policies against t."""
+    """Draw Figures 2 and 3: regret and compensation of the three policies against t."""
     figure = Figure(figsize=(9.6, 4.3), layout="constrained")
     axes = figure.subplots(1, 2)
     for ax, metric in zip(axes, ("regret", "compensation"), strict=True):
@@ -44,12 +44,12 @@ def over_time(result: Result, drift_index: int) -> Figure:
 
 
 def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
-    """Each published value against the range of one run, under both set-ups."""
+    """Draw each published value with the range of one run, under both set-ups."""
     figure = Figure(figsize=(9.6, 8.2), layout="constrained")
     axes = figure.subplots(len(NAMES), len(metrics), sharex=True)
     colours = {"written": MUTED, "published": COLOURS[0]}
-    words = {
-        "written": "range of one run, as the paper writes it",
+    labels = {
+        "written": "range of one run, as written in the paper",
         "published": "range of one run, best-fitting set-up",
     }
     for policy, row in zip(NAMES, axes, strict=True):
@@ -58,7 +58,7 @@ def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
                 cell = rows.filter(policy=policy, metric=metric, setup=setup).sort("l")
                 ax.fill_between(
                     cell["l"], cell["q05"], cell["q95"],
-                    color=colour, alpha=0.25, linewidth=0, label=words[setup],
+                    color=colour, alpha=0.25, linewidth=0, label=labels[setup],
                 )  # fmt: skip
                 ax.plot(cell["l"], cell["q50"], color=colour, linewidth=1.2)
             ax.plot(
@@ -69,13 +69,12 @@ def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
             ax.set_title(f"{NAMES[policy].split()[0]}: {_SHORT[metric]}", fontsize=10)
             if policy == list(NAMES)[-1]:
                 ax.set_xlabel("Drift coefficient $l$")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=3)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
     return figure
 
 
 def _fit_scale(ax: Axes, rows: pl.DataFrame) -> None:
-    """Take a logarithmic scale where the ranges span more than a factor of eight."""
+    """Use a logarithmic scale if the ranges span more than a factor of eight."""
     low, high = rows["q05"].to_numpy().min(), rows["q95"].to_numpy().max()
     if high > 8 * low:
         ax.set_yscale("log")
@@ -87,10 +86,10 @@ def _fit_scale(ax: Axes, rows: pl.DataFrame) -> None:
 
 
 def lock_in(results: list[tuple[list[Setup], Result]]) -> Figure:
-    """How the final regret of Thompson sampling is spread at l = 0, under both readings."""
+    """Draw the distribution of Thompson sampling's final regret at l = 0, under both readings."""
     figure = Figure(figsize=(9.6, 3.4), layout="constrained")
     ax = figure.subplots()
-    words = {
+    readings = {
         "written": "variance 1/(n+1): Algorithm 4",
         "published": "standard deviation 1/(n+1): the published row",
     }
@@ -103,7 +102,7 @@ def lock_in(results: list[tuple[list[Setup], Result]]) -> Figure:
             )
             share = np.arange(1, len(regret) + 1) / len(regret)
             colour = {"written": MUTED, "published": COLOURS[0]}[setup.name]
-            label = f"{words[setup.name]}, {result.study.horizon:,} rounds"
+            label = f"{readings[setup.name]}, {result.study.horizon:,} rounds"
             ax.step(np.maximum(regret, 1.0), share, where="post", color=colour, label=label)
             ax.axvline(regret.mean(), color=colour, linestyle=(0, (2, 2)), linewidth=1.2)
     ax.set_xscale("log")
@@ -111,6 +110,6 @@ def lock_in(results: list[tuple[list[Setup], Result]]) -> Figure:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:.0f} %"))
     ax.set_ylim(0, 1)
     ax.set_xlabel("Final regret without drift (dotted: the mean)")
-    ax.set_ylabel("Runs with at most that")
+    ax.set_ylabel("Share of runs at or below")
     figure.legend(loc="outside upper left", ncols=2)
     return figure

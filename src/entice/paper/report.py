@@ -1,4 +1,4 @@
-"""The reproduction as one self-contained page."""
+"""The report of a reproduction: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import polars as pl
 
 import entice
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
-from entice.paper.terminal import SHORT, WORDS
-from entice.study.results.table import number
+from entice.paper.terminal import METRIC_NAMES, SETUP_NAMES
+from entice.study.results.table import format_number
 
 if TYPE_CHECKING:
     from entice.paper.reproduce import Reproduction
@@ -24,10 +24,10 @@ _FITS = {"written": "as written", "published": "best fit"}
 
 
 def write_report(reproduction: Reproduction, out: Path) -> None:
-    """Write report.html from the figures in `out` and the numbers in hand."""
+    """Write report.html from the figures in `out` and the numbers of a reproduction."""
     template = Template((files("entice.paper") / "report.html").read_text(encoding="utf-8"))
     page = template.substitute(
-        _facts(reproduction),
+        _numbers(reproduction),
         coverage=_coverage(reproduction.coverage),
         table1=_table(reproduction.table1),
         table2=_table(reproduction.table2),
@@ -37,8 +37,8 @@ def write_report(reproduction: Reproduction, out: Path) -> None:
     (out / "report.html").write_text(page, encoding="utf-8")
 
 
-def _facts(reproduction: Reproduction) -> dict[str, str]:
-    """The numbers in the running text, all of them measured in this run."""
+def _numbers(reproduction: Reproduction) -> dict[str, str]:
+    """Return the numbers of the running text, all measured in this run."""
     rows = pl.concat([reproduction.table1, reproduction.table2])
 
     def cell(policy: str, setup: str, l: float, metric: str = "regret") -> dict[str, Any]:
@@ -92,23 +92,23 @@ def _notice(reproduction: Reproduction) -> str:
     if reproduction.horizon is None:
         return ""
     return (
-        f"<p class='notice'>All runs on this page have {reproduction.horizon:,} rounds, as asked. "
-        "The published numbers come from longer ones: the comparison shows how the page works, "
-        "not how the paper ran.</p>"
+        f"<p class='notice'>All runs on this page have {reproduction.horizon:,} rounds, as set by "
+        "--horizon. The published numbers come from longer runs, so the comparison only shows how "
+        "the page works.</p>"
     )
 
 
 def _coverage(coverage: pl.DataFrame) -> str:
-    words = {(s.policy, s.name): s.words for s in SETUPS}
+    descriptions = {(s.policy, s.name): s.description for s in SETUPS}
     lines = []
     for row in coverage.iter_rows(named=True):
         share = row["inside"] / row["published"]
-        what = f"{words[row['policy'], row['setup']]}, {row['horizon']:,} rounds"
+        setup = f"{descriptions[row['policy'], row['setup']]}, {row['horizon']:,} rounds"
         lines.append(
             f"<tr><th scope='row'>{NAMES[row['policy']]}</th>"
             f"<td class='number'>{row['inside']} of {row['published']}</td>"
             f"<td class='meter'><span style='--share:{share:.3f}'></span></td>"
-            f"<td>{_FITS[row['setup']]}</td><td>{html.escape(what)}</td></tr>"
+            f"<td>{_FITS[row['setup']]}</td><td>{html.escape(setup)}</td></tr>"
         )
     return "\n".join(lines)
 
@@ -120,14 +120,14 @@ def _table(rows: pl.DataFrame) -> str:
             of_metric = rows.filter(policy=policy, metric=metric)
             printed = of_metric.filter(setup="written").sort("l")["published"]
             lines.append(
-                f"<tr class='printed'><th scope='row'>{name}: {SHORT[metric]}</th>"
+                f"<tr class='printed'><th scope='row'>{name}: {METRIC_NAMES[metric]}</th>"
                 + "".join(f"<td class='number'>{v:,g}</td>" for v in printed)
                 + "</tr>"
             )
             for setup in ("written", "published"):
                 cells = of_metric.filter(setup=setup).sort("l").iter_rows(named=True)
                 lines.append(
-                    f"<tr><th scope='row' class='ours'>{WORDS[setup]}</th>"
+                    f"<tr><th scope='row' class='ours'>{SETUP_NAMES[setup]}</th>"
                     + "".join(map(_cell, cells))
                     + "</tr>"
                 )
@@ -138,12 +138,12 @@ def _table(rows: pl.DataFrame) -> str:
 def _cell(row: dict[str, Any]) -> str:
     kind = "inside" if row["inside"] else "outside"
     title = (
-        f"mean {number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
+        f"mean {format_number(row['mean'])} ± {row['stderr']:.2g} (standard error); the published "
         f"{row['published']:,g} is {kind} the range of one run"
     )
     return (
-        f"<td class='number {kind}' title='{title}'>{number(row['q50'])}"
-        f"<small>{number(row['q05'])}–{number(row['q95'])}</small></td>"
+        f"<td class='number {kind}' title='{title}'>{format_number(row['q50'])}"
+        f"<small>{format_number(row['q05'])}–{format_number(row['q95'])}</small></td>"
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables 1 and 2, Figures 2 and 3 and the greedy baseline, with honest uncertainty."""
+"""Tables 1 and 2, Figures 2 and 3 and the greedy baseline, with ranges of single runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TABLES = {
 COUNTED = ("regret", "compensation", "compensated_pulls")
 """The metrics of the coverage: 7 values of l × 3 = 21 published values for each policy.
 
-The error of the best arm's average is left out: it is so small and so spread out under any set-up
-that it tells none from another.
+The error of the best arm's average is omitted: it is so small and so variable under every set-up
+that it does not distinguish them.
 """
 _COLUMNS = (
     "policy", "l", "metric", "setup", "horizon", "mean", "stderr", "q05", "q50", "q95",
@@ -37,19 +37,19 @@ _COLUMNS = (
 
 
 class Reproduction(NamedTuple):
-    """Everything that `entice reproduce` finds."""
+    """The results of `entice reproduce`."""
 
     table1: pl.DataFrame
     table2: pl.DataFrame
     coverage: pl.DataFrame
     greedy: pl.DataFrame
-    """Regret of the baseline: statistics, and the share of runs that end on each arm."""
+    """Regret of the baseline: statistics, and the share of runs stuck on each arm."""
     results: list[tuple[list[Setup], Result]]
     baseline: Result
     seed: int
     replications: int
     horizon: int | None
-    """Asked for instead of the paper's, if it was."""
+    """Overrides the paper's horizons if set."""
 
 
 def reproduce(
@@ -75,7 +75,7 @@ def measure(
     threads: int | None = None,
     progress: bool | Report | None = None,
 ) -> Reproduction:
-    """Run all set-ups, and set what they give beside the published values."""
+    """Run all set-ups and compare the results with the published values."""
     if horizon is not None and horizon < len(MEANS):
         raise InputError(
             "horizon", f"must be at least {len(MEANS)}, the number of arms", given=horizon
@@ -163,7 +163,7 @@ def _write(reproduction: Reproduction, out: Path) -> None:
         ),
         "lock_in": lambda: figures.lock_in(reproduction.results),
     }
-    with figures.house_style():
+    with figures.figure_style():
         for name, draw in drawn.items():
             figure = draw()
             figure.savefig(out / f"{name}.png")

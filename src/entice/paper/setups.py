@@ -1,4 +1,4 @@
-"""The paper's experiment, as written and as the published numbers must have been run.
+"""The paper's experiment, as written and as the published numbers were probably produced.
 
 Liu, Wang, Shen, Liu and Chen, "Incentivized Exploration for Multi-Armed Bandits under Reward
 Drift", AAAI 2020, section "Numerical Examples". The text gives neither the horizon of its tables
@@ -25,17 +25,17 @@ NAMES = {"ucb": "UCB", "epsilon_greedy": "ε-greedy", "thompson_sampling": "Thom
 
 
 class Setup(NamedTuple):
-    """One way in which a row of the tables may have been run."""
+    """A set-up that may have produced a row of the tables."""
 
     name: str
-    """`written`: the algorithm as the paper states it; `published`: what explains its numbers."""
+    """`written`: the algorithm as in the paper; `published`: the set-up that fits its numbers."""
     policy: str
     """A key of `NAMES`."""
     spec: Policy
     horizon: int
     cold_start: ColdStart
-    words: str
-    """What it runs, horizon aside."""
+    description: str
+    """The algorithm and its settings, without the horizon."""
 
 
 SETUPS = (
@@ -55,7 +55,7 @@ SETUPS = (
 def studies(
     replications: int, seed: int | None, horizon: int | None
 ) -> list[tuple[list[Setup], Study]]:
-    """The studies that cover all set-ups: those that share horizon and cold start run together."""
+    """Return the studies of all set-ups; those that share horizon and cold start run together."""
     groups: dict[tuple[str, int, str], list[Setup]] = {}
     for setup in SETUPS:
         groups.setdefault((setup.name, setup.horizon, setup.cold_start), []).append(setup)
@@ -77,7 +77,7 @@ def studies(
 
 
 def greedy_study(replications: int, seed: int | None, horizon: int | None) -> Study:
-    """The baseline without payment: "nearly 6000 regret for 20000 trials", says the text."""
+    """Return the baseline without payment; the paper: "nearly 6000 regret for 20000 trials"."""
     return Study(
         arms=Gaussian(MEANS),
         policies=(Greedy(),),
@@ -88,6 +88,6 @@ def greedy_study(replications: int, seed: int | None, horizon: int | None) -> St
 
 
 def published() -> pl.DataFrame:
-    """Tables 1 and 2 as printed: `policy`, `metric`, `l`, `value`."""
+    """Return Tables 1 and 2 as printed: `policy`, `metric`, `l`, `value`."""
     with (files("entice.paper") / "published.csv").open("rb") as file:
         return pl.read_csv(file, schema_overrides={"l": pl.Float64, "value": pl.Float64})

@@ -1,4 +1,4 @@
-"""The reproduction in the terminal: ours beside the published values."""
+"""The tables of a reproduction in the terminal, with the published values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from entice.paper.setups import COEFFICIENTS, NAMES, SETUPS
-from entice.study.results.table import number
+from entice.study.results.table import format_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from entice.paper.reproduce import Reproduction
 
-WORDS = {"written": "ours, as written", "published": "ours, best fit"}
-SHORT = {
+SETUP_NAMES = {"written": "ours, as written", "published": "ours, best fit"}
+METRIC_NAMES = {
     "regret": "regret",
     "compensation": "compensation",
     "compensated_pulls": "paid pulls",
@@ -25,22 +25,22 @@ SHORT = {
 }
 
 
-def show(reproduction: Reproduction, console: Console) -> None:
+def print_reproduction(reproduction: Reproduction, console: Console) -> None:
     """Print both tables, the coverage and the baseline."""
     console.print(
         f"[bold]The paper's tables, {reproduction.replications:,} runs of each cell[/] "
         f"(seed {reproduction.seed})\n"
-        "In bold the published value, below it our medians: as the paper writes it, and in the "
-        "set-up that fits its numbers best. [red]Red*[/]: the published value is not between the "
-        "5 % and the 95 % quantile of our runs (the report shows the ranges)."
+        "Bold: published values. Below: our medians, as written in the paper and in the set-up "
+        "that fits its numbers best. [red]Red*[/]: the published value is not between the 5 % and "
+        "the 95 % quantile of our runs (the report shows the ranges)."
     )
     if reproduction.horizon is not None:
         console.print(
-            f"[yellow]All runs have {reproduction.horizon:,} rounds, as asked; the published "
-            "numbers come from longer ones.[/]"
+            f"[yellow]All runs have {reproduction.horizon:,} rounds, as set by --horizon; the "
+            "published numbers come from longer runs.[/]"
         )
-    for which, rows in enumerate((reproduction.table1, reproduction.table2), start=1):
-        console.print(_table(which, rows))
+    for number, rows in enumerate((reproduction.table1, reproduction.table2), start=1):
+        console.print(_table(number, rows))
     console.print(_coverage(reproduction.coverage))
     row = reproduction.greedy.row(0, named=True)
     console.print(
@@ -50,9 +50,9 @@ def show(reproduction: Reproduction, console: Console) -> None:
     )
 
 
-def _table(which: int, rows: pl.DataFrame) -> Table:
+def _table(number: int, rows: pl.DataFrame) -> Table:
     table = Table(
-        title=f"Table {which}",
+        title=f"Table {number}",
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -66,37 +66,37 @@ def _table(which: int, rows: pl.DataFrame) -> Table:
             cells = rows.filter(policy=policy, metric=metric).sort("l")
             published = cells.filter(setup="written")["published"]
             table.add_row(
-                f"[bold]{name.split()[0]}: {SHORT[metric]}[/]",
+                f"[bold]{name.split()[0]}: {METRIC_NAMES[metric]}[/]",
                 *(f"[bold]{value:,g}[/]" for value in published),
             )
             for setup in ("written", "published"):
                 ours = cells.filter(setup=setup).iter_rows(named=True)
-                table.add_row(f"  {WORDS[setup]}", *map(_cell, ours))
+                table.add_row(f"  {SETUP_NAMES[setup]}", *map(_cell, ours))
         table.add_section()
     return table
 
 
 def _cell(cell: dict[str, float]) -> str:
-    value = number(cell["q50"])
+    value = format_number(cell["q50"])
     return f"[green]{value}[/]" if cell["inside"] else f"[red]{value}*[/]"
 
 
 def _coverage(coverage: pl.DataFrame) -> Table:
     table = Table(
-        title="How many published values each set-up explains",
+        title="Published values that each set-up explains",
         title_justify="left",
         title_style="bold",
     )
     table.add_column("policy")
     table.add_column("set-up")
     table.add_column("explained", justify="right")
-    words = {(s.policy, s.name): s.words for s in SETUPS}
+    descriptions = {(s.policy, s.name): s.description for s in SETUPS}
     for row in coverage.iter_rows(named=True):
         share = row["inside"] / row["published"]
         colour = "green" if share == 1 else "yellow" if share >= 0.5 else "red"
         table.add_row(
             NAMES[row["policy"]],
-            f"{words[row['policy'], row['setup']]}, {row['horizon']:,} rounds",
+            f"{descriptions[row['policy'], row['setup']]}, {row['horizon']:,} rounds",
             f"[{colour}]{row['inside']} of {row['published']}[/]",
         )
     return table

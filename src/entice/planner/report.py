@@ -21,7 +21,7 @@ from entice.planner.formatting import (
     policy_names,
 )
 from entice.planner.summary_text import policy_sentence, summary_sentences
-from entice.study.results.plots import house_style
+from entice.study.results.plots import figure_style
 
 
 def report_page(forecast: Forecast, figure: Figure) -> str:
@@ -87,6 +87,6 @@ def _table(forecast: Forecast) -> str:
 
 def _image(figure: Figure) -> str:
     file = io.BytesIO()
-    with house_style():
+    with figure_style():
         figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

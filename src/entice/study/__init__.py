@@ -1,1 +1,1 @@
-"""Running a study: blocks, threads, progress, resumption, and the result."""
+"""Studies: the spec, blocks of replications, executors, aggregation and results."""

@@ -1,23 +1,23 @@
-"""Blocks of replications, into which a study is split."""
+"""The split of a study into blocks of replications."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-_LEAST_WORK = 45_000_000
-"""Rounds × arms in a block: some 0.1 to 0.3 s of the kernel."""
-_MOST_WORK = 160 * _LEAST_WORK
-"""Half a minute. So much is lost at a kill; and a client that takes in fifty blocks of a large
-study a second keeps a thousand workers busy (docs/cluster.md)."""
+_MIN_WORK = 45_000_000
+"""Rounds × arms in a block: 0.1 to 0.3 s of the kernel."""
+_MAX_WORK = 160 * _MIN_WORK
+"""Half a minute. A killed process loses no more than that, and a client that receives fifty blocks
+of a large study a second keeps a thousand workers busy (docs/cluster.md)."""
 _BLOCKS = 256
-"""Between those limits a study has so many blocks, for few workers to be busy to the end."""
-_MOST_NUMBERS = 2**21
-"""That a block may hold: 16 MiB."""
+"""Blocks of a study between those limits: enough to keep all workers busy until the end."""
+_MAX_NUMBERS = 2**21
+"""Numbers in a block: 16 MiB."""
 
 
 class Block(NamedTuple):
-    """Some consecutive replications of one cell."""
+    """Consecutive replications of one cell."""
 
     cell: int
     first: int
@@ -29,31 +29,30 @@ def split(
     replications: int,
     numbers: int = 1,
     size: int | None = None,
-    kept: Iterable[Block] = (),
+    finished: Iterable[Block] = (),
 ) -> list[Block]:
-    """Cut a study into blocks; their size changes no number in the result.
+    """Split a study into blocks. The numbers of the result do not depend on their size.
 
     Parameters
     ----------
     work
-        For each cell, how many rounds × arms one replication amounts to.
+        For each cell, the work of one replication in rounds × arms.
     replications
-        Of each cell.
+        Replications of each cell.
     numbers
-        That are kept of one replication.
+        Numbers that one replication fills.
     size
-        Replications in a block, instead of what is chosen from the work.
-    kept
-        Blocks that are finished, cut by whatever count of replications there was before; the rest
-        is cut around them.
+        Replications in a block. Chosen from the work if omitted.
+    finished
+        Finished blocks, perhaps of a run with fewer replications. The gaps between them are split.
     """
     share = sum(work) * replications // _BLOCKS
-    work_per_block = min(max(share, _LEAST_WORK), _MOST_WORK)
+    work_per_block = min(max(share, _MIN_WORK), _MAX_WORK)
     blocks = []
     for cell, rounds in enumerate(work):
-        step = size or max(1, min(work_per_block // rounds, _MOST_NUMBERS // numbers))
+        step = size or max(1, min(work_per_block // rounds, _MAX_NUMBERS // numbers))
         begin = 0
-        for block in [*sorted(b for b in kept if b.cell == cell), Block(cell, replications, 0)]:
+        for block in [*sorted(b for b in finished if b.cell == cell), Block(cell, replications, 0)]:
             if begin <= block.first and block.first + block.replications <= replications:
                 for first in range(begin, block.first, step):
                     blocks.append(Block(cell, first, min(step, block.first - first)))

@@ -1,4 +1,4 @@
-"""The spec of a study: everything that decides its numbers, in and out of TOML and JSON."""
+"""The spec of a study: all settings that determine its numbers, with TOML and JSON."""
 
 from __future__ import annotations
 
@@ -46,50 +46,50 @@ ColdStart = Literal["each_arm_once", "prior"]
 Engine = Literal["auto", "generic"]
 
 SWEPT = ("horizon", "seed")
-"""Settings of which a sweep may have a list, a study for each value."""
-_ONE = ("arms", "adversary")
-"""Fields that hold one entry; the others of `UNIONS` hold a list."""
+"""Settings that may be a list in a sweep, with a study for each value."""
+_SINGLE = ("arms", "adversary")
+"""Fields of `UNIONS` that hold one entry; the others hold a list."""
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Policies × drifts on one set of arms, so many rounds, so many times.
+    """An experiment: policies × drifts on one set of arms, with horizon and replications.
 
     Parameters
     ----------
     arms
-        The arms' true rewards.
+        The reward distributions of the arms.
     policies, drifts
-        Each policy meets each drift: a cell of the study.
+        Each combination of a policy and a drift is a cell of the study.
     horizon
         T, the number of rounds.
     replications
         Independent runs of each cell.
     seed
-        Of all random numbers; a study that is run without one draws it and records it.
+        Random seed. Drawn and recorded when the study is run, if omitted.
     checkpoints
-        The rounds after which metrics are written down: how many, evenly spaced, or a list.
-        The last round is always one. On a fast path other checkpoints give other numbers, from
+        The rounds after which metrics are recorded: a number of evenly spaced rounds, or a list.
+        The last round is always included. On a fast path other checkpoints give other numbers, from
         the same distribution.
     cold_start
         ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
         arm displays `prior` and is paid for like any other.
     prior
-        What an unrated arm displays: with ``cold_start="prior"``, or where ratings are late or
-        missing.
+        The value that an unrated arm displays: with ``cold_start="prior"``, or where ratings are
+        late or missing.
     feedback_range
-        Feedback is projected onto this range, as in the proof for ε-greedy; none by default, as
-        in the paper's experiments.
+        Range onto which feedback is projected, as in the proof for ε-greedy. No projection by
+        default, as in the paper's experiments.
     players
-        Whether they take offers, and when, if ever, their ratings are seen; by default always, and
-        at once, as in the paper.
+        Whether players accept offers, and when their ratings arrive, if they do. By default players
+        always accept and ratings arrive immediately, as in the paper.
     adversary
-        Who bends feedback on purpose: nobody, arms that cheat, an attacker.
+        Manipulation of feedback: none, arms that cheat, or an attacker.
     probe
-        A coin that adds a known amount to some payments, so that the drift can be estimated.
+        Random additions of a known amount to some payments, from which the drift is estimated.
     engine
         ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
-        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells; there
-        all cells see the same rewards, round by round, so that their differences are more precise.
+        generic kernel. ``"generic"``: the kernel, which plays every round, for all cells. All cells
+        then see the same rewards, round by round, so their differences are more precise.
 
     >>> import entice
     >>> study = entice.Study(
@@ -117,7 +117,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def __post_init__(self) -> None:
         if not isinstance(self.arms, get_args(Arms)):
             rule = f"must be one of {kind_names('arms')}"
-            raise InputError("arms", rule, given=self.arms, todo="Say entice.Gaussian([0.9, 0.8]).")
+            raise InputError("arms", rule, given=self.arms, todo="Use entice.Gaussian([0.9, 0.8]).")
         self._set_each("policies")
         self._set_each("drifts")
         set_whole(self, "horizon", at_least=1)
@@ -133,8 +133,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if set_number(self, "prior") != 0 and shown_once_rated:
             raise InputError(
                 "Study: prior",
-                'needs cold_start="prior", or ratings that are late or missing: '
-                'with "each_arm_once" no unrated arm is ever displayed',
+                'requires cold_start="prior", or ratings that are late or missing: '
+                'with "each_arm_once" no unrated arm is displayed',
                 given=self.prior,
             )
         arms = len(self.arms.true_means())
@@ -143,19 +143,19 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 "Study: horizon",
                 f"must be at least the number of arms, {arms}, when each is tried once first",
                 given=self.horizon,
-                todo='Take more rounds, or cold_start="prior".',
+                todo='Use more rounds, or cold_start="prior".',
             )
         self._set_checkpoints()
         self._set_feedback_range()
         self._check_world(arms)
         if self.engine not in get_args(Engine):
             rule = 'must be "auto" or "generic"'
-            todo = '"auto" takes a fast path wherever there is one.'
+            todo = '"auto" uses a fast path wherever there is one.'
             raise InputError("Study: engine", rule, given=self.engine, todo=todo)
 
     @classmethod
     def from_toml(cls, text: str) -> Study:
-        """Read a study from TOML; what is unknown or misspelt is an error."""
+        """Read a study from TOML. Unknown and misspelt settings are errors."""
         try:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -164,17 +164,17 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Study:
-        """Build a study from the table that TOML was read into.
+        """Build a study from a parsed TOML table.
 
-        A parameter of a policy or a drift may be a list of values: an entry for each.
+        A parameter of a policy or a drift may be a list of values, with an entry for each.
         """
         for field in SWEPT:
             if is_list(table.get(field)):
                 raise InputError(
                     f"the study: {field}",
-                    "must be one number where a single study is asked for",
+                    "must be one number for a single study",
                     given=table[field],
-                    todo="`entice run` and entice.sweep_from_file take a list, a study for each.",
+                    todo="Use `entice run` or entice.sweep_from_file for a list.",
                 )
         expanded = {
             field: [one for i, entry in enumerate(given) for one in expand_sweep(field, i, entry)]
@@ -185,7 +185,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
-        """Read a study from a TOML file; modules beside it may hold its custom functions."""
+        """Read a study from a TOML file. Custom functions may be in modules beside it."""
         path = Path(path)
         text = read_text("the study file", path)
         with importable(path.resolve().parent):
@@ -213,10 +213,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return tomli_w.dumps(without_none(plain))
 
     def key(self, *, anywhere: bool = False) -> str:
-        """Hash what decides the numbers of a study: the spec, and the code that it would run.
+        """Return a hash of the spec and of the code that the study would run.
 
-        Code of which nothing tells two versions apart is equal in this process alone; where keys
-        of other processes are compared, with `anywhere`, it is an error.
+        Code without a fingerprint has a key that is valid in this process only. With `anywhere`,
+        for keys that are compared between processes, such code is an error.
         """
         means, sampler = self.arms.true_means(), self.arms.sampler()
         code: list[Any] = [sampler.sample]
@@ -235,35 +235,35 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         code += [acceptance.accept, delays.draw, adversary.manipulate]
         numbers += [acceptance.params, delays.params, adversary.params]
         try:
-            told = fingerprint(*code)
+            code_hash = fingerprint(*code)
         except NoFingerprint as reason:
             if anywhere:
-                rule = f"has functions that can't be compared between machines ({reason})"
-                todo = "Numba's cache=True is not needed: Entice keeps compiled code itself."
+                rule = f"has functions that cannot be compared between machines ({reason})"
+                todo = "Remove Numba's cache=True: Entice caches compiled code itself."
                 raise InputError("the study", rule, todo=todo) from None
-            told = _THIS_PROCESS
-        made_of = f"{self.to_json()}\n{told}\n{_plain(numbers)}"
+            code_hash = _THIS_PROCESS
+        made_of = f"{self.to_json()}\n{code_hash}\n{_plain(numbers)}"
         return hashlib.sha256(made_of.encode()).hexdigest()
 
     def runs_key(self) -> str:
-        """Hash what decides the numbers of single runs: all but how many there are."""
+        """Return the key of the study regardless of its number of replications."""
         return msgspec.structs.replace(self, replications=1).key()
 
     def with_seed(self) -> Study:
-        """Return the study with a seed: its own, or a fresh one."""
+        """Return the study with a seed, drawn if it has none."""
         if self.seed is not None:
             return self
         return msgspec.structs.replace(self, seed=secrets.randbits(32))
 
     def checkpoint_rounds(self) -> npt.NDArray[np.int64]:
-        """The rounds after which metrics are written down, the last one being T."""
+        """Return the rounds after which metrics are recorded; the last one is T."""
         if not isinstance(self.checkpoints, int):
             return np.array(sorted({*self.checkpoints, self.horizon}), dtype=np.int64)
         count = min(self.checkpoints, self.horizon)
         return np.arange(1, count + 1, dtype=np.int64) * self.horizon // count
 
     def engines(self) -> tuple[str, ...]:
-        """Say what runs each policy: ``"fast"`` or ``"generic"``.
+        """Return the engine of each policy: ``"fast"`` or ``"generic"``.
 
         >>> import entice
         >>> study = entice.Study(
@@ -274,7 +274,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return tuple("fast" if self.fast_path(p) else "generic" for p in self.policies)
 
     def fast_path(self, policy: Policy) -> FastPath | None:
-        """Find the fast path by which a policy is run in this study, unless it is the kernel."""
+        """Return the fast path of a policy in this study; None if the generic kernel runs it."""
         plain = self.players == Players() and self.adversary == NoAdversary() and self.probe is None
         simple = all(drift.kernel().is_function_of_payment for drift in self.drifts)
         if self.engine == "generic" or self.feedback_range is not None or not (plain and simple):
@@ -282,34 +282,34 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return fast_path(policy, self.arms)
 
     def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
-        """Go through policies × drifts: (policy index, drift index, policy, drift)."""
+        """Iterate over policies × drifts: (policy index, drift index, policy, drift)."""
         for p, policy in enumerate(self.policies):
             for d, drift in enumerate(self.drifts):
                 yield p, d, policy, drift
 
     @property
     def policy_labels(self) -> tuple[str, ...]:
-        """The labels of the policies; those that are alike say what tells them apart."""
+        """The labels of the policies, made unique by parameters where necessary."""
         return unique_labels(self.policies)
 
     @property
     def drift_labels(self) -> tuple[str, ...]:
-        """The labels of the drifts; those that are alike say what tells them apart."""
+        """The labels of the drifts, made unique by parameters where necessary."""
         return unique_labels(self.drifts)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Study:
-        """Build a study through the same constructors, and so the same checks, as Python does."""
+        """Build a study with the constructors, and so the checks, that Python code uses."""
         if not isinstance(plain, dict):
             raise InputError("the study", "must be a table of settings", given=plain)
         settings = dict(plain)
-        for field, given in plain.items():
-            if field in _ONE:
-                settings[field] = parse_entry(field, field, given)
+        for field, value in plain.items():
+            if field in _SINGLE:
+                settings[field] = parse_entry(field, field, value)
             elif field == "players":
-                settings[field] = _players(given)
-            elif field == "probe" and given is not None:
-                settings[field] = build_spec(Probe, field, as_table(field, given))
+                settings[field] = _players(value)
+            elif field == "probe" and value is not None:
+                settings[field] = build_spec(Probe, field, as_table(field, value))
             elif field in ("policies", "drifts"):
                 entries = plain[field] if isinstance(plain[field], list) else [plain[field]]
                 settings[field] = [
@@ -337,13 +337,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 rule = f"must be one of {', '.join(kind.__name__ for kind in kinds)}"
                 raise InputError(f"Study: {field}", rule, given=getattr(self, field))
         if self.probe is not None and not isinstance(self.probe, Probe):
-            raise InputError("Study: probe", "must be a Probe, or none", given=self.probe)
+            raise InputError("Study: probe", "must be a Probe or None", given=self.probe)
         self._check_wait()
         for drift in self.drifts:
             if isinstance(drift, ArmDrift) and len(drift.slopes) != arms:
                 rule = f"must have one slope for each of the {arms} arms"
                 raise InputError("ArmDrift: slopes", rule, given=drift.slopes)
-        self.adversary.kernel(self.arms.true_means())  # a target must be one of the arms
+        self.adversary.kernel(self.arms.true_means())  # checks the target of an attacker
         low, high = np.clip(self.arms.support(), *self.feedback_limits)
         for i, policy in enumerate(self.policies):
             if policy.unit_ratings and not 0 <= low <= high <= 1:
@@ -356,8 +356,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.players.longest_wait(self.horizon) > MAX_DELAY_ROUNDS + 1:
             raise InputError(
                 "Players: rating_window",
-                f"must be given, and at most {MAX_DELAY_ROUNDS:,}, where ratings may come later "
-                "than that in the study: a run keeps a place for each round they may take",
+                f"must be set, to at most {MAX_DELAY_ROUNDS:,}, where ratings may arrive later: "
+                "a run needs memory for each round of delay",
                 given=self.players.rating_window,
             )
 
@@ -368,7 +368,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             return
         rounds = tuple(as_whole_number(f"Study: checkpoints[{i}]", r) for i, r in enumerate(given))
         if not rounds or min(rounds) < 1 or max(rounds) > self.horizon:
-            rule = f"must be a number, or rounds from 1 to the horizon, {self.horizon}"
+            rule = f"must be a number, or a list of rounds from 1 to the horizon, {self.horizon}"
             raise InputError("Study: checkpoints", rule, given=given)
         msgspec.structs.force_setattr(self, "checkpoints", rounds)
 
@@ -377,7 +377,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if given is None:
             return
         if not is_list(given) or len(given) != 2:
-            rule = "must be a pair (lowest, highest), or none"
+            rule = "must be a pair (lowest, highest) or None"
             raise InputError("Study: feedback_range", rule, given=given)
         low, high = (as_number(f"Study: feedback_range[{i}]", v) for i, v in enumerate(given))
         if not low < high:
@@ -387,7 +387,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def feedback_limits(self) -> tuple[float, float]:
-        """The lowest and the highest feedback: infinite where nothing is projected."""
+        """The lowest and the highest feedback; infinite without projection."""
         return self.feedback_range or (-math.inf, math.inf)
 
 
@@ -402,7 +402,7 @@ def _players(given: Any) -> Any:
 
 
 def _plain(numbers: Any) -> Any:
-    """Write arrays as lists, all of them, wherever they stand."""
+    """Convert arrays to lists, at any depth."""
     if isinstance(numbers, np.ndarray):
         return numbers.tolist()
     return [_plain(n) for n in numbers] if isinstance(numbers, (list, tuple)) else numbers

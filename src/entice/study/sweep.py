@@ -1,4 +1,4 @@
-"""Several studies that differ in their horizon or seed."""
+"""Sweeps: several studies that differ in horizon or seed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from entice.user_functions import importable
 
 
 def sweep(**settings: Any) -> list[Study]:
-    """Make a study for each combination of horizon and seed; either may be a list.
+    """Return a study for each combination of horizon and seed; either may be a list.
 
     Parameters
     ----------
     settings
-        As for `Study`. Parameters of policies and drifts need no sweep: a study takes lists of
-        both, as in ``drifts=[entice.LinearDrift(l) for l in (0, 0.5, 1.1)]``.
+        As for `Study`. Policies and drifts need no sweep: a study has lists of both, as in
+        ``drifts=[entice.LinearDrift(l) for l in (0, 0.5, 1.1)]``.
 
     >>> import entice
     >>> studies = entice.sweep(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
@@ -42,7 +42,7 @@ def sweep_from_file(path: str | Path) -> Study | list[Study]:
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        plain = {}  # told by the study's own reader
+        plain = {}  # Study.from_file raises the error
     if not any(is_list(plain.get(field)) for field in SWEPT):
         return Study.from_file(path)
     with importable(path.resolve().parent):
@@ -57,12 +57,12 @@ def combinations(settings: dict[str, Any]) -> list[dict[str, Any]]:
             raise InputError(f"sweep: {field}", "must have at least one value", given=values)
         twice = [value for i, value in enumerate(values) if value in list(values)[:i]]
         if twice:
-            raise InputError(f"sweep: {field}", "must not name a value twice", given=twice[0])
+            raise InputError(f"sweep: {field}", "must not contain a value twice", given=twice[0])
     return [settings | dict(zip(swept, chosen, strict=True)) for chosen in product(*swept.values())]
 
 
-def several(studies: Any) -> Sequence[Study]:
-    """Check that results of studies could be put together, before any of them is run."""
+def check_studies(studies: Any) -> Sequence[Study]:
+    """Check that the results of several studies can be combined, before any of them is run."""
     if not is_list(studies) or not all(isinstance(study, Study) for study in studies):
         raise InputError("run: study", "must be a Study or a list of them", given=studies)
     if not studies:
@@ -72,20 +72,20 @@ def several(studies: Any) -> Sequence[Study]:
 
 
 def check_compatible(name: str, studies: Sequence[Study]) -> None:
-    """Refuse studies whose results could not be put together."""
+    """Raise an error if the results of studies cannot be combined."""
     counts = [len(study.arms.true_means()) for study in studies]
     if len(set(counts)) > 1:
-        rule = "must be studies with as many arms, since `pulls` has an entry for each"
-        todo = "Drop `pulls` and concatenate the frames yourself: pl.concat(…, how='diagonal')."
+        rule = "must have the same number of arms, because `pulls` has an entry for each"
+        todo = "Drop `pulls` and use pl.concat(…, how='diagonal') on the frames."
         raise InputError(name, rule, given=f"{counts} arms", todo=todo)
     seen: dict[str, int] = {}
     for i, study in enumerate(studies):
-        # The same but for the number of replications: the first ones are the same runs.
+        # Studies that differ only in the number of replications share their first runs.
         runs = msgspec.structs.replace(study, replications=1).to_json()
         if runs in seen and study.seed is not None:
             raise InputError(
                 name,
-                "must be different studies, or have different seeds, or runs would count twice",
+                "must be different studies or have different seeds, so that no run counts twice",
                 given=f"the same study with seed {study.seed} at {seen[runs]} and {i}",
             )
         seen[runs] = i

@@ -21,8 +21,8 @@ _NAMES = (
     "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
     "seen_from",
 )  # fmt: skip
-MOST_NUMBERS = 2**27
-"""That a trace may keep: 1 GiB."""
+MAX_NUMBERS = 2**27
+"""The largest trace, in numbers: 1 GiB."""
 
 
 def trace(
@@ -34,41 +34,41 @@ def trace(
     displayed: bool = True,
     **settings: Any,
 ) -> pl.DataFrame:
-    """Run a single replication and return every round of it.
+    """Run a single replication and return its rounds.
 
     Parameters
     ----------
     study
         A study with a seed, or the `settings` of one.
     policy, drift
-        Which cell of the study to trace: a label, or a position in `study.policies` and
-        `study.drifts`. Needed where there are several.
+        The cell of the study to trace: a label, or a position in `study.policies` and
+        `study.drifts`. Required where there are several.
     replication
-        Which one: the same numbers as in `simulate` with the same settings and seed, and
-        ``engine="generic"``.
+        Index of the replication. Its numbers equal those of `simulate` with the same settings and
+        seed and ``engine="generic"``.
     displayed
-        Whether to keep what each arm displayed in each round.
+        Whether to include the displayed value of each arm in each round.
     settings
-        As for `Study`, in place of one.
+        As for `Study`, instead of a study.
 
     Returns
     -------
     polars.DataFrame
-        `t`, `arm` (that was pulled), `greedy_arm` (the player's own choice), `payment`, `drift`,
-        `feedback` (null: it never came). With players who may decline, `offered_arm`; with late
-        ratings, `seen_from` (the round from which the feedback is seen, null: not in this run);
-        with a probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not
-        thrown) and `probe_amount`. A run whose payments grow without bound ends where they did.
+        `t`, `arm` (the arm pulled), `greedy_arm` (the player's own choice), `payment`, `drift`,
+        `feedback` (null if it never arrived). With players who may decline, `offered_arm`; with
+        late ratings, `seen_from` (the round from which the feedback is visible, null if not in this
+        run); with a probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not
+        tossed) and `probe_amount`. A run whose payments grow without bound ends in that round.
 
-        Then, with `displayed`, a column for each arm, `displayed.0`, `displayed.1`, …: what players
-        saw of it when they chose, before their own rating. An arm without ratings displays
-        `prior`. In the rounds in which each arm is tried once nothing is displayed: null.
+        With `displayed`, a column for each arm, `displayed.0`, `displayed.1`, …: its displayed
+        value when the player chose, before the player's own rating. An arm without ratings displays
+        `prior`. Null in the rounds that try each arm once, when nothing is displayed.
 
-        Where arms have names there are `arm_name`, `greedy_arm_name` and, if need be,
+        If the arms have names: `arm_name`, `greedy_arm_name` and, where there is an `offered_arm`,
         `offered_arm_name`, and columns such as `displayed.tea`.
 
-        A trace keeps 9 numbers of a round, and one more for each arm that is displayed. One of
-        more than 2²⁷ numbers (1 GiB) is refused.
+        A trace holds 9 numbers for each round, and one more for each displayed arm. A trace of more
+        than 2²⁷ numbers (1 GiB) is rejected.
 
     >>> import entice
     >>> study = entice.Study(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
@@ -78,25 +78,25 @@ def trace(
     """
     study = _one_cell(_study(study, settings), policy, drift)
     if study.seed is None:
-        raise InputError("trace: seed", "must be given, to say which run is traced")
+        raise InputError("trace: seed", "is required: it determines which run is traced")
     if as_whole_number("trace: replication", replication) < 0:
         raise InputError("trace: replication", "must not be negative", given=replication)
     arms = len(study.arms.true_means())
     numbers = TRACE_COLUMNS + (arms if displayed else 0)
-    if study.horizon * numbers > MOST_NUMBERS:
+    if study.horizon * numbers > MAX_NUMBERS:
         raise InputError(
             "trace: horizon",
-            f"must be at most {MOST_NUMBERS // numbers:,} rounds where {numbers} numbers are kept "
-            "of each",
+            f"must be at most {MAX_NUMBERS // numbers:,} rounds with {numbers} numbers for each "
+            "round",
             given=study.horizon,
             todo="Trace fewer rounds"
-            + (", or take displayed=False for 9 numbers a round." if displayed else "."),
+            + (", or use displayed=False for 9 numbers a round." if displayed else "."),
         )
     cell = Cell(study, study.policies[0], study.drifts[0], np.zeros(1, np.int64), traced=True)
     rounds = np.empty((study.horizon, numbers))
-    room = cell.allocate(1)
-    cell.run(replication, room, rounds)
-    played = int(room.stopped[0]) - 1 if room.stopped[0] else study.horizon
+    arrays = cell.allocate(1)
+    cell.run(replication, arrays, rounds)
+    played = int(arrays.stopped[0]) - 1 if arrays.stopped[0] else study.horizon
     return _frame(study, rounds[:played])
 
 
@@ -106,14 +106,14 @@ def _study(study: Study | None, settings: dict[str, Any]) -> Study:
     if not isinstance(study, Study):
         raise InputError("trace: study", "must be a Study", given=study)
     if settings:
-        rule = "has these settings already"
-        todo = "Say msgspec.structs.replace(study, …) for a study with other ones."
+        rule = "already has these settings"
+        todo = "Use msgspec.structs.replace(study, …) to change them."
         raise InputError("trace: study", rule, given=", ".join(settings), todo=todo)
     return study
 
 
 def _one_cell(study: Study, policy: int | str | None, drift: int | str | None) -> Study:
-    """Return the study with only the policy and the drift that were asked for."""
+    """Return the study reduced to one policy and one drift."""
     return msgspec.structs.replace(
         study,
         policies=[study.policies[_position("policy", policy, study.policy_labels)]],
@@ -121,52 +121,52 @@ def _one_cell(study: Study, policy: int | str | None, drift: int | str | None) -
     )
 
 
-def _position(which: str, given: int | str | None, labels: Sequence[str]) -> int:
-    if given is None:
+def _position(name: str, value: int | str | None, labels: Sequence[str]) -> int:
+    if value is None:
         if len(labels) == 1:
             return 0
         todo = did_you_mean("", labels)
-        raise InputError(f"trace: {which}", f"must say which of {len(labels)}", todo=todo)
-    if isinstance(given, str):
-        if given not in labels:
-            todo = did_you_mean(given, labels)
-            raise InputError(f"trace: {which}", "must be a label", given=given, todo=todo)
-        return labels.index(given)
-    position = as_whole_number(f"trace: {which}", given)
+        raise InputError(f"trace: {name}", f"must name one of {len(labels)}", todo=todo)
+    if isinstance(value, str):
+        if value not in labels:
+            todo = did_you_mean(value, labels)
+            raise InputError(f"trace: {name}", "must be a label", given=value, todo=todo)
+        return labels.index(value)
+    position = as_whole_number(f"trace: {name}", value)
     if not 0 <= position < len(labels):
         rule = f"must be a label, or a position from 0 to {len(labels) - 1}"
-        raise InputError(f"trace: {which}", rule, given=given)
+        raise InputError(f"trace: {name}", rule, given=value)
     return position
 
 
 def _frame(study: Study, rounds: Any) -> pl.DataFrame:
     t = np.arange(1, len(rounds) + 1)
     columns: dict[str, Any] = {name: rounds[:, i] for i, name in enumerate(_NAMES)}
-    thrown = pl.when(pl.col("probe") != NO_PROBE)
+    tossed = pl.when(pl.col("probe") != NO_PROBE)
     frame = pl.DataFrame({"t": t} | columns).with_columns(
         pl.col("arm", "greedy_arm", "offered_arm").cast(pl.Int64),
-        thrown.then(pl.col("probe").cast(pl.Int64)),
-        thrown.then(pl.col("probe_amount")),
+        tossed.then(pl.col("probe").cast(pl.Int64)),
+        tossed.then(pl.col("probe_amount")),
         pl.col("feedback").fill_nan(None),
         pl.when(pl.col("seen_from") <= study.horizon).then(pl.col("seen_from")).cast(pl.Int64),
     )
-    kept = ["t", *_NAMES[:5]]
+    columns_shown = ["t", *_NAMES[:5]]
     if study.players.acceptance != AlwaysAccept():
-        kept.append("offered_arm")
+        columns_shown.append("offered_arm")
     if study.players.delay != 0:
-        kept.append("seen_from")
+        columns_shown.append("seen_from")
     if study.probe is not None:
-        kept += ["probe", "probe_amount"]
-    frame, names = frame.select(kept), study.arms.names
+        columns_shown += ["probe", "probe_amount"]
+    frame, names = frame.select(columns_shown), study.arms.names
     if names is not None:
         listed = pl.col("^.*arm$").replace_strict(dict(enumerate(names)), return_dtype=pl.String)
         frame = frame.with_columns(listed.name.suffix("_name"))
     arms = rounds.shape[1] - TRACE_COLUMNS
     if arms == 0:
         return frame
-    called = names or range(arms)
+    columns_of = names or range(arms)
     shown = pl.DataFrame(
-        {f"displayed.{name}": rounds[:, TRACE_COLUMNS + i] for i, name in enumerate(called)}
+        {f"displayed.{name}": rounds[:, TRACE_COLUMNS + i] for i, name in enumerate(columns_of)}
     )
     if study.cold_start == "each_arm_once":
         shown = shown.select(pl.when(pl.Series(t) > arms).then(pl.all()))

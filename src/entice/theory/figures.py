@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from entice.study.results.plots import COLOURS, MUTED, TITLES, house_style, plot_curves
+from entice.study.results.plots import COLOURS, MUTED, TITLES, figure_style, plot_curves
 from entice.study.results.result import Result
 from entice.study.spec import Study
 from entice.theory.bound import Bound, Version, merge_reasons
@@ -131,7 +131,7 @@ def plot_growth(found: Growth) -> Figure:
     """Plot means against T on logarithmic axes, with the better fit."""
     drifts = found.points.select("drift_index", "drift").unique().sort("drift_index")["drift"]
     policies = found.points.select("policy_index", "policy").unique().sort("policy_index")["policy"]
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.4 + 3.0 * len(drifts), 6.2), layout="constrained")
         axes = figure.subplots(len(METRICS), len(drifts), sharex=True, sharey="row", squeeze=False)
         for row, metric in zip(axes, METRICS, strict=True):

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from entice.study.results.table import number
+from entice.study.results.table import format_number
 from entice.theory.growth import METRICS, Growth
 
 _METRIC_NAMES = {
@@ -74,7 +74,7 @@ def _value(value: float | None) -> str:
         return "–"
     if value == float("inf"):
         return "∞"
-    return power_of_ten(value) if value >= 1e6 else number(value)
+    return power_of_ten(value) if value >= 1e6 else format_number(value)
 
 
 def power_of_ten(value: float) -> str:

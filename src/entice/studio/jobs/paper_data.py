@@ -30,7 +30,7 @@ def reproduction_payload(found: Reproduction) -> dict[str, Any]:
         "means": MEANS,
         "policies": [{"id": policy, "name": name} for policy, name in NAMES.items()],
         "ran": [
-            {"policy": s.policy, "setup": s.name, "words": s.words, "horizon": s.horizon}
+            {"policy": s.policy, "setup": s.name, "words": s.description, "horizon": s.horizon}
             for s in SETUPS
         ],
         "table1": found.table1.to_dicts(),

@@ -1,1 +1,1 @@
-"""The result of a study: tables, files, figures."""
+"""The result of a study: frames, files, figures."""

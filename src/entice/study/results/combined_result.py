@@ -1,4 +1,4 @@
-"""Results of several studies as one."""
+"""The combined results of several studies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def concat(results: Iterable[Result]) -> Result:
-    """Put results together; a single one is returned as it is."""
+    """Combine results. A single one is returned unchanged."""
     parts: list[Result] = []
     for i, result in enumerate(results):
         if not isinstance(result, Result):
@@ -33,25 +33,25 @@ def concat(results: Iterable[Result]) -> Result:
 
 
 class CombinedResult(Result):
-    """The results of several studies: the frames have the rows of all."""
+    """The results of several studies, in frames with the rows of all."""
 
     def __init__(self, parts: Sequence[Result]) -> None:
         self._parts = tuple(parts)
 
     @property
     def parts(self) -> tuple[Result, ...]:
-        """The results one by one."""
+        """The result of each study."""
         return self._parts
 
     @property
     def study(self) -> Study:
-        """Not one but several: an error."""
-        self._refuse("study")
+        """Raise an error: there are several studies."""
+        self._require_one("study")
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """Not of one study but of several: an error."""
-        self._refuse("engines")
+        """Raise an error: there are several studies."""
+        self._require_one("engines")
 
     @cached_property
     def final(self) -> pl.DataFrame:
@@ -72,20 +72,20 @@ class CombinedResult(Result):
         return _concat_frames([part.pulls_per_arm() for part in self.parts])
 
     def plot(self, metric: str = "regret") -> Figure:
-        """Draw one of the parts instead: an error."""
-        self._refuse("plot(…)")
+        """Raise an error: there are several studies."""
+        self._require_one("plot(…)")
 
     def save(self, folder: str | Path) -> Path:
-        """Write each part into a sub-folder, named by horizon and seed if that tells them apart."""
+        """Write each part into a sub-folder, named by horizon and seed if these are unique."""
         folder = Path(folder)
         own = folders_for([part.study for part in self.parts], folder)
         others = [path.name for path in folders_within(folder) if path not in own]
         if others:
-            rule = "must hold no other results, or they would be read with these"
-            given = ", ".join(others)
-            raise InputError(f"the folder {folder}", rule, given=given, todo="Choose another.")
-        for place, part in zip(own, self.parts, strict=True):
-            part.save(place)
+            rule = "must not hold other results, which `load` would combine with these"
+            given, todo = ", ".join(others), "Choose another folder."
+            raise InputError(f"the folder {folder}", rule, given=given, todo=todo)
+        for path, part in zip(own, self.parts, strict=True):
+            part.save(path)
         return folder
 
     def __repr__(self) -> str:
@@ -93,11 +93,11 @@ class CombinedResult(Result):
         seeds = sorted({part.study.seed or 0 for part in self.parts})
         return f"<Result: {len(self.parts)} studies, horizons {horizons}, seeds {seeds}>"
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _require_one(self, attribute: str) -> NoReturn:
         raise InputError(
-            f"result.{what}",
-            f"is of one study, and this result has {len(self.parts)}",
-            todo=f"Say result.parts[0].{what}, or go through result.parts.",
+            f"result.{attribute}",
+            f"requires a result of one study, and this one has {len(self.parts)}",
+            todo=f"Use result.parts[0].{attribute}, or iterate over result.parts.",
         )
 
 

@@ -1,4 +1,4 @@
-"""A result on disk: two Parquet files, each with the study that made it in its metadata."""
+"""Results on disk: two Parquet files, each with its study in the metadata."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from entice.study.spec import Study
 from entice.user_functions import placeholders_for_missing
 
 FINAL, CURVES, RECORD = "final.parquet", "curves.parquet", "as_run.toml"
-_ROWS = 2**18
-"""In a group of a large file: what a reader needs at least to hold at a time."""
+_ROW_GROUP = 2**18
+"""Rows in a group of a large file: the least that a reader holds in memory."""
 
 
 def save(folder: Path, study: Study, final: pl.DataFrame | Path, curves: pl.DataFrame) -> Path:
@@ -40,14 +40,14 @@ def save(folder: Path, study: Study, final: pl.DataFrame | Path, curves: pl.Data
         with atomic_file(folder / CURVES) as path:
             curves.write_parquet(path, metadata=about)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError("the folder", f"can't be written ({error})", given=str(folder)) from error
+        raise InputError("the folder", f"must be writable ({error})", given=str(folder)) from error
     return folder
 
 
 def load(folder: Path) -> tuple[Study, pl.DataFrame | Path, pl.DataFrame, Sequence[str]]:
-    """Read a result: study, last rounds (or where they are, if they are many), curves, engines."""
-    about, also = read_metadata(folder / FINAL), read_metadata(folder / CURVES)
-    if about is None or about != also:
+    """Read a result: study, last rounds (of a large study, their path), curves, engines."""
+    about = read_metadata(folder / FINAL)
+    if about is None or about != read_metadata(folder / CURVES):
         raise InputError(
             "the folder", f"must hold a result ({FINAL} and {CURVES})", given=str(folder)
         )
@@ -58,7 +58,7 @@ def load(folder: Path) -> tuple[Study, pl.DataFrame | Path, pl.DataFrame, Sequen
 
 
 def _folder_names(studies: Sequence[Study]) -> list[str]:
-    """Name a folder for each of several studies, the same however many others there are."""
+    """Return a folder name for each of several studies, by horizon and seed if these are unique."""
     seeds = ["" if study.seed is None else f"-seed-{study.seed}" for study in studies]
     names = [f"horizon-{study.horizon}{seed}" for study, seed in zip(studies, seeds, strict=True)]
     if len(set(names)) < len(names):
@@ -67,15 +67,15 @@ def _folder_names(studies: Sequence[Study]) -> list[str]:
 
 
 def folders_for(studies: Sequence[Study], folder: Path) -> list[Path]:
-    """Choose a sub-folder for each of several studies; a single study's folder is refused."""
+    """Return a sub-folder for each of several studies. The folder of a single study is rejected."""
     if (folder / FINAL).exists() or (folder / RECORD).exists():
-        rule = "must not hold the result of a single study where several are to be kept"
-        raise InputError(f"the folder {folder}", rule, todo="Choose another.")
+        rule = "must not hold the result of a single study when several are run"
+        raise InputError(f"the folder {folder}", rule, todo="Choose another folder.")
     return [folder / name for name in _folder_names(studies)]
 
 
 def folders_within(folder: Path) -> list[Path]:
-    """Find the folders of several studies' results, in the order of their numbers."""
+    """Return the folders of several studies' results, ordered by horizon and seed."""
     if (folder / FINAL).exists():
         return []
 
@@ -87,13 +87,13 @@ def folders_within(folder: Path) -> list[Path]:
 
 
 def write_final(path: Path, study: Study, frames: Iterator[pl.DataFrame]) -> None:
-    """Write the last rounds of a large study, of which few are in memory at a time."""
+    """Write the last rounds of a large study, a few of them at a time."""
     first = next(frames)
     rows = register_io_source(lambda *_: itertools.chain([first], frames), schema=first.schema)
-    with atomic_file(path) as beside:
+    with atomic_file(path) as temporary:
         try:
-            rows.sink_parquet(beside, metadata=_metadata(study), row_group_size=_ROWS)
-        except pl.exceptions.PolarsError as error:  # which is how a full disk is told
+            rows.sink_parquet(temporary, metadata=_metadata(study), row_group_size=_ROW_GROUP)
+        except pl.exceptions.PolarsError as error:  # raised when the disk is full
             raise OSError(errno.EIO, str(error)) from error
 
 
@@ -112,7 +112,7 @@ def _metadata(study: Study) -> dict[str, str]:
 
 
 def read_metadata(path: Path) -> dict[str, Any] | None:
-    """Read what a file of a result says of itself: study, key, versions. None if it is not one."""
+    """Return the metadata of a file of a result: study, key, versions. None for other files."""
     try:
         about: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)["entice"])
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):

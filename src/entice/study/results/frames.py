@@ -1,4 +1,4 @@
-"""The tables of a result: a row for each run, and a row for each point of a curve."""
+"""The frames of a result: one row for each run, one row for each point of a curve."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from entice.labels import parameter_columns
 from entice.study.spec import Study
 
 CELL = ("policy_index", "drift_index")
-"""The columns that say which cell of a study a row belongs to."""
+"""The columns that identify the cell of a row."""
 
 
 def settings_frame(study: Study) -> pl.DataFrame:
-    """Return what was set, a row for each cell: horizon, seed, parameters of policy and drift.
+    """Return the settings of each cell: horizon, seed, parameters of policy and drift.
 
     >>> import entice
     >>> from entice.study.results.frames import settings_frame
@@ -39,7 +39,7 @@ def settings_frame(study: Study) -> pl.DataFrame:
 
 
 def with_settings(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """Add what was set to each row, unless it is there: results of old have no such columns."""
+    """Add the settings to each row. Results of old versions lack these columns."""
     if "horizon" in frame.columns:
         return frame
     return frame.join(settings_frame(study), on=CELL, how="left", maintain_order="left")
@@ -58,7 +58,7 @@ def _labels(study: Study, cell: int) -> list[pl.Expr]:
 def final_frame(
     study: Study, cell: int, first: int, metrics: Any, pulls: Any, stopped: Any
 ) -> pl.DataFrame:
-    """The last round of the replications `first`, `first + 1`, … of a cell."""
+    """Return the last round of the replications `first`, `first + 1`, … of a cell."""
     replications = np.arange(first, first + len(metrics), dtype=np.int64)
     columns: dict[str, Any] = {"replication": replications}
     columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
@@ -73,7 +73,7 @@ def final_frame(
 
 
 def curves_frame(study: Study, cell: int, statistics: dict[str, Any]) -> pl.DataFrame:
-    """Each statistic (checkpoints × metrics) of a cell."""
+    """Return each statistic (checkpoints × metrics) of a cell."""
     rounds = study.checkpoint_rounds()
     frame = pl.concat(
         pl.DataFrame(

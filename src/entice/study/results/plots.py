@@ -1,4 +1,4 @@
-"""Figures of a study, for paper and screen."""
+"""Figures of a study, for print and screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from entice.study.results.result import Result
 
-# Okabe and Ito's colours, told apart by everyone.
+# Okabe and Ito's palette for readers with any colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MUTED = "#6b7280"
 
@@ -34,8 +34,8 @@ TITLES = {
 }
 
 BANDS = "Line: median of the runs at each round.  Bands: half and nine tenths of the runs."
-"""What `draw_curve` draws, in words. No single run need follow the line of medians."""
-STOPPED = "Not drawn from where payments grew without bound and runs were stopped:"
+"""Describes `draw_curve`. No single run needs to follow the line of medians."""
+STOPPED = "Not drawn after payments grew without bound and runs were stopped:"
 
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -62,14 +62,14 @@ _STYLE: Any = {
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
-    """Draw in the look of all of Entice's figures."""
+def figure_style() -> Iterator[None]:
+    """Apply the style of all Entice figures."""
     with mpl.rc_context(_STYLE):
         yield
 
 
 Overlay = Callable[[Sequence["Axes"], "Result", str], list[str]]
-"""Draws more into the panels of `plot_curves`, and returns notes to print below them."""
+"""Adds to the panels of `plot_curves`, and returns notes to print below them."""
 
 
 def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> Figure:
@@ -79,7 +79,7 @@ def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> 
     drifts = result.study.drifts
     columns = min(3, len(drifts))
     rows = math.ceil(len(drifts) / columns)
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 3.1 * rows), layout="constrained")
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for d in range(len(drifts)):
@@ -103,7 +103,7 @@ def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> 
 
 
 def _stopped(result: Result, metric: str) -> list[str]:
-    """Name the cells whose runs were stopped: from there on they have no quantiles to draw."""
+    """Return a note that names the cells whose runs were stopped and have no quantiles."""
     found = [
         f"{policy.label} with {drift.label}"
         for p, d, policy, drift in result.study.cells()
@@ -113,7 +113,7 @@ def _stopped(result: Result, metric: str) -> list[str]:
 
 
 def _add_notes(figure: Figure, notes: list[str]) -> None:
-    """Write below the panels what they do not show."""
+    """Write notes below the panels."""
     width = int(15 * figure.get_figwidth())
     lines = [textwrap.fill(note, width, subsequent_indent="   ") for note in notes]
     if lines:
@@ -128,7 +128,7 @@ def draw_curve(ax: Axes, curve: pl.DataFrame, label: str, colour: str) -> None:
     """Draw the median of a metric at each round, with the ranges of half and 9/10 of the runs."""
     t, alone = curve["t"], len(curve) == 1
     for low, high, alpha in (("q05", "q95", 0.13), ("q25", "q75", 0.22)):
-        if alone:  # an area over one round has no width, and would be invisible
+        if alone:  # an area over one round has no width
             ax.vlines(t, curve[low], curve[high], color=colour, alpha=3 * alpha, linewidth=4)
         else:
             ax.fill_between(t, curve[low], curve[high], color=colour, alpha=alpha, linewidth=0)
@@ -137,20 +137,20 @@ def draw_curve(ax: Axes, curve: pl.DataFrame, label: str, colour: str) -> None:
 
 
 def label_rounds(ax: Axes) -> None:
-    """Label the axis of rounds, and have the other axis include zero."""
+    """Label the axis of rounds, and include zero in the other axis."""
     ax.set_xlabel("Round t")
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.4g}"))
     ax.margins(x=0)
-    # Not `set_ylim(bottom=0)`: that would fix the other end too, at what is drawn so far, also for
-    # all panels that share the axis.
+    # Not `set_ylim(bottom=0)`, which would also fix the upper end for all panels that share the
+    # axis, at the data drawn so far.
     ax.update_datalim([(0, 0)], updatex=False)
     ax.lines[0].sticky_edges.y.append(0)
 
 
 def legend_above(figure: Figure, axes: Sequence[Axes], panels: int) -> None:
-    """Put one legend for all panels above them, with the meaning of the bands."""
+    """Place one legend above all panels, with the meaning of the bands."""
     entries: dict[str, Any] = {}
     for ax in axes:
         entries = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) | entries

@@ -1,4 +1,4 @@
-"""What a study found."""
+"""The result of a study."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """The numbers of a study, with the spec and the seed that made them.
+    """The numbers of a study, with its spec and seed.
 
     Attributes
     ----------
     study : Study
-        What was run, seed included.
+        The study that was run, with its seed.
     final : polars.DataFrame
         One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
         `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
         `best_arm_error` (relative; nan if the best mean is 0), `pulls` (an array, one entry for
-        each arm) and `stopped`: the round in which payments had grown without bound, if they did.
-        Metrics of such a run are nan.
+        each arm) and `stopped`: the round in which payments had grown without bound, else null.
+        The metrics of such a run are nan.
 
-        Then what was set: `horizon`, `seed`, and a column for each parameter of a policy or a
+        The settings follow: `horizon`, `seed`, and a column for each parameter of a policy or a
         drift, such as `policy.kind`, `policy.c`, `drift.kind` and `drift.l`; null where a kind has
         no such parameter.
     curves : polars.DataFrame
-        One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`, and what
-        was set, as in `final`. Quantiles of a large study
+        One row for each cell, metric and checkpoint `t`: `mean`, `stderr`, `q05` … `q95`, and the
+        settings, as in `final`. Quantiles of a large study
         (`entice.study.aggregation.block_digest.is_large`) are accurate to 0.4 %; those of `summary`
         are exact.
     engines : tuple
-        What ran each policy of the study: ``"fast"``, a path that skips rounds, or ``"generic"``,
-        the kernel that plays each. Their numbers differ as those of two seeds do.
+        The engine of each policy: ``"fast"``, a path that skips rounds, or ``"generic"``, the
+        kernel that plays every round. Their numbers differ as those of two seeds do.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class Result:
 
     @property
     def study(self) -> Study:
-        """What was run, seed included."""
+        """The study that was run, with its seed."""
         return self._study
 
     @property
     def parts(self) -> tuple[Result, ...]:
-        """The results that this one was put together from, one for each study."""
+        """The result of each study that this result combines."""
         return (self,)
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """What ran each policy: ``"fast"`` or ``"generic"``."""
+        """The engine of each policy: ``"fast"`` or ``"generic"``."""
         return self._engines
 
     @property
@@ -81,7 +81,7 @@ class Result:
 
     @cached_property
     def final(self) -> pl.DataFrame:
-        """One row for each cell and replication; that of a large study is read when asked for."""
+        """One row for each cell and replication. For a large study, read on first use."""
         final = pl.read_parquet(self._final) if isinstance(self._final, Path) else self._final
         return with_settings(final, self.study)
 
@@ -93,7 +93,7 @@ class Result:
         )
 
     def __str__(self) -> str:
-        """Show each cell's mean, error and range, as `entice run` does."""
+        """Return the table that `entice run` prints: mean, error and range of each cell."""
         from rich.console import Console
 
         from entice.study.results.table import summary_table
@@ -107,7 +107,7 @@ class Result:
     def summary(self) -> pl.DataFrame:
         """Summarise the last round: a row for each cell and metric, with mean and quantiles.
 
-        What was set follows, as in `final`.
+        The settings follow, as in `final`.
 
         >>> import entice
         >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
@@ -126,8 +126,8 @@ class Result:
     def pulls_per_arm(self) -> pl.DataFrame:
         """Summarise how often each arm was pulled: a row for each cell and arm.
 
-        `arm` is its number, `arm_name` its name if the arms have names, `true_mean` what it is
-        worth; then mean and quantiles over the runs, and what was set, as in `summary`.
+        `arm` is the index of the arm, `arm_name` its name if the arms have names, `true_mean` its
+        mean reward. Mean and quantiles over the runs and the settings follow, as in `summary`.
 
         >>> import entice
         >>> result = entice.simulate(
@@ -159,7 +159,7 @@ class Result:
         return row | {"policy_index": p, "drift_index": d}
 
     def _rows_of(self, p: int, d: int, columns: Sequence[str]) -> pl.DataFrame:
-        """Some columns of one cell, without reading those of others."""
+        """Return some columns of one cell, without reading the other cells."""
         final = self._final
         rows = final.lazy() if isinstance(final, pl.DataFrame) else pl.scan_parquet(final)
         return rows.filter(policy_index=p, drift_index=d).select(columns).collect()
@@ -167,9 +167,9 @@ class Result:
     def plot(self, metric: str = "regret") -> Figure:
         """Draw a metric against t: a line and bands for each policy, a panel for each drift.
 
-        The line is the median of the runs at each round, which no single run need follow. The bands
-        hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds the
-        bounds.
+        The line is the median of the runs at each round; no single run needs to follow it. The
+        bands hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds
+        the bounds.
         """
         from entice.study.results.plots import plot_curves
 
@@ -177,11 +177,11 @@ class Result:
 
     @staticmethod
     def concat(results: Iterable[Result]) -> Result:
-        """Put results of several studies into one, whose frames have all of their rows.
+        """Combine the results of several studies into one, whose frames have the rows of all.
 
-        Horizons, seeds, policies, drifts and everything else may differ, but not the number of
-        arms; a run that is in two of the results would count twice, and is an error. In
-        frames, `study_index` says which study a row belongs to; `parts` are the results one by one.
+        The studies may differ in everything but the number of arms. A run that is in two of the
+        results would count twice, and is an error. In the frames, `study_index` is the study of a
+        row; `parts` holds the single results.
 
         >>> import entice
         >>> both = entice.Result.concat(
@@ -195,18 +195,18 @@ class Result:
         return concat(results)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `final.parquet` and `curves.parquet`, spec and seed inside, into a folder.
+        """Write `final.parquet` and `curves.parquet`, with spec and seed, into a folder.
 
-        Results of several studies get a sub-folder each.
+        Results of several studies are written into sub-folders.
         """
         return result_files.save(Path(folder), self.study, self._final, self.curves)
 
     @staticmethod
     def load(folder: str | Path) -> Result:
-        """Read a result, or those of several studies, that `save` or `entice run` wrote.
+        """Read a result, or those of several studies, written by `save` or `entice run`.
 
-        Where a custom function of the study is not to be found here, another stands in for it, with
-        its name: the result can be looked at, but the study can't be run again.
+        A custom function of the study that cannot be found here is replaced by a placeholder of the
+        same name: the result can be used, but the study cannot be run again.
         """
         folder = Path(folder)
         if within := result_files.folders_within(folder):

@@ -1,4 +1,4 @@
-"""A result as a table for the terminal."""
+"""The table of a result in the terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SHOWN = {"regret": "regret", "compensation": "compensation", "compensated_pulls
 
 
 def summary_table(result: Result) -> Table:
-    """Show each cell's regret, compensation and paid pulls: mean ± error, and the usual range."""
+    """Return a table of regret, compensation and paid pulls: mean ± standard error, and range."""
     study = result.study
     table = Table(
-        title=f"After {study.horizon:,} rounds, {study.replications:,} runs: mean ± its error, "
-        "median \\[5–95 % of runs]",
+        title=f"After {study.horizon:,} rounds, {study.replications:,} runs: mean ± standard "
+        "error, median \\[5–95 % of runs]",
         title_justify="left",
         title_style="",
         box=SIMPLE_HEAD,
@@ -29,26 +29,27 @@ def summary_table(result: Result) -> Table:
     summary = result.summary()
     for p, d, _, _ in study.cells():
         cell = summary.filter(policy_index=p, drift_index=d)
-        figures = [
-            figures_of(cell.row(by_predicate=pl.col("metric") == m, named=True)) for m in _SHOWN
+        cells = [
+            format_statistics(cell.row(by_predicate=pl.col("metric") == m, named=True))
+            for m in _SHOWN
         ]
-        table.add_row(escape(f"{study.policy_labels[p]}\n  {study.drift_labels[d]}"), *figures)
+        table.add_row(escape(f"{study.policy_labels[p]}\n  {study.drift_labels[d]}"), *cells)
     return table
 
 
-def figures_of(row: dict[str, float]) -> str:
-    """Write a row of statistics as `mean ± error, median [low–high]`."""
+def format_statistics(row: dict[str, float]) -> str:
+    """Format a row of statistics as `mean ± error, median [low–high]`."""
     return (
-        f"{number(row['mean'])} ± {row['stderr']:,.2g}\n"
-        f"{number(row['q50'])} \\[{number(row['q05'])}–{number(row['q95'])}]"
+        f"{format_number(row['mean'])} ± {row['stderr']:,.2g}\n"
+        f"{format_number(row['q50'])} \\[{format_number(row['q05'])}–{format_number(row['q95'])}]"
     )
 
 
-def number(value: float) -> str:
-    """Write a number with as many digits as a reader can use.
+def format_number(value: float) -> str:
+    """Format a number for a table: no decimals from 100, one from 1, else three significant digits.
 
-    >>> from entice.study.results.table import number
-    >>> number(1234.5), number(12.345), number(0.12345)
+    >>> from entice.study.results.table import format_number
+    >>> format_number(1234.5), format_number(12.345), format_number(0.12345)
     ('1,234', '12.3', '0.123')
     """
     if abs(value) >= 100:

@@ -1,1 +1,1 @@
-"""Running a study: cells, blocks of replications, executors, folders."""
+"""The execution of a study: cells, blocks of replications, executors, output folders."""

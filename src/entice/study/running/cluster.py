@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import platform
 import secrets
 import sys
@@ -137,9 +138,7 @@ class DaskExecutor:
                     break
                 finished = self._wait(arrived)
                 good = [future for future in finished if future.status == "finished"]
-                with _detect_lost_connection():
-                    results: list[BlockResult] = self._client.gather(good)
-                for future, result in zip(good, results, strict=True):
+                for future, result in zip(good, self._fetch(good), strict=True):
                     yield running.pop(future), result
                 for future in finished:
                     if future.status != "finished":
@@ -149,6 +148,13 @@ class DaskExecutor:
                 with contextlib.suppress(OSError):  # the scheduler is gone, and its tasks with it
                     self._client.cancel(list(running))
                 self._stop(job)
+
+    def _fetch(self, futures: list[Future[BlockResult]]) -> list[BlockResult]:
+        """Fetch results. Those lost with a worker run again, and may have to wait for another."""
+        with _detect_lost_connection():
+            return _with_timeout(
+                math.inf, partial(self._client.gather, futures), self._count_workers
+            )
 
     def _stop(self, job: Job) -> None:
         """Stop the job on all workers, without waiting for one that hangs."""
@@ -292,7 +298,9 @@ async def _check_scheduler(address: str) -> None:
         raise ValueError(f"this is a {str(identity.get('type')).lower()}")
 
 
-def _with_timeout(seconds: float, function: Callable[[], T]) -> T:
+def _with_timeout(
+    seconds: float, function: Callable[[], T], while_waiting: Callable[[], None] | None = None
+) -> T:
     """Call a function that may hang; raise TimeoutError after some seconds."""
     done: Queue[tuple[T | None, BaseException | None]] = Queue()
 
@@ -311,6 +319,8 @@ def _with_timeout(seconds: float, function: Callable[[], T]) -> T:
             break
         if time.monotonic() > end:
             raise TimeoutError(f"no reply within {seconds:g} s")
+        if while_waiting is not None:
+            while_waiting()
     if error is not None:
         raise error
     return cast(T, found)

@@ -1,4 +1,4 @@
-"""Runs a study in blocks of replications; no number depends on who runs them, or when."""
+"""Runs studies in blocks of replications. The numbers do not depend on the executor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from entice.study.running.cell import work_of
 from entice.study.running.executor import Executor, executor_for
 from entice.study.running.threads import ThreadExecutor
 from entice.study.spec import ColdStart, Engine, Study
-from entice.study.sweep import several, sweep
+from entice.study.sweep import check_studies, sweep
 from entice.worlds.adversaries import Adversary, NoAdversary
 from entice.worlds.arms import Arms
 from entice.worlds.drifts import Drift, NoDrift
@@ -70,29 +70,29 @@ def simulate(
     cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
-    """Run each policy against each drift, many times, and summarise.
+    """Run each policy with each drift, many times, and summarise.
 
     Parameters
     ----------
     arms, policies, drifts, replications, checkpoints
         See `Study`.
     horizon
-        T, the number of rounds. Given several, such as ``horizon=[1_000, 10_000]``, each is run.
+        T, the number of rounds. A list, such as ``[1_000, 10_000]``, runs each.
     cold_start, prior, feedback_range, players, adversary, probe, engine
         See `Study`.
     seed
-        Random seed. Drawn, printed and recorded if omitted. Given several, each is run.
+        Random seed. Drawn, printed and recorded if omitted. A list runs each.
     out
-        Folder for the result. An interrupted run that is started again there resumes, a finished
-        one is read, and one with more `replications` goes on with those that are missing.
+        Folder for the result. An interrupted run resumes from there, a finished one is read, and
+        one with more `replications` runs those that are missing.
     threads
-        How many to use, by default one for each core. The numbers do not depend on it.
+        Number of threads, by default one for each core. The numbers do not depend on it.
     cluster
-        A Dask cluster to run on instead: the address of its scheduler, such as
-        ``"tcp://scheduler:8786"``, or a `distributed.Client`. Needs ``entice[cluster]``. The
+        Dask cluster to use instead of threads: the address of its scheduler, such as
+        ``"tcp://scheduler:8786"``, or a `distributed.Client`. Requires ``entice[cluster]``. The
         numbers are the same.
     progress
-        True for a bar, False for silence, a function `(done, total)` for one's own, None for a
+        True for a progress bar, False for none, a function `(done, total)` to call, or None for a
         bar if standard error is a terminal.
 
     >>> import entice
@@ -137,13 +137,13 @@ def run(
     cluster: Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
-    """Run a study, or several: then the results are put together, as by `Result.concat`.
+    """Run a study, or several, whose results are combined as by `Result.concat`.
 
-    `out`, `threads`, `cluster` and `progress` are as in `simulate`. Several studies have a
-    sub-folder of `out` each.
+    `out`, `threads`, `cluster` and `progress` are as in `simulate`. Each of several studies has its
+    own sub-folder of `out`.
     """
     if not isinstance(study, Study):
-        studies = several(study)
+        studies = check_studies(study)
         folders: Sequence[Path | None] = [None] * len(studies)
         if out is not None:
             folders = folders_for(studies, Path(out))
@@ -158,7 +158,7 @@ def run(
     if study.seed is None:
         study = study.with_seed()
         print(
-            f"entice: seed {study.seed} (drawn; give seed={study.seed} to repeat)", file=sys.stderr
+            f"entice: seed {study.seed} (drawn; pass seed={study.seed} to repeat)", file=sys.stderr
         )
     with executor_for(threads, cluster) as executor, reporting(progress, "Simulating") as report:
         return StudyRun(study, executor).run(report)
