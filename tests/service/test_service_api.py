@@ -19,6 +19,7 @@ from entice.estimate.ratings import read_probed_ratings
 from entice.service.http import events as event_api
 from entice.service.http import exports
 from entice.service.operations.export import SCHEMA
+from entice.service.storage import queries
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +147,90 @@ def test_events_come_in_pages(shop: Service) -> None:
                 "limit=٣", "limt=3", "after=%ff"):  # fmt: skip
         assert_problem(shop.client.get(f"{path}?{bad}"), 422)
     assert shop.client.get(f"{path}?after={2**63 - 1}").json() == {"events": [], "next": None}
+
+
+def test_offers_are_listed_newest_first_in_pages(shop: Service) -> None:
+    campaign = shop.campaign()
+    made = [shop.offer(campaign, f"player {i}") for i in range(7)]
+    path, seen, before = f"/v1/campaigns/{campaign}/offers", [], {}
+    while before is not None:
+        page = shop.client.get(path, params={"limit": 3, **before}).json()
+        seen += page["offers"]
+        before = {"before": page["next"]} if page["next"] else None
+    assert seen == made[::-1]
+    assert shop.client.get(path, params={"before": 1}).json() == {"offers": [], "next": None}
+
+
+def test_lists_of_offers_are_filtered(shop: Service) -> None:
+    campaign = shop.campaign()
+    path = f"/v1/campaigns/{campaign}/offers"
+
+    def listed(**filters: str) -> list[int]:
+        return [o["decision"] for o in shop.client.get(path, params=filters).json()["offers"]]
+
+    for player in ("ann", "bob", "ann", "cy"):
+        offer = shop.offer(campaign, player)
+        if player == "ann":
+            shop.client.post(f"/v1/offers/{offer['id']}/accept")
+    offers = shop.client.get(path).json()["offers"]
+    assert listed(player="ann") == [3, 1]
+    assert listed(player="dan") == []
+    assert listed(state="accepted") == [3, 1]
+    assert listed(state="offered", player="cy") == [4]
+    for field in ("arm", "reason"):
+        for value in {offer[field] for offer in offers}:
+            expected = [offer["decision"] for offer in offers if offer[field] == value]
+            assert listed(**{field: value}) == expected
+    assert_problem(shop.client.get(path, params={"arm": "cocoa"}), 404)
+    for bad in ("state=lost", "reason=x", "limit=0", "before=0", "player=", "arm=", "players=ann"):
+        assert_problem(shop.client.get(f"{path}?{bad}"), 422)
+    detail = assert_problem(shop.client.get(f"{path}?limit=1001"), 422)["detail"]
+    assert detail == "limit must be a whole number from 1 to 1000; got '1001'."
+
+
+def test_a_filtered_list_searches_a_bounded_number_of_offers(
+    shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MAX_SEARCHED", 4)
+    monkeypatch.setattr(queries, "_SEARCHED_AT_ONCE", 3)
+    campaign = shop.campaign()
+    for i in range(9):
+        shop.offer(campaign, f"player {i}")
+    path, pages, before = f"/v1/campaigns/{campaign}/offers", [], {}
+    while before is not None:
+        page = shop.client.get(path, params={"player": "player 0", **before}).json()
+        pages.append([offer["decision"] for offer in page["offers"]])
+        before = {"before": page["next"]} if page["next"] else None
+    assert pages == [[], [], [1]]
+
+
+def test_campaigns_are_listed_in_pages(tmp_path: Path) -> None:
+    with service(tmp_path, wait=False) as shop:
+        names = [shop.campaign(name=f"Teas {i}") for i in range(5)]
+        shop.client.patch(f"/v1/campaigns/{names[1]}", json={"status": "paused"})
+        assert [one["id"] for one in shop.client.get("/v1/campaigns").json()] == names
+        seen, path = [], "/v1/campaigns?limit=2"
+        while path:
+            answer = shop.client.get(path)
+            seen.append([one["id"] for one in answer.json()])
+            path = answer.links.get("next", {}).get("url", "")
+        assert seen == [names[:2], names[2:4], names[4:]]
+        live = shop.client.get("/v1/campaigns", params={"status": "live", "limit": 3})
+        assert [one["id"] for one in live.json()] == [names[0], *names[2:4]]
+        last = shop.client.get(live.links["next"]["url"])
+        assert ([one["id"] for one in last.json()], last.links) == ([names[4]], {})
+        assert_problem(shop.client.get("/v1/campaigns?status=open"), 422)
+        assert_problem(shop.client.get("/v1/campaigns?after=c_0"), 404)
+
+
+def test_seeds_of_new_campaigns_fit_a_double(shop: Service) -> None:
+    largest = 2**53 - 1
+    campaign = shop.client.post("/v1/campaigns", json={**TEAS, "seed": largest}).json()
+    assert campaign["spec"]["seed"] == largest
+    answer = shop.client.post("/v1/campaigns", json={**TEAS, "seed": largest + 1})
+    assert "seed must be at most" in assert_problem(answer, 422)["detail"]
+    drawn = shop.client.post("/v1/campaigns", json={k: v for k, v in TEAS.items() if k != "seed"})
+    assert 0 <= drawn.json()["spec"]["seed"] <= largest
 
 
 def test_a_drift_without_a_probe_is_not_told(shop: Service) -> None:

@@ -28,7 +28,7 @@ from studio_fixtures import children
 
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
-from entice.service.operations.metrics import forget_the_dead
+from entice.service.operations.metrics import remove_dead_processes
 
 __all__ = ["postgres"]
 
@@ -193,14 +193,14 @@ def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
 def test_a_port_is_not_shared(tmp_path: Path, run_entice: RunEntice) -> None:
     with server(tmp_path) as running:
         port = running.url.rpartition(":")[2]
-        assert_error(run_entice("serve", "--port", port), "port can't be listened to", "--port")
+        assert_error(run_entice("serve", "--port", port), "port cannot be bound", "--port")
 
 
 def test_what_serve_refuses(run_entice: RunEntice, tmp_path: Path) -> None:
     assert_error(run_entice("serve", "--workers", "2"), "must be 1 with SQLite", "PostgreSQL")
     assert_error(run_entice("serve", "--workers", "0"), "workers must be")
     assert_error(run_entice("serve", "--host", "here"), "host must be an IP address")
-    assert_error(run_entice("serve", "--port", "70000"), "port can't be listened to")
+    assert_error(run_entice("serve", "--port", "70000"), "port cannot be bound")
     assert_error(run_entice("serve", "--db", "mysql://x"), "the database must be a URL such as")
     bad = tmp_path / "secret"
     bad.write_text("short")
@@ -409,7 +409,7 @@ def test_the_counts_of_the_dead_are_forgotten(
     dead, alive = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (ended.pid, os.getpid()))
     dead.touch()
     alive.touch()
-    forget_the_dead()
+    remove_dead_processes()
     assert (dead.exists(), alive.exists()) == (False, True)
 
 

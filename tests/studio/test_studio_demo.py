@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_is_told(run_entice: RunEntice) -> None:
         taken.listen()
         ran = run_entice("demo", "--port", str(taken.getsockname()[1]))
     assert ran.code == 2
-    assert "can't be listened to" in plain(ran.err)
+    assert "cannot be bound" in plain(ran.err)
 
 
 def test_help_says_what_it_does(run_entice: RunEntice) -> None:

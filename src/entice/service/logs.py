@@ -1,11 +1,11 @@
-"""Logs: one JSON object a line, on standard error. No secret and no id of a player is among them.
+"""Logs: one JSON object per line on standard error, without secrets and players' ids.
 
-Routes are named by their template, never by the address that was asked for; errors by their class
-and the lines of code they came through, since their words may quote what a caller sent.
+A line names the route's template instead of the path, and an error's class and lines of code
+instead of its message, which may quote the request.
 
-A line for each request would cost more than all else in its way if it were written by itself: a
-thread that writes lets go of Python's lock, and then waits for it. So these lines are gathered and
-written together, some milliseconds later; all others are written at once, with those before.
+Lines of requests are buffered and written together after some milliseconds. To write each by
+itself would cost more than the rest of the request, because a thread that writes releases Python's
+lock and then waits for it. All other lines are written at once, after the buffered ones.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, BinaryIO
 import msgspec
 import structlog
 
-GATHER = 0.05
-"""Seconds for which lines of requests are gathered."""
+FLUSH_INTERVAL = 0.05
+"""Seconds for which lines of requests are buffered."""
 
 
 class RequestLine(msgspec.Struct):
-    """What is logged of a request."""
+    """The log line of a request."""
 
     at: str
     event: str
@@ -37,38 +37,38 @@ class RequestLine(msgspec.Struct):
     request: str
 
 
-class _Lines:
-    """Where all lines go."""
+class _LogWriter:
+    """Writes lines, buffered or at once."""
 
     def __init__(self) -> None:
-        self._gathered: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._target: BinaryIO | None = None
 
     def to(self, target: BinaryIO) -> None:
         self._target = target
 
-    def gather(self, line: bytes) -> None:
+    def buffer(self, line: bytes) -> None:
         if self._target is not None:
-            self._gathered.append(line)
+            self._buffer.append(line)
 
     def flush(self) -> None:
-        if self._target is None or not self._gathered:
+        if self._target is None or not self._buffer:
             return
-        gathered, self._gathered = self._gathered, []
-        self._target.write(b"\n".join(gathered) + b"\n")
+        lines, self._buffer = self._buffer, []
+        self._target.write(b"\n".join(lines) + b"\n")
         self._target.flush()
 
     def msg(self, line: bytes) -> None:
-        self.gather(line)
+        self.buffer(line)
         self.flush()
 
     info = error = msg
 
 
-_lines = _Lines()
+_writer = _LogWriter()
 _encode = msgspec.json.Encoder().encode
 _logger: Any = structlog.wrap_logger(
-    _lines,
+    _writer,
     processors=[
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.add_log_level,
@@ -79,43 +79,43 @@ _logger: Any = structlog.wrap_logger(
 
 
 def configure(target: BinaryIO | None = None) -> None:
-    """Begin to log: to standard error, unless told otherwise."""
-    _lines.to(sys.stderr.buffer if target is None else target)
+    """Start to log, to standard error by default."""
+    _writer.to(sys.stderr.buffer if target is None else target)
 
 
-async def keep_writing() -> None:
-    """Write what has gathered, again and again."""
+async def flush_periodically() -> None:
+    """Write the buffered lines every `FLUSH_INTERVAL`, until cancelled."""
     while True:
-        await asyncio.sleep(GATHER)
-        _lines.flush()
+        await asyncio.sleep(FLUSH_INTERVAL)
+        _writer.flush()
 
 
 def event(name: str, **facts: Any) -> None:
-    """Log something that happened to the service itself."""
+    """Log an event of the service itself."""
     _logger.info(name, **facts)
 
 
 def failure(name: str, **facts: Any) -> None:
-    """Log something that happened to the service and should not have."""
+    """Log a failure of the service itself."""
     _logger.error(name, **facts)
 
 
-def trouble(error: Exception, **facts: Any) -> None:
-    """Log that the database failed. These errors are worded by Entice: they quote no caller."""
+def database_error(error: Exception, **facts: Any) -> None:
+    """Log an error of the database. Its message is Entice's own and quotes no request."""
     _logger.error(type(error).__name__.lower(), detail=str(error), **facts)
 
 
 def unexpected(error: BaseException, **facts: Any) -> None:
-    """Log an error that nobody foresaw."""
+    """Log an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     _logger.error("unexpected", error=type(error).__qualname__, lines=lines, **facts)
 
 
 def request(method: str, route: str, status: int, seconds: float, key: str, number: str) -> None:
-    """Log that a request was answered."""
+    """Log a request."""
     at = datetime.now(UTC).isoformat()
     ms = round(seconds * 1e3, 3)
-    _lines.gather(
+    _writer.buffer(
         _encode(RequestLine(at, "request", "info", method, route, status, ms, key, number))
     )

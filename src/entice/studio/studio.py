@@ -20,7 +20,7 @@ class Studio(Extension):
         self.replays: dict[str, ReplayView] = {}
         """The last replay of each campaign."""
 
-    def end(self) -> None:
+    def start_shutdown(self) -> None:
         """Reject new jobs and end those under way."""
         self.jobs.cancel_all()
 

@@ -57,7 +57,7 @@ def commit_later(store: Any) -> None:
     held = Held(write)
 
     def writer() -> bool:
-        return threading.current_thread().name == "entice-desk"
+        return threading.current_thread().name == "entice-writer"
 
     store.write = lambda self: held.write(self) if writer() else write(self)
 

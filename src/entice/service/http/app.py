@@ -88,7 +88,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            refusal = self._context.authenticator.refuse_strangers(headers)
+            refusal = self._context.authenticator.reject_foreign(headers)
             if refusal is not None:
                 await _problem(refusal)(scope, receive, send_with_headers)
             else:
@@ -105,7 +105,7 @@ class RequestMiddleware:
             method = state["method"] if path is not None else "other"
             path = path or "none"
             key = state["auth"].id if "auth" in state else "-"
-            self._context.metrics.request(method, path, status, seconds)
+            self._context.metrics.count_request(method, path, status, seconds)
             logs.request(method, path, status, seconds, key, number)
 
 
@@ -161,7 +161,7 @@ def make_app(
 
 @asynccontextmanager
 async def _lifespan(context: AppContext, _: Litestar) -> AsyncIterator[None]:
-    async with context.at_work():
+    async with context.running():
         yield
 
 

@@ -23,7 +23,7 @@ from entice.service.domain.spec import (
 )
 from entice.service.http import examples
 from entice.service.http.authentication import require_all_campaigns
-from entice.service.http.read_threads import look_up, look_up_slowly
+from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import (
     ArmId,
     CampaignId,
@@ -115,7 +115,7 @@ async def read_all(
     Campaigns that the key has access to, oldest first: all of them, or `limit` at a time. While
     there are more, the response has a header `Link: <...>; rel="next"`.
     """
-    found, more = await look_up(
+    found, more = await in_thread(
         request.context.queries.campaign_page, request.auth.campaign, after, limit, status
     )
     headers = {}
@@ -138,7 +138,7 @@ async def read_one(request: ServiceRequest, campaign: CampaignId) -> CampaignVie
 
     Returns its money, its counts and its current settings.
     """
-    return await look_up(request.context.queries.campaign, campaign)
+    return await in_thread(request.context.queries.campaign, campaign)
 
 
 @route(
@@ -226,7 +226,7 @@ async def read_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmVi
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await look_up(request.context.queries.arms, campaign)
+    return await in_thread(request.context.queries.arms, campaign)
 
 
 @route(
@@ -253,7 +253,7 @@ async def read_spending(
     number of offers. Each point is exact. A long log is read in parts, one per request: while
     `through` is less than `events`, repeat the request.
     """
-    return await look_up_slowly(request.context.queries.spending, campaign, by, points)
+    return await in_slow_thread(request.context.queries.spending, campaign, by, points)
 
 
 ROUTES = (

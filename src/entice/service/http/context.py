@@ -1,4 +1,4 @@
-"""All that requests are answered with, from the opening of the service to its end."""
+"""The parts of a running service, shared by all requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from entice.errors import EnticeError
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, Unavailable
 from entice.service.http.authentication import Authenticator
-from entice.service.http.event_streams import Streams
+from entice.service.http.event_streams import EventStreams
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
@@ -30,15 +30,15 @@ class Extension:
     def __init__(self, router: Router) -> None:
         self.router = router
 
-    def end(self) -> None:
-        """Start to shut down: end the responses that clients may be waiting for."""
+    def start_shutdown(self) -> None:
+        """End the responses that clients may be waiting for."""
 
     async def close(self) -> None:
         """Finish shutting down."""
 
 
 class AppContext:
-    """The parts of a service, put together."""
+    """The parts of a running service."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AppContext:
         self.keys = keys
         self.players = players
         self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
-        self.streams = Streams(queries)
+        self.streams = EventStreams(queries)
         self.extensions = tuple(extensions)
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
         self.describe: Callable[[], bytes] = bytes
@@ -69,74 +69,74 @@ class AppContext:
         self._compiling = WarmUp()
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[None]:
-        """Open the service, and close it in the end: what waits at the desk is finished."""
+    async def running(self) -> AsyncIterator[None]:
+        """Start the service, and stop it at the end, after the commands in the queue."""
         loop = asyncio.get_running_loop()
-        self.writer.observe = self.metrics.group
+        self.writer.observe = self.metrics.commit
         await loop.run_in_executor(None, self.keys.reload)
         await loop.run_in_executor(None, self.writer.start)
-        warming = loop.run_in_executor(None, self._warm_up)
-        logging = asyncio.create_task(logs.keep_writing())
+        warm_up = loop.run_in_executor(None, self._warm_up)
+        log_writer = asyncio.create_task(logs.flush_periodically())
         try:
             yield
         finally:
-            self.end()
+            self.start_shutdown()
             for extension in self.extensions:
                 await extension.close()
             try:
-                await warming
+                await warm_up
             finally:
                 await loop.run_in_executor(None, self.writer.stop)
-            logging.cancel()
+            log_writer.cancel()
             logs.event("stopped")
 
-    def end(self) -> None:
-        """Begin to end: streams first, since whoever waits for them would wait for ever."""
+    def start_shutdown(self) -> None:
+        """End all streams and jobs, which would otherwise keep their connections open."""
         self.ready = self._open = False
         self._compiling.cancel()
         self.streams.end()
         for extension in self.extensions:
-            extension.end()
+            extension.start_shutdown()
 
     def _warm_up(self) -> None:
-        """Make all policies ready; a database that is away is waited for."""
+        """Compile the policies. Wait for the database while it is unavailable."""
         while self._open and not self.ready:
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
-                logs.trouble(error, during="warm-up")
+                logs.database_error(error, during="warm-up")
                 time.sleep(1)
             else:
-                # What is here now stays: collecting garbage need not look at it again and again.
+                # These objects stay: the garbage collector need not examine them again.
                 gc.collect()
                 gc.freeze()
                 self.ready = self._open
-                seconds = round(time.monotonic() - began, 3)
+                seconds = round(time.monotonic() - started, 3)
                 logs.event("ready", policies_compiled=compiled, seconds=seconds)
 
     def _policies_in_use(self) -> list[str]:
-        """Name the kinds of policies of all campaigns that are not closed."""
+        """Return the kinds of the policies of all campaigns that are not closed."""
         found: dict[str, None] = {}
         with self.store.read() as session:
             for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
                 try:
                     state = load_state(session, name)
-                except Corrupt as error:  # told to whoever asks for that one
-                    logs.trouble(error, during="warm-up")
+                except Corrupt as error:  # requests for this campaign get the error
+                    logs.database_error(error, during="warm-up")
                 else:
                     if state.status != "closed":
                         found[state.spec["policy"]["kind"]] = None
         return list(found)
 
     def check(self) -> None:
-        """Raise what keeps the database from being used."""
+        """Raise an error if the database is not usable."""
         if not self.writer.is_running:
-            raise Unavailable("The writer has stopped. Start the service again.")
+            raise Unavailable("The writer has stopped. Restart the service.")
         self.store.check()
         last_error = self.writer.last_error
         if isinstance(last_error, EnticeError):
             raise last_error
         if last_error is not None:
             name = type(last_error).__name__
-            raise Unavailable(f"Nothing can be written: {name}.") from last_error
+            raise Unavailable(f"The database cannot be written: {name}.") from last_error

@@ -13,7 +13,7 @@ from entice.api_types import EventPage, EventView
 from entice.errors import EnticeError
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
-from entice.service.http.read_threads import look_up
+from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 
@@ -52,7 +52,7 @@ async def read_events(
     In order. Each event has a hash over the previous hash and its own body, which makes changes to
     the log detectable.
     """
-    events = await look_up(request.context.queries.events, campaign, after, limit)
+    events = await in_thread(request.context.queries.events, campaign, after, limit)
     return EventPage(events, events[-1].seq if len(events) == limit else None)
 
 
@@ -90,7 +90,7 @@ async def stream(
     as `data`. A comment is sent after 15 seconds without events.
     """
     context = request.context
-    head = await look_up(context.queries.head, campaign)
+    head = await in_thread(context.queries.head, campaign)
     start = after if last_event_id is None else last_event_id
     if context.streams.open >= MAX_STREAMS:
         detail = f"{MAX_STREAMS} streams are open, which is the maximum. Try again later."
@@ -103,19 +103,19 @@ async def stream(
 async def _messages(request: ServiceRequest, campaign: str, after: int) -> AsyncIterator[bytes]:
     context = request.context
     context.streams.open += 1
-    context.metrics.streams(1)
+    context.metrics.count_streams(1)
     events_after = context.streams.follow(campaign, after)
     try:
         yield b"retry: 2000\n\n"
         async for events in events_after:
             # A key that was revoked meanwhile ends the stream.
-            context.authenticator.readmit(request.raw_headers, READ)
+            context.authenticator.check_again(request.raw_headers, READ)
             yield b"".join(map(_message, events)) or b": no new events\n\n"
     except EnticeError:
         pass  # The client reconnects, and gets the error then.
     finally:
         context.streams.open -= 1
-        context.metrics.streams(-1)
+        context.metrics.count_streams(-1)
         await events_after.aclose()
 
 

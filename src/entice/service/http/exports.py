@@ -14,7 +14,7 @@ from entice.api_types import DriftView
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
 from entice.service.http.context import AppContext
-from entice.service.http.read_threads import look_up, look_up_slowly
+from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 from entice.service.operations.export import MEDIA_TYPES, Format, export_campaign
@@ -52,7 +52,7 @@ async def export(
     chunks = _chunks(context, folder, path)
     await anext(chunks)
     try:
-        await look_up_slowly(export_campaign, context.store, campaign, format, path)
+        await in_slow_thread(export_campaign, context.store, campaign, format, path)
     except BaseException:
         await chunks.aclose()
         raise
@@ -67,7 +67,7 @@ async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerato
     try:
         yield b""  # Started before the response, so that `finally` runs whatever happens to it.
         with path.open("rb") as file:
-            while chunk := await look_up(file.read, _CHUNK):
+            while chunk := await in_thread(file.read, _CHUNK):
                 yield chunk
     finally:
         context.exports -= 1
@@ -87,7 +87,7 @@ async def read_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView
     How much ratings rise per star of payment, with a confidence interval. It requires a randomised
     probe: without one, the estimate is null and `note` says why.
     """
-    return await look_up_slowly(request.context.queries.drift, campaign)
+    return await in_slow_thread(request.context.queries.drift, campaign)
 
 
 ROUTES = (export, read_drift)

@@ -10,7 +10,7 @@ from litestar import Response
 from entice.service.domain.errors import Refusal
 from entice.service.domain.pending_policies import PENDING
 from entice.service.http.authentication import require_all_campaigns
-from entice.service.http.read_threads import look_up
+from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
 from entice.service.http.routes import PUBLIC, READ, route
@@ -57,7 +57,7 @@ async def readyz(request: ServiceRequest) -> Response[Health]:
         if waiting := list(PENDING):
             detail = f"The service is starting. Not compiled yet: {', '.join(waiting)}."
         raise Refusal(503, "not-ready", "Not ready", detail)
-    await look_up(request.context.check)
+    await in_thread(request.context.check)
     return EncodedResponse(b'{"status":"ready"}')
 
 
@@ -75,7 +75,7 @@ async def metrics(request: ServiceRequest) -> Response[str]:
     Counts of requests, decisions and commits; the money of each campaign; gauges that must be 0.
     """
     require_all_campaigns(request.auth)
-    text = await look_up(request.context.metrics.text)
+    text = await in_thread(request.context.metrics.text)
     return EncodedResponse(text, media_type=MEDIA_TYPE.encode())
 
 
@@ -85,7 +85,7 @@ async def openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
 
     All routes, in OpenAPI 3.1.
     """
-    return EncodedResponse(await look_up(request.context.describe))
+    return EncodedResponse(await in_thread(request.context.describe))
 
 
 ROUTES = (healthz, readyz, metrics, openapi)

@@ -12,7 +12,7 @@ from msgspec import Meta
 from entice.api_types import OfferHistory, OfferPage, OfferReason, OfferState, OfferView
 from entice.service.domain.commands import MakeOffer, MakeOffers
 from entice.service.http import examples
-from entice.service.http.read_threads import look_up, look_up_slowly
+from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import (
     CampaignId,
     IdempotencyKey,
@@ -176,7 +176,7 @@ async def read_offers(
     """
     context = request.context
     hashed = None if player is None else context.players.hash(campaign, player)
-    return await look_up_slowly(
+    return await in_slow_thread(
         context.queries.offers, campaign, before, limit, offer_state, reason, arm, hashed
     )
 
@@ -193,7 +193,7 @@ async def read_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
 
     Returns the offer, its events, and the calculation of its amount.
     """
-    return await look_up(request.context.queries.offer, offer)
+    return await in_thread(request.context.queries.offer, offer)
 
 
 ROUTES = (make_offer, make_offers, read_offers, read_offer)

@@ -110,7 +110,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[dict[
         detail = "Internal error. Quote `instance` when you report it."
         refusal = Refusal(500, "internal", "Internal error", detail)
     if isinstance(error, (Unavailable, Corrupt, SchemaTooNew)):
-        logs.trouble(error, request=number)
+        logs.database_error(error, request=number)
     headers: dict[str, str] = {}
     if refusal.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="entice"'

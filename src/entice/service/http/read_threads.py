@@ -1,4 +1,4 @@
-"""Reading from the database without holding up the event loop."""
+"""Database reads in threads, so that they do not block the event loop."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 
 _SLOW = ThreadPoolExecutor(2, "entice-slow")
 
 
-async def look_up(read: Callable[..., Read], *given: Any) -> Read:
-    """Read from the database without holding up other requests."""
-    return await asyncio.get_running_loop().run_in_executor(None, read, *given)
+async def in_thread(read: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(None, read, *arguments)
 
 
-async def look_up_slowly(read: Callable[..., Read], *given: Any) -> Read:
-    """The same for what may take long: others do not wait behind it."""
-    return await asyncio.get_running_loop().run_in_executor(_SLOW, read, *given)
+async def in_slow_thread(read: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may take long in a thread of its own pool, so that no other waits."""
+    return await asyncio.get_running_loop().run_in_executor(_SLOW, read, *arguments)

@@ -17,7 +17,7 @@ from litestar.params import HeaderParameter, PathParameter
 
 from entice.service.domain.commands import Command
 from entice.service.domain.errors import Refusal, not_found
-from entice.service.http.authentication import ANYBODY, hide_other_campaigns
+from entice.service.http.authentication import LOCAL_CALLER, hide_other_campaigns
 from entice.service.http.context import AppContext
 from entice.service.http.problems import body_problem, too_deep
 from entice.service.http.responses import EncodedResponse
@@ -69,7 +69,7 @@ class ServiceRequest(Request[None, KeyView, State]):
     @property
     def key_id(self) -> str | None:
         """The id of the caller's key for the event log. None if no key is required."""
-        return self.auth.id if self.auth.id != ANYBODY.id else None
+        return self.auth.id if self.auth.id != LOCAL_CALLER.id else None
 
 
 class StrictJson(AbstractDTO[Any]):
@@ -130,7 +130,7 @@ async def authorize(
     route = handler.opt["route"]
     if route.roles is not None:
         context: AppContext = connection.app.state.context
-        caller = await context.authenticator.admit(scope["entice_headers"], route.roles)
+        caller = await context.authenticator.authenticate(scope["entice_headers"], route.roles)
         scope["auth"] = caller
         if scope["path_params"]:
             _check_ids(scope["path_params"], caller)

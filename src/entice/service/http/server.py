@@ -1,4 +1,4 @@
-"""`entice serve`: granian in front, one event loop and one writer in each worker process."""
+"""`entice serve`: Granian, with one event loop and one writer in each worker process."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from entice.service.storage.store import open_store
 if TYPE_CHECKING:
     from entice.service.http.context import Extension
 
-STOP_WITHIN = 45
-"""Seconds after which a worker that was told to stop is killed."""
+STOP_TIMEOUT = 45
+"""Seconds after which a worker that does not stop is killed."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What each worker process is told."""
+    """Settings of a worker process."""
 
     db: str
     secret_file: Path | None
@@ -49,22 +49,22 @@ def serve(
     report: Callable[[str], None] = print,
     extensions: Callable[[], Sequence[Extension]] = tuple,
 ) -> None:
-    """Serve a database until SIGTERM or SIGINT; then finish what is waiting, and return.
+    """Serve a database until SIGTERM or SIGINT. Requests in progress are finished first.
 
     Parameters
     ----------
     db
-        Its address.
+        URL of the database.
     host, port
-        Where to listen. Port 0 is any that is free.
+        Address to listen on. Port 0 chooses a free port.
     workers
-        Processes. More than one needs PostgreSQL.
+        Number of worker processes. More than one requires PostgreSQL.
     secret_file
-        Where the secret for players' ids is, if not where it is by default.
+        File with the secret that players' ids are hashed with, if not the default file.
     report
-        Called once with the address and a line to try.
+        Called once, with the address and an example.
     extensions
-        Called in each worker process for the extensions to mount, such as the studio.
+        Called in each worker process. Returns the extensions to mount, such as the studio.
     """
     address = _address(host)
     _check_workers(db, workers)
@@ -74,32 +74,32 @@ def serve(
     with _shared_metrics(workers):
         server = _granian(str(address), port, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
-        tried = f"Open it in a browser, or try: curl {where}/healthz"
-        server.on_startup(lambda: report(f"Entice is at {where}\n{tried}"))
+        example = f"Open it in a browser, or try: curl {where}/healthz"
+        server.on_startup(lambda: report(f"Entice is at {where}\n{example}"))
         logs.configure()
         logs.event("start", address=where, workers=workers)
         load = partial(worker_app, Settings(db, secret_file, loopback), extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
-        finally:  # a worker's death ends it with SystemExit
+        finally:  # a worker that dies ends `serve` with SystemExit
             logs.event("stop")
 
 
 def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]) -> Any:
-    """Open the database in a worker process, and make the application."""
+    """Open the database in a worker process and build the application."""
     from entice.service.domain.clock import Clock
     from entice.service.http.app import make_app
     from entice.service.storage.queries import Queries
     from entice.service.storage.writer import Writer
 
     logs.configure()
-    # Nobody has been answered yet, so that there is nothing to finish. Granian would not notice.
+    # No request has been accepted yet, and Granian would ignore the signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         store = open_store(settings.db)
         players = player_hasher_for(store, settings.secret_file)
     except EnticeError as error:
-        logs.trouble(error)
+        logs.database_error(error)
         sys.exit(1)
     app = make_app(
         store,
@@ -117,21 +117,21 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
 
 
 async def _end_streams_first(context: Any) -> None:
-    """Have SIGTERM end all streams; granian then stops by SIGINT, once all requests are answered.
+    """On SIGTERM, end all streams and then stop Granian by SIGINT.
 
-    Granian tells the application of the end only when no connection is left, and a stream that
-    nobody ends would keep its own for ever.
+    Granian runs the application's shutdown only when no connection is left, and a stream keeps its
+    connection open until it ends.
     """
 
     def stop() -> None:
-        context.end()
+        context.start_shutdown()
         os.kill(os.getpid(), signal.SIGINT)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
 
 
 def _end_with_parent(parent: int) -> None:
-    """Stop when the process that started us is gone: nobody else would stop us."""
+    """Stop when the parent process is gone, since no other process would stop this one."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -157,7 +157,7 @@ def _granian(address: str, port: int, workers: int) -> Any:
         log_enabled=False,
         log_access=False,
         respawn_failed_workers=workers > 1,
-        workers_kill_timeout=STOP_WITHIN,
+        workers_kill_timeout=STOP_TIMEOUT,
     )
 
 
@@ -175,46 +175,46 @@ def _check_workers(db: str, workers: int) -> None:
     if workers > 1 and db.startswith("sqlite:"):
         raise InputError(
             "workers",
-            "must be 1 with SQLite, which lets one process write at a time",
+            "must be 1 with SQLite, which allows one writing process",
             given=workers,
-            todo="One worker commits many requests at once. For more, use PostgreSQL: "
+            todo="One worker commits many requests at once. For several workers, use PostgreSQL: "
             "--db postgresql://user@host/name.",
         )
 
 
 def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> None:
-    """Say what is wrong before any worker starts; migrate, and make the secret."""
+    """Check the database before any worker starts, migrate it, and create the secret."""
     with contextlib.closing(open_store(db)) as store:
         store.check_integrity()
         player_hasher_for(store, secret_file)
         if not loopback and not Keys(store).any():
             raise InputError(
                 "host",
-                "must be a loopback address, such as 127.0.0.1, while there is no key: whoever "
-                "reaches the service could spend the budget",
+                "must be a loopback address, such as 127.0.0.1, as long as no key exists: anybody "
+                "who reaches the service could spend the budget",
                 given=host,
-                todo="Make a key first: entice keys create --role admin --name me",
+                todo="Create a key first: entice keys create --role admin --name me",
             )
 
 
 def _free_port(address: str, port: int) -> int:
-    """Make sure that nobody listens there: granian would share the port and tell nobody."""
+    """Check that the port is free: Granian would silently share it with another process."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trial.bind((address, port))
+            probe.bind((address, port))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            rule = f"can't be listened to at {address} ({reason})"
-            raise InputError("port", rule, given=port, todo="Give another --port.") from error
-        found: int = trial.getsockname()[1]
+            rule = f"cannot be bound at {address} ({reason})"
+            raise InputError("port", rule, given=port, todo="Choose another --port.") from error
+        found: int = probe.getsockname()[1]
         return found
 
 
 @contextlib.contextmanager
 def _shared_metrics(workers: int) -> Iterator[None]:
-    """Give several workers a folder to count together in; it must be known before they start."""
+    """Create the folder in which several workers share their metrics."""
     if workers == 1:
         yield
         return

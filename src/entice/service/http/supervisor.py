@@ -1,7 +1,7 @@
-"""Granian's supervising process, which also logs the death of a worker.
+"""Granian's supervisor process, which also logs workers that die.
 
-Granian's own messages are off, since the service's logs are JSON, and they do not say how a worker
-ended. What is overridden here is internal to Granian; the tests kill workers to see that it works.
+Granian's own messages are off: they are not JSON, and do not say how a worker ended. This module
+overrides internals of Granian; the tests kill workers to check that it works.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from granian import Granian
 from entice.service import logs
 
 CRASH_LOOP = 5.5
-"""Seconds after a restart within which Granian takes another death for a crash loop, and stops."""
+"""Seconds after a restart within which Granian treats another death as a crash loop, and stops."""
 
 
 class Supervisor(Granian):  # type: ignore[misc,valid-type]
-    """A Granian server that logs each worker that ends without having been told to."""
+    """A Granian server that logs each worker that ends unexpectedly."""
 
     def _spawn_worker(self, idx: int, *arguments: Any, **named: Any) -> Any:
         worker = super()._spawn_worker(idx, *arguments, **named)
-        act_on_death = worker._watcher
+        handle_death = worker._watcher
 
         def watch() -> None:
             worker.inner.join()
-            # After Ctrl-C in a terminal, workers may end before they are told to.
+            # After Ctrl-C in a terminal, workers may end before Granian stops them.
             if not worker.interrupt_by_parent and not self.interrupt_signal:
                 self._log_death(worker)
-            act_on_death()
+            handle_death()
 
         worker._watcher = watch
         return worker
@@ -43,16 +43,16 @@ class Supervisor(Granian):  # type: ignore[misc,valid-type]
             "worker-died",
             worker=worker.idx + 1,
             pid=worker.inner.pid,
-            **how_it_ended(worker.inner.exitcode),
+            **exit_reason(worker.inner.exitcode),
             next="restart the worker" if restart else "stop the service with exit code 1",
         )
 
 
-def how_it_ended(exitcode: int | None) -> dict[str, int | str | None]:
-    """Tell an exit code from the signal that ended a process.
+def exit_reason(exitcode: int | None) -> dict[str, int | str | None]:
+    """Return the exit code of a process, or the signal that ended it.
 
-    >>> from entice.service.http.supervisor import how_it_ended
-    >>> how_it_ended(1), how_it_ended(-9)
+    >>> from entice.service.http.supervisor import exit_reason
+    >>> exit_reason(1), exit_reason(-9)
     ({'exit_code': 1, 'signal': None}, {'exit_code': None, 'signal': 'SIGKILL'})
     """
     if exitcode is None or exitcode >= 0:

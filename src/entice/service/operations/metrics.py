@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus. Gauges that must be 0 say so in their help."""
+"""Metrics for Prometheus. The help of a gauge that must be 0 says so."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from entice.service.storage.store import Session, Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_FRESH = 5.0
+_SECOND_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_CACHE_SECONDS = 5.0
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class CampaignGauges(msgspec.Struct, frozen=True):
-    """What a campaign's gauges show at one moment."""
+    """The gauges of a campaign, from one snapshot."""
 
     id: str
     budget: int
@@ -45,15 +45,15 @@ class CampaignGauges(msgspec.Struct, frozen=True):
     committed: int
     decisions: int
     open: int
-    """What open offers hold, added up."""
+    """Sum of the open offers."""
     written: int
-    """The number of the last event in the log."""
+    """Sequence number of the last event in the log."""
     seq: int
-    """The number of the last event by the campaign's row."""
+    """Sequence number of the last event in the campaign's row."""
 
 
 class RatingGauges(msgspec.Struct, frozen=True):
-    """What a campaign's gauges about ratings show at one moment."""
+    """The gauges of a campaign's ratings, from one snapshot."""
 
     id: str
     share_who_rate: float
@@ -61,7 +61,7 @@ class RatingGauges(msgspec.Struct, frozen=True):
 
 
 class ServiceGauges(msgspec.Struct, frozen=True):
-    """What all gauges show at one moment."""
+    """All gauges, from one snapshot."""
 
     campaigns: list[CampaignGauges]
     ratings: list[RatingGauges]
@@ -69,7 +69,7 @@ class ServiceGauges(msgspec.Struct, frozen=True):
 
 
 class Metrics:
-    """The counters of one process; with several, a scrape adds up those of all."""
+    """The metrics of a process. With several processes, a scrape returns their sums."""
 
     def __init__(self, gauges: Callable[[], ServiceGauges], depth: Callable[[], int]) -> None:
         registry = CollectorRegistry()
@@ -83,21 +83,21 @@ class Metrics:
         )
         self._seconds = Histogram(
             "entice_request_seconds",
-            "From the first byte of a request to the last of its answer.",
+            "From the first byte of a request to the last byte of its response.",
             ["route"],
-            buckets=_SECONDS,
+            buckets=_SECOND_BUCKETS,
             registry=registry,
         )
         self._sizes = Histogram(
             "entice_group_size",
-            "Commands that were committed together.",
-            buckets=_SIZES,
+            "Commands committed together.",
+            buckets=_SIZE_BUCKETS,
             registry=registry,
         )
         self._commits = Histogram(
             "entice_commit_seconds",
             "From the first command of a group to its durable commit.",
-            buckets=_SECONDS,
+            buckets=_SECOND_BUCKETS,
             registry=registry,
         )
         self._depth = Gauge(
@@ -108,14 +108,14 @@ class Metrics:
         )
         self._streams = Gauge(
             "entice_open_streams",
-            "Event streams that are open.",
+            "Open event streams.",
             multiprocess_mode="livesum",
             registry=registry,
         )
         self._read_depth = depth
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         found = self._answered.get((method, route, status))
         if found is None:
@@ -127,21 +127,21 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
 
-    def group(self, size: int, seconds: float) -> None:
-        """Count a group of commands that the desk has committed."""
+    def commit(self, size: int, seconds: float) -> None:
+        """Count a group of commands that the writer has committed."""
         self._sizes.observe(size)
         self._commits.observe(seconds)
         self._depth.set(self._read_depth())
 
-    def streams(self, more: int) -> None:
-        """Count streams that were opened or closed."""
-        self._streams.inc(more)
+    def count_streams(self, change: int) -> None:
+        """Count streams that were opened (positive) or closed (negative)."""
+        self._streams.inc(change)
 
     def text(self) -> bytes:
-        """Write everything down as Prometheus reads it."""
+        """Return all metrics in Prometheus' text format."""
         self._depth.set(self._read_depth())
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            forget_the_dead()
+            remove_dead_processes()
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
             return generate_latest(registry) + generate_latest(self._gauges)
@@ -149,17 +149,17 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """Gauges that are read from the database, at most once in some seconds."""
+    """Gauges read from the database, at most every `_CACHE_SECONDS`."""
 
     def __init__(self, read: Callable[[], ServiceGauges]) -> None:
         self._read = read
         self._lock = threading.Lock()
         self._known: ServiceGauges | None = None
-        self._read_at = -_FRESH
+        self._read_at = -_CACHE_SECONDS
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         with self._lock:
-            if time.monotonic() - self._read_at > _FRESH:
+            if time.monotonic() - self._read_at > _CACHE_SECONDS:
                 try:
                     self._known = self._read()
                 except EnticeError:
@@ -176,12 +176,15 @@ class _Gauges(Collector):
 
 
 def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
-    told: dict[str, tuple[str, Callable[[CampaignGauges], int]]] = {
-        "budget": ("Money that may be spent, in minor units.", lambda c: c.budget),
+    gauges: dict[str, tuple[str, Callable[[CampaignGauges], int]]] = {
+        "budget": ("Budget in minor units.", lambda c: c.budget),
         "reserved": ("Money held by open offers.", lambda c: c.reserved),
-        "committed": ("Money spent.", lambda c: c.committed),
-        "free": ("Money still to be offered.", lambda c: c.budget - c.reserved - c.committed),
-        "decisions": ("Offers decided since the beginning.", lambda c: c.decisions),
+        "committed": ("Money paid.", lambda c: c.committed),
+        "free": (
+            "Money neither reserved nor committed.",
+            lambda c: c.budget - c.reserved - c.committed,
+        ),
+        "decisions": ("Offers made since the campaign was created.", lambda c: c.decisions),
         "overdrawn": (
             "Money beyond the budget. Must be 0.",
             lambda c: max(0, c.reserved + c.committed - c.budget),
@@ -191,12 +194,12 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
             lambda c: c.reserved - c.open,
         ),
         "log_gap": (
-            "Events that the campaign's row counts and the log lacks. Must be 0.",
+            "Events counted in the campaign's row but missing from the log. Must be 0.",
             lambda c: c.seq - c.written,
         ),
     }
-    for name, (words, value) in told.items():
-        family = GaugeMetricFamily(f"entice_campaign_{name}", words, labels=["campaign"])
+    for name, (help_text, value) in gauges.items():
+        family = GaugeMetricFamily(f"entice_campaign_{name}", help_text, labels=["campaign"])
         for campaign in known.campaigns:
             family.add_metric([campaign.id], value(campaign))
         yield family
@@ -216,13 +219,13 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
     yield from (share, unrated)
     yield GaugeMetricFamily(
         "entice_clock_ahead_seconds",
-        "By how much the log's clock is ahead of the wall clock. Must be near 0.",
+        "Seconds by which the log's clock is ahead of the wall clock. Must be near 0.",
         value=known.clock_ahead,
     )
 
 
-def forget_the_dead() -> None:
-    """Leave out of sums what processes counted that are no more."""
+def remove_dead_processes() -> None:
+    """Exclude the live gauges of processes that have ended."""
     for file in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("gauge_live*_*.db"):
         process = int(file.stem.rpartition("_")[2])
         try:
@@ -232,7 +235,7 @@ def forget_the_dead() -> None:
 
 
 def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges:
-    """Read what the gauges show, all at one moment."""
+    """Read all gauges from one snapshot of the database."""
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
         ratings = list(_rating_gauges(session, campaigns))
@@ -240,7 +243,7 @@ def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges
 
 
 def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Iterator[RatingGauges]:
-    """Read the gauges about ratings of the campaigns that have made offers and are not damaged."""
+    """Read the rating gauges of campaigns that have made offers and are not corrupt."""
     for campaign in campaigns:
         with contextlib.suppress(Corrupt):
             state = load_state(session, campaign.id)
@@ -251,7 +254,7 @@ def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Ite
 
 
 def read_campaign_gauges(session: Session) -> list[CampaignGauges]:
-    """Read what the gauges of all campaigns show."""
+    """Read the gauges of all campaigns."""
     rows = session.rows(
         "SELECT c.id, c.budget, c.reserved, c.committed, "
         "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "

@@ -9,7 +9,7 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
 from entice.service.domain.errors import not_found
-from entice.service.http.read_threads import look_up
+from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
 from entice.service.http.routes import PUBLIC, route
@@ -51,7 +51,7 @@ async def read_page_file(
 
 
 async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
-    found = await look_up(page.find_file, path)
+    found = await in_thread(page.find_file, path)
     if found is None:
         raise not_found("file", path[:80])
     headers = [

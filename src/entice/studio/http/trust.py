@@ -7,7 +7,7 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from entice.service.http.feedback import EmptyRequest
-from entice.service.http.read_threads import look_up
+from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 from entice.service.operations.invariants import ReplayView, TrustView, read_trust_view
@@ -57,7 +57,7 @@ async def read_trust(request: ServiceRequest) -> TrustView:
     """
     context = request.context
     replays = studio_of(context).replays
-    return await look_up(read_trust_view, context.store, request.auth.campaign, replays)
+    return await in_thread(read_trust_view, context.store, request.auth.campaign, replays)
 
 
 @route(
@@ -79,7 +79,7 @@ async def replay(
     results. Streams lines of JSON: `queued`, `progress`, then `replay` with the verdict.
     """
     context = request.context
-    await look_up(context.queries.head, campaign)
+    await in_thread(context.queries.head, campaign)
 
     def keep(kind: str, line: bytes) -> None:
         if kind == "replay":
