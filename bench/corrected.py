@@ -1,6 +1,6 @@
-"""The drift-corrected policy against Thompson sampling and UCB: the tables of docs/beyond.md.
+"""Compare the drift-corrected policy with Thompson sampling and UCB: tables of docs/beyond.md.
 
-Constants of the policy were found on the paper's instance; the random instances are new to it.
+The policy's constants were tuned on the paper's instance; the random instances are new to it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def over_time(replications: int, seed: int) -> None:
         print_table(f"T = {T:,}, {replications} runs", with_lock_ins(result))
 
 
-def at_its_limits(replications: int, seed: int) -> None:
-    """Where it is weak: an extreme drift, its own many small payments, an attacker."""
+def in_weak_spots(replications: int, seed: int) -> None:
+    """Run the policy's weak spots: an extreme drift, its many small payments, an attacker."""
     settings: Any = {
         "horizon": 20_000, "replications": replications, "seed": seed, "checkpoints": 1,
     }  # fmt: skip
@@ -77,7 +77,7 @@ def at_its_limits(replications: int, seed: int) -> None:
 
 
 def with_lock_ins(result: entice.Result) -> pl.DataFrame:
-    """Tell the runs with more than a tenth of the regret that uniform play would have."""
+    """Mark the runs with more than a tenth of the regret of uniform play."""
     means = result.study.arms.true_means()
     tenth = 0.1 * result.study.horizon * float((means.max() - means).mean())
     return result.final.drop("pulls").with_columns(locked_in=pl.col("regret") > tenth)
@@ -106,16 +106,16 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=["paper", "random", "time", "limits"], help="one of the tables"
     )
-    given = parser.parse_args()
-    print('"Locked in": regret above a tenth of what uniform play would lose.')
-    if given.only in (None, "paper"):
-        on_the_papers_instance(given.replications, given.seed)
-    if given.only in (None, "random"):
-        on_random_instances(max(2, given.replications // 50), given.seed)
-    if given.only in (None, "time"):
-        over_time(max(2, given.replications // 10), given.seed)
-    if given.only in (None, "limits"):
-        at_its_limits(max(2, given.replications // 5), given.seed)
+    options = parser.parse_args()
+    print('"Locked in": regret above a tenth of that of uniform play.')
+    if options.only in (None, "paper"):
+        on_the_papers_instance(options.replications, options.seed)
+    if options.only in (None, "random"):
+        on_random_instances(max(2, options.replications // 50), options.seed)
+    if options.only in (None, "time"):
+        over_time(max(2, options.replications // 10), options.seed)
+    if options.only in (None, "limits"):
+        in_weak_spots(max(2, options.replications // 5), options.seed)
 
 
 if __name__ == "__main__":

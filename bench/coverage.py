@@ -1,9 +1,9 @@
-"""How often 95 % intervals for the drift hold the truth: a probe's beside a regression's.
+"""Measure how often 95 % intervals for the drift cover the truth, for a probe and a regression.
 
-The paper's instance (nine Gaussian arms of unit noise, means from 0.9 to 0.1) with linear drifts.
-The regression is given runs without a probe, as most logs are, and then those with one; the probe
-throws its coin in 5 % of all offers, and heads add 0.3. Prints the tables of docs/estimate.md, in
-a quarter of an hour.
+The paper's instance (nine Gaussian arms with unit noise, means from 0.9 to 0.1) with linear drifts.
+The regression is applied to runs without a probe, like most logs, and to runs with one. The probe
+tosses a coin in 5 % of all offers, and heads add 0.3. Prints the tables of docs/estimate.md in
+about 15 minutes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ METHODS: dict[str, Method] = {
 }
 
 
-def found(policy: Policy, slope: float, horizon: int, runs: int, seed: int) -> list[list[Estimate]]:
-    """What each method finds in each run."""
+def run_methods(
+    policy: Policy, slope: float, horizon: int, runs: int, seed: int
+) -> list[list[Estimate]]:
+    """Return the estimates of each method in each run."""
     estimates: list[list[Estimate]] = [[] for _ in METHODS]
     for replication in range(runs):
         rounds = {
@@ -50,13 +52,13 @@ def found(policy: Policy, slope: float, horizon: int, runs: int, seed: int) -> l
     return estimates
 
 
-def told(slope: float, estimates: list[Estimate]) -> str:
-    """The mean slope with its standard error, and the coverage."""
+def format_cells(slope: float, estimates: list[Estimate]) -> str:
+    """Return the mean slope with its standard error, and the coverage."""
     slopes = np.array([e.slope for e in estimates])
     error = slopes.std(ddof=1) / math.sqrt(len(slopes))
-    holds = np.mean([e.low <= slope <= e.high for e in estimates])
-    mean = round(slopes.mean(), 2) + 0.0  # no minus before a zero
-    return f"{mean:.2f} ± {error:.2f} | {100 * holds:.1f} %"
+    coverage = np.mean([e.low <= slope <= e.high for e in estimates])
+    mean = round(slopes.mean(), 2) + 0.0  # avoids -0.00
+    return f"{mean:.2f} ± {error:.2f} | {100 * coverage:.1f} %"
 
 
 def main() -> None:
@@ -64,18 +66,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--horizons", type=int, nargs="+", default=[20_000, 500])
     parser.add_argument("--seed", type=int, default=7)
-    chosen = parser.parse_args()
-    seed = chosen.seed
-    for horizon in chosen.horizons:
-        print(f"\n{horizon:,} rounds, {chosen.runs:,} runs\n")
+    options = parser.parse_args()
+    seed = options.seed
+    for horizon in options.horizons:
+        print(f"\n{horizon:,} rounds, {options.runs:,} runs\n")
         print("| policy | true l |", " | ".join(f"{name}: l̂ | covers" for name in METHODS), "|")
         print("|---|---:|" + "---:|" * 2 * len(METHODS))
         for name, policy in POLICIES.items():
             for slope in SLOPES:
-                columns = found(policy, slope, horizon, chosen.runs, seed)
-                cells = " | ".join(told(slope, estimates) for estimates in columns)
+                columns = run_methods(policy, slope, horizon, options.runs, seed)
+                cells = " | ".join(format_cells(slope, estimates) for estimates in columns)
                 print(f"| {name} | {slope:g} | {cells} |", flush=True)
-                seed += 1  # runs of their own for every row
+                seed += 1  # independent runs for every row
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Policies with equal knowledge of the noise, in three worlds: a table of docs/beyond.md.
+"""Compare policies with equal knowledge of the noise in three worlds: a table of docs/beyond.md.
 
-UCB and Thompson sampling as the paper has them assume ratings with a standard deviation of 1. The
-drift-corrected policy estimates it, which on ratings from 0 to 1 is most of its lead. So here they
-come once more with the standard deviation that the ratings have (the root mean square over the
-arms), and with them the policies that are made for ratings from 0 to 1. Thompson sampling comes a
-third time with the standard deviation of the best arm, which is what the drift-corrected policy
-comes to estimate: from unpaid ratings, most of which are of that arm.
+In the paper, UCB and Thompson sampling assume ratings with a standard deviation of 1. The
+drift-corrected policy estimates it, which accounts for most of its lead on ratings from 0 to 1. So
+both are also run with the true standard deviation (the root mean square over the arms), as are the
+policies for ratings from 0 to 1. Thompson sampling is run a third time with the standard deviation
+of the best arm, which the drift-corrected policy eventually estimates: it uses unpaid ratings, most
+of which are of that arm.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def compare(
 
 
 def on_gaussian_arms(**settings: Any) -> None:
-    """The paper's instance: unit noise, which UCB and Thompson sampling assume by default."""
+    """Run the paper's instance: unit noise, which UCB and Thompson sampling assume by default."""
     policies: list[Policy] = [
         entice.UCB(),
         entice.ThompsonSampling(),
@@ -64,14 +64,14 @@ def on_gaussian_arms(**settings: Any) -> None:
 def on_ratings_from_0_to_1(
     title: str, arms: Bernoulli | Empirical, drifts: list[Drift], **settings: Any
 ) -> None:
-    noise, of_the_best = noise_of(arms)
+    noise, best_arm_noise = noise_of(arms)
     policies: list[Policy] = [
         entice.UCB(),
         entice.UCB(noise=noise),
         entice.KLUCB(),
         entice.ThompsonSampling(),
         entice.ThompsonSampling(noise=noise),
-        entice.ThompsonSampling(noise=of_the_best),
+        entice.ThompsonSampling(noise=best_arm_noise),
         entice.BetaThompson(),
         entice.DriftCorrectedThompson(),
         entice.DriftCorrectedThompson(noise=noise),
@@ -85,17 +85,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="50 runs instead, in a minute")
     parser.add_argument("--seed", type=int, default=2024)
     parser.add_argument("--only", choices=["gaussian", "bernoulli", "stars"], help="one world")
-    given = parser.parse_args()
-    settings = {"replications": 50 if given.quick else given.replications, "seed": given.seed}
+    options = parser.parse_args()
+    settings = {"replications": 50 if options.quick else options.replications, "seed": options.seed}
     drifts: list[Drift] = [entice.LinearDrift(l) for l in SLOPES]
-    print('"Locked in": regret above a tenth of what uniform play would lose.')
-    if given.only in (None, "gaussian"):
+    print('"Locked in": regret above a tenth of that of uniform play.')
+    if options.only in (None, "gaussian"):
         on_gaussian_arms(**settings)
-    if given.only in (None, "bernoulli"):
+    if options.only in (None, "bernoulli"):
         title = "Bernoulli arms with the paper's means, ratings projected onto 0 to 1"
         on_ratings_from_0_to_1(title, entice.Bernoulli(SHUFFLED), drifts, **settings)
-    if given.only in (None, "stars"):
-        title = "Ten products with counted stars, ratings projected onto 0 to 1"
+    if options.only in (None, "stars"):
+        title = "Ten products with star counts, ratings projected onto 0 to 1"
         arms = entice.Empirical.from_star_counts(STARS, arms=10)
         paid = entice.CompressionDrift.from_star_counts(STARS)
         on_ratings_from_0_to_1(title, arms, [*drifts, paid], **settings)

@@ -1,4 +1,4 @@
-"""The figures of theory.md, anew: `make figures`."""
+"""Create the figures of theory.md: `make figures`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = [int(t) for t in np.unique(np.geomspace(100, 100_000, 120).round())]
 def bounded(
     policy: entice.UCB | entice.EpsilonGreedy, arms: entice.Bernoulli, replications: int = 400
 ) -> Figure:
-    """Draw bound, run and lower bound of a policy inside a theorem's assumptions."""
+    """Plot bounds and runs of a policy that meets a theorem's assumptions."""
     result = entice.simulate(
         arms=arms,
         policies=[policy],
@@ -55,14 +55,14 @@ def bounded(
 
 
 def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
-    """Draw what Theorem 3 says beside what happens."""
+    """Plot Theorem 3 and simulated runs."""
     study = paper_study(horizon=horizon, replications=replications, seed=7)
     T = np.geomspace(1e3, 1e13, 300)
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     ax = figure.subplots()
     bound = theory.theorem3.regret.as_stated(T, means=MEANS, displayed_gap=0.1)
-    told = "Theorem 3, at the least (Δ̲ = Δ, no drift)"
-    ax.plot(T, bound, color=COLOURS[1], linestyle="--", label=told)
+    label = "Theorem 3, at least (Δ̲ = Δ, no drift)"
+    ax.plot(T, bound, color=COLOURS[1], linestyle="--", label=label)
     ax.plot(T, 0.8 * T, color=MUTED, label="largest possible regret, 0.8 T")
     result = entice.simulate(
         arms=study.arms, policies=[entice.ThompsonSampling()], horizon=horizon,
@@ -84,7 +84,7 @@ def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
 
 
 def steady_state(longest: int = 10**7, replications: int = 200) -> Figure:
-    """Draw where displayed gaps settle, and what that predicts."""
+    """Plot displayed gaps, the ratio of regret and compensation, and predictions."""
     figure = Figure(figsize=(12, 4.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _displayed_gaps(left)
@@ -109,7 +109,7 @@ def _displayed_gaps(ax: Axes) -> None:
 
 
 def _gap_of_second_arm(l: float, replication: int) -> Floats:
-    """The displayed gap before each paid pull of the worse of two arms."""
+    """Return the displayed gap before each paid pull of the worse of two arms."""
     rounds = entice.trace(
         arms=entice.Gaussian([0.9, 0.5], std=0.5), policies=[entice.UCB()],
         drifts=[entice.LinearDrift(l)], horizon=20_000, seed=7, replication=replication,
@@ -174,7 +174,7 @@ def _power(value: float, _: int) -> str:
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Create all figures."""
     with figure_style():
         figures = {
             "theorem1": bounded(entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5])),

@@ -1,11 +1,11 @@
-"""A plain-Python oracle of the bounds in Liu et al. (AAAI 2020), written apart from the package.
+"""A plain-Python oracle of the bounds in Liu et al. (AAAI 2020), independent of the package.
 
-Each function types one formula off the paper, with loops and the math module, one horizon T at a
-time. "Stated" is what a theorem prints; "proved" is what its proof's own last lines add up to.
-`gaps` holds Delta_i of the K - 1 arms that are not the best, so K = len(gaps) + 1, and
-`displayed_gap` is the paper's underlined Delta (Definition 2). Lemmas go by the labels in the
-LaTeX: lemmas 1 and 2, of the supplement, print as Lemmas 2 and 3; lemma 3, on Thompson sampling's
-paid pulls, prints as Lemma 1.
+Each function implements one formula of the paper, with loops and the math module, for one horizon
+T. "Stated" is the formula of the theorem; "proved" is the sum of the last lines of its proof.
+`gaps` holds Delta_i of the K - 1 suboptimal arms, so K = len(gaps) + 1, and `displayed_gap` is the
+paper's underlined Delta (Definition 2). Lemmas are numbered by their LaTeX labels: lemmas 1 and 2,
+in the supplement, are printed as Lemmas 2 and 3; lemma 3, on Thompson sampling's paid pulls, is
+printed as Lemma 1.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 
 def payment_bound(t: int, n: int) -> float:
-    """Proof of Theorem 1, (eq:cb): what UCB pays at most, at time t, for an arm with n pulls."""
+    """Proof of Theorem 1, (eq:cb): UCB's largest payment, at time t, for an arm with n pulls."""
     return math.sqrt(2 * math.log(t) / n)
 
 
@@ -23,7 +23,7 @@ def arm_drift_bound(t: int, n: int, l: float) -> float:
 
 
 def theorem1_regret_stated(T: int, gaps: Sequence[float], l: float) -> float:
-    """Theorem 1, first line: both terms stand under the sum over i."""
+    """Theorem 1, first line: both terms are summed over i."""
     K = len(gaps) + 1
     bound = 0.0
     for gap in gaps:
@@ -53,7 +53,7 @@ def theorem1_compensation(T: int, gaps: Sequence[float], l: float) -> float:
 
 
 def theorem2_regret_stated(T: int, gaps: Sequence[float], l: float, c: float) -> float:
-    """Theorem 2, (eq:egrb), with S_i(l) as printed: 18c/gap^2 and all."""
+    """Theorem 2, (eq:egrb), with S_i(l) as printed, including 18c/gap^2."""
     K = len(gaps) + 1
     bound = 0.0
     for gap in gaps:
@@ -95,7 +95,7 @@ def lemma1_explorations(T: int, K: int, c: float, delta: float) -> float:
 
 
 def thompson_P(T: int, gap: float) -> float:  # noqa: N802
-    """Theorem 3: P_i(T) = 18 log(T gap^2) / gap^2; 0 where the logarithm is negative."""
+    """Theorem 3: P_i(T) = 18 log(T gap^2) / gap^2; 0 if the logarithm is negative."""
     return max(0.0, 18 * math.log(T * gap**2) / gap**2)
 
 
@@ -107,10 +107,10 @@ def thompson_Q_stated(T: int, gap: float, l: float, displayed_gap: float) -> int
 
 
 def thompson_Q_proved(T: int, gap: float, l: float, displayed_gap: float) -> int:  # noqa: N802
-    """Proof of Theorem 3: the least whole n from which on the inequality before Q_i holds.
+    """Proof of Theorem 3: the smallest integer n from which on the inequality before Q_i holds.
 
-    gap^2/9 n + (2 l log T / displayed_gap^2)^2 / n >= (1 + 4 gap l / (3 displayed_gap^2)) log T,
-    times n: a parabola, negative at its vertex and not at twice that, which we bisect between.
+    gap^2/9 n + (2 l log T / displayed_gap^2)^2 / n >= (1 + 4 gap l / (3 displayed_gap^2)) log T.
+    Multiplied by n, this is a parabola, negative at its vertex but not at twice that: bisect.
     """
     drift = 2 * l * math.log(T) / displayed_gap**2
     right = (1 + 4 * gap * l / (3 * displayed_gap**2)) * math.log(T)
@@ -136,7 +136,7 @@ def theorem3_regret_stated(T: int, gaps: Sequence[float], l: float, displayed_ga
 
 
 def theorem3_regret_proved(T: int, gaps: Sequence[float], l: float, displayed_gap: float) -> float:
-    """Theorem 3, first line, with Q_i(T) from the inequality that its proof asks Q_i to meet."""
+    """Theorem 3, first line, with Q_i(T) from the inequality that its proof requires."""
     bound = 0.0
     for gap in gaps:
         bound += (4 * math.exp(11) + 21) * thompson_P(T, gap) + 5 / gap**2
@@ -145,7 +145,7 @@ def theorem3_regret_proved(T: int, gaps: Sequence[float], l: float, displayed_ga
 
 
 def theorem3_compensation(T: int, gaps: Sequence[float], l: float, displayed_gap: float) -> float:
-    """Theorem 3, second line; its proof has the same."""
+    """Theorem 3, second line; the same as in its proof."""
     K = len(gaps) + 1
     return 2 * max(l, 1.0) * K * math.log(T) / displayed_gap**2
 
@@ -207,10 +207,10 @@ def kl_beta_numeric(a1: float, b1: float, a2: float, b2: float) -> float:
 
 
 def steady_state_gap_by_iteration(gap: float, l: float, start: float, pulls: int) -> float:
-    """The displayed gap d after so many more paid, noiseless pulls of an arm that has had one.
+    """The displayed gap d after `pulls` more paid, noiseless pulls of an arm pulled once.
 
     From Algorithm 1, steps 8 to 11, with b = l x, where the best arm displays its true mean: the
-    arm's average over n pulls lies d below it, is paid d, and rates mu_i + l d.
+    arm's average over n pulls is d below it, the payment is d, and the rating is mu_i + l d.
     """
     d = start
     for n in range(1, pulls + 1):

@@ -1,14 +1,14 @@
-"""Does a plan foretell the live service? Campaigns by the real rules and store, ranked among plans.
+"""Compare plans with live campaigns that use the real rules and store.
 
-Each live campaign runs in a world drawn from a plan's own belief, under a simulated clock, with
-visitors written apart from the planner's (NumPy, one visitor after the other). If the plan is
-right, a live campaign's spending and lost stars are those of one more run of the plan: their ranks
-among the plan's runs are uniform, which is tested by Kolmogorov and Smirnov's statistic.
+Each live campaign runs in a world drawn from the plan's belief, on a simulated clock, with visitors
+implemented independently of the planner (NumPy, one visitor at a time). If the plan is right, a
+live campaign's spending and lost stars are those of one more run of the plan, so their ranks among
+the plan's runs are uniform. A Kolmogorov–Smirnov test checks this.
 
-    make plan-against-live     # every share who rate, window and policy, 20 campaigns each
+    make plan-against-live     # every share of raters, window and policy, 20 campaigns each
 
-Prints a table in Markdown. `--certain` is the control: campaigns that count ratings under way as
-certain, as those did that began under version 1 of the rules.
+Prints a table in Markdown. `--certain` is the control: campaigns that count pending ratings as
+certain, as under version 1 of the rules.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ POLICIES: tuple[Any, ...] = (
     entice.DriftCorrectedThompson(),
 )  # fmt: skip
 ERROR = 1e-3
-"""The probability that a right plan fails any of the tests of one table."""
-MEAN_DELAY, STEEPNESS, MIDPOINT = 0.25, 0.05, 0.1
-"""Of the ratings, in days; of who accepts, in stars."""
+"""The probability that a correct plan fails any of the tests of one table."""
+MEAN_DELAY, ACCEPTANCE_WIDTH, ACCEPTANCE_MIDPOINT = 0.25, 0.05, 0.1
+"""The delay of ratings in days; the acceptance curve in stars."""
 
 
 class Cell(NamedTuple):
-    """Campaigns that differ in their worlds alone."""
+    """The settings of campaigns that differ only in their worlds."""
 
     share: float
     window: int
@@ -70,7 +70,7 @@ class Cell(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What came of a campaign, or of a run of the plan."""
+    """The outcome of a campaign or of a run of the plan."""
 
     spend: float
     lost: float
@@ -79,7 +79,7 @@ class Measured(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A cell's live campaigns among its plan's runs."""
+    """The live campaigns and the plan's runs of a cell, with p-values."""
 
     cell: Cell
     live: list[Measured]
@@ -90,18 +90,18 @@ class Compared(NamedTuple):
 
 
 def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
-    """Make the plan of a cell: six items, 200 visitors a day, 3.00 a star, drift 0 to 1."""
+    """Return the plan of a cell: six items, 200 visitors a day, 3.00 per star, drift 0 to 1."""
     return Plan(
         arms=6, spread=Spread(centre=4.0, width=0.5), visitors_a_day=200, days=visitors // 200,
         price_of_a_star=3.0, currency="EUR", share_who_rate=cell.share, drift=[0, 1],
         rating_delay=entice.ExponentialDelay(mean=MEAN_DELAY),
-        acceptance=entice.LogisticAcceptance(midpoint=MIDPOINT, width=STEEPNESS),
+        acceptance=entice.LogisticAcceptance(midpoint=ACCEPTANCE_MIDPOINT, width=ACCEPTANCE_WIDTH),
         policies=[cell.policy], rating_window=cell.window * DAY, replications=runs, seed=11,
     )  # fmt: skip
 
 
 class LiveCampaign:
-    """One campaign of the service and its visitors."""
+    """A campaign of the service and its visitors."""
 
     def __init__(self, service: Service, plan: Plan, world: DrawnWorld, seed: int) -> None:
         self.world, self.plan = world, plan
@@ -116,37 +116,37 @@ class LiveCampaign:
         )  # fmt: skip
         self.id = service.do(CreateCampaign(spec))["id"]
         self.due: list[tuple[int, int, Any]] = []
-        """When each rating comes, and the command that sends it."""
+        """The times of pending ratings, and the commands that send them."""
         self.lost, self.leader = 0.0, 0
 
     def visit(self, at: int, offer: Any) -> Any:
-        """Let a visitor answer an offer; the command that does so."""
+        """Return the command of a visitor's response to an offer, and schedule the rating."""
         paid, item = offer["amount"] / 300, self.items.index(offer["arm"])
         self.leader = self.items.index(offer["greedy_arm"])
-        accepts = 1 / (1 + math.exp(-(paid - MIDPOINT) / STEEPNESS))
-        answer: Any = Accept(offer["id"])
+        accepts = 1 / (1 + math.exp(-(paid - ACCEPTANCE_MIDPOINT) / ACCEPTANCE_WIDTH))
+        response: Any = Accept(offer["id"])
         declined = offer["arm"] != offer["greedy_arm"] and self.random.random() >= accepts
         if declined:
-            answer, paid, item = Decline(offer["id"]), 0.0, self.leader
+            response, paid, item = Decline(offer["id"]), 0.0, self.leader
         self.lost += self.gaps[item]
         if self.random.random() < self.plan.share_who_rate:
             stars = self.random.choice(5, p=self.world.shares[item]) + 1
-            lifted = min(stars + self.world.slope * paid, 5.0)
-            rating = int(lifted) + int(self.random.random() < lifted % 1)
+            raised = min(stars + self.world.slope * paid, 5.0)
+            rating = int(raised) + int(self.random.random() < raised % 1)
             after = int(self.random.exponential(MEAN_DELAY) * DAY * 1_000_000)
             command: Any = Rate(offer["id"], rating)
             if declined:
                 command = EnterRatings(self.id, [Organic(self.items[item], rating)])
             heapq.heappush(self.due, (at + after, offer["decision"], command))
-        return answer
+        return response
 
     def ratings_until(self, at: int) -> Iterator[Any]:
-        """The ratings that have come by some time, in their order."""
+        """Yield the commands of ratings due by a time, in order."""
         while self.due and self.due[0][0] <= at:
             yield heapq.heappop(self.due)[2]
 
     def measured(self, service: Service) -> Measured:
-        """What has come of it."""
+        """Return the outcome so far."""
         spent = service.money(self.id)[2] / 100
         right = self.gaps[self.leader] <= self.plan.close_enough
         return Measured(spent, self.lost, bool(right))
@@ -155,12 +155,12 @@ class LiveCampaign:
 def run_live(
     service: Service, cells: Sequence[Cell], visitors: int, runs: int, campaigns: int
 ) -> dict[Cell, list[Measured]]:
-    """Run the campaigns of all cells side by side, so that many share a transaction."""
+    """Run the campaigns of all cells concurrently, so that many share a transaction."""
     found: list[tuple[Cell, LiveCampaign]] = []
     for cell in cells:
         plan = plan_of(cell, visitors, runs)
         worlds = WorldSampler(plan)
-        # WorldSampler from the plan's own belief that none of its runs has drawn.
+        # Worlds from the plan's belief that none of its runs has drawn.
         drawn = [worlds.draw(runs + i) for i in range(campaigns)]
         found += [
             (cell, LiveCampaign(service, plan, world, 1000 + i)) for i, world in enumerate(drawn)
@@ -191,7 +191,7 @@ def run_plan(cell: Cell, visitors: int, runs: int) -> list[Measured]:
 
 
 def uniformity(live: Sequence[float], planned: Sequence[float]) -> float:
-    """The probability that ranks among a right plan's runs lie as unevenly as these."""
+    """Return the p-value of the live values' ranks among the plan's runs."""
     runs = np.sort(np.array(planned))
     below = np.searchsorted(runs, live, side="left")
     upto = np.searchsorted(runs, live, side="right")
@@ -234,14 +234,14 @@ def run(
 
 
 def disagreeing(compared: Sequence[Compared]) -> list[Compared]:
-    """The cells in which the plan does not foretell the live campaigns."""
-    each = ERROR / (3 * len(compared))
-    return [c for c in compared if min(c.spend_p, c.lost_p, c.leads_p) < each]
+    """Return the cells in which plan and live campaigns differ significantly."""
+    threshold = ERROR / (3 * len(compared))
+    return [c for c in compared if min(c.spend_p, c.lost_p, c.leads_p) < threshold]
 
 
 @contextmanager
 def certain_counting() -> Iterator[None]:
-    """Let campaigns begin under version 1 of the rules, and stay there: the control."""
+    """Run campaigns under version 1 of the rules: the control."""
     begin = Campaign.create.__func__  # type: ignore[attr-defined]
 
     def under_old_rules(cls: Any, name: str, spec: CampaignSpec, at: int) -> Campaign:
@@ -256,7 +256,7 @@ def certain_counting() -> Iterator[None]:
 
 
 def table(compared: Sequence[Compared]) -> str:
-    """Write a comparison as Markdown."""
+    """Return a comparison as a Markdown table."""
     lines = [
         "| share who rate | window | policy | spend: live, plan | KS p | lost stars: live, plan | "
         "KS p | right item leads: live, plan | p |",
@@ -279,17 +279,17 @@ def table(compared: Sequence[Compared]) -> str:
 
 
 def main() -> int:
-    """Run the table; exit with 1 if the plan is wrong in some cell."""
+    """Print the table; return 1 if plan and live campaigns disagree in some cell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--visitors", type=int, default=3000)
     parser.add_argument("--campaigns", type=int, default=20, help="Live campaigns in each cell.")
     parser.add_argument("--runs", type=int, default=400, help="Runs of each plan.")
-    parser.add_argument("--certain", action="store_true", help="The control: it must fail.")
-    given = parser.parse_args()
+    parser.add_argument("--certain", action="store_true", help="Run the control, which must fail.")
+    options = parser.parse_args()
     cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
-    settings = given.visitors, given.runs, given.campaigns
+    settings = options.visitors, options.runs, options.campaigns
     with tempfile.TemporaryDirectory() as folder:
-        if given.certain:
+        if options.certain:
             with certain_counting():
                 compared = run(cells, *settings, Path(folder))
         else:

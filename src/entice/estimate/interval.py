@@ -47,8 +47,8 @@ def t_critical_value(level: float, degrees_of_freedom: float) -> float:
     With t = √ν tan θ, the density of Student's t is proportional to cos^(ν−1) θ. The integral is
     computed by Gauss–Legendre quadrature, its limit by bisection.
 
-    >>> from entice.estimate.interval import reach
-    >>> round(reach(0.95, 4), 4)
+    >>> from entice.estimate.interval import t_critical_value
+    >>> round(t_critical_value(0.95, 4), 4)
     2.7764
     """
     # The density vanishes in the tails; quadrature over the whole range would miss its peak.

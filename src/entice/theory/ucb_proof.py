@@ -93,7 +93,7 @@ def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) ->
     >>> import entice
     >>> rounds = entice.trace(arms=entice.Bernoulli([0.9, 0.6]), policies=[entice.UCB()],
     ...                       drifts=[entice.LinearDrift(0.5)], horizon=1000, seed=7)
-    >>> found = entice.theory.ucb_proof.along(rounds, l=0.5)
+    >>> found = entice.theory.ucb_proof.compare_with_trace(rounds, l=0.5)
     >>> found.select((pl.col("payment") <= pl.col("payment_bound")).all()).item()
     True
     """
