@@ -1,4 +1,4 @@
-"""The disk that fails on purpose, itself put to the test with plain SQL."""
+"""Tests of the fault-injecting disk itself, with plain SQL."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def fill(disk: Disk, journal: str, synchronous: str) -> Recording:
-    """Rows 1, 2, … each in a commit of its own, with a marker once it is acknowledged."""
+    """Commit rows 1, 2, … one by one, with a marker after each acknowledgement."""
     db = Connection(disk.open())
     db.execute(f"PRAGMA journal_mode={journal}")
     db.execute(f"PRAGMA synchronous={synchronous}")
@@ -52,17 +52,17 @@ def add(db: Connection, n: int) -> None:
     db.execute("COMMIT")
 
 
-def left_of(folder: Path) -> list[int] | None:
-    """The rows in what a power cut left, or None where the database is damaged."""
+def surviving_rows(folder: Path) -> list[int] | None:
+    """Return the rows that survived a power cut; None if the database is damaged."""
     db = sqlite3.connect(folder / "test.db")
     try:
-        db.execute("PRAGMA synchronous=OFF")  # only to be quick
+        db.execute("PRAGMA synchronous=OFF")  # for speed
         if not db.execute("SELECT name FROM sqlite_master").fetchall():
             return []
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         rows = [n for (n,) in db.execute("SELECT n FROM log ORDER BY n")]
         updates = db.execute("SELECT length(text) - 330 FROM log WHERE n = 1").fetchone()
-        assert updates == ((len(rows),) if rows else None)  # whole transactions
+        assert updates == ((len(rows),) if rows else None)  # only whole transactions
         return rows
     except (sqlite3.DatabaseError, AssertionError):
         return None
@@ -71,11 +71,11 @@ def left_of(folder: Path) -> list[int] | None:
 
 
 def cut_everywhere(recording: Recording, folder: Path, seed: int, times: int) -> tuple[int, int]:
-    """How many cuts lost an acknowledged row, and how many damaged the database."""
+    """Return how many cuts lost an acknowledged row, and how many damaged the database."""
     lost = damaged = 0
     for cut, files in recording.power_losses(recording.places() * times, seed):
         lay_out(files, folder)
-        rows = left_of(folder)
+        rows = surviving_rows(folder)
         damaged += rows is None
         lost += rows is not None and len(rows) < len(recording.markers(cut))
         assert rows is None or rows == list(range(1, len(rows) + 1))
@@ -86,14 +86,14 @@ def cut_everywhere(recording: Recording, folder: Path, seed: int, times: int) ->
     ("journal", "synchronous", "loses", "damages"),
     [
         ("WAL", "FULL", False, False),
-        ("WAL", "NORMAL", True, False),  # the log is synced before it is moved, not per commit
+        ("WAL", "NORMAL", True, False),  # the log is synced at checkpoints, not at commits
         ("WAL", "OFF", True, True),
         ("DELETE", "EXTRA", False, False),
-        ("DELETE", "FULL", True, False),  # the journal's deletion is the commit, and not synced
+        ("DELETE", "FULL", True, False),  # the commit deletes the journal, which is not synced
         ("DELETE", "OFF", True, True),
     ],
 )
-def test_a_power_cut_takes_what_sqlite_says_it_may_compute_root(
+def test_a_power_cut_loses_exactly_what_sqlite_documents(
     disk: Disk, tmp_path: Path, journal: str, synchronous: str, loses: bool, damages: bool
 ) -> None:
     recording = fill(disk, journal, synchronous)
@@ -101,10 +101,10 @@ def test_a_power_cut_takes_what_sqlite_says_it_may_compute_root(
     assert (lost > 0, damaged > 0) == (loses, damages)
 
 
-def test_without_a_cut_everything_is_there(disk: Disk, tmp_path: Path) -> None:
+def test_without_a_power_cut_nothing_is_lost(disk: Disk, tmp_path: Path) -> None:
     recording = fill(disk, "WAL", "FULL")
     lay_out(recording.after_power_loss(len(recording.operations), seed=1), tmp_path / "left")
-    assert left_of(tmp_path / "left") == list(range(1, ROWS + 1))
+    assert surviving_rows(tmp_path / "left") == list(range(1, ROWS + 1))
     assert recording.markers(len(recording.operations))[-1] == f"row {ROWS}"
 
 
@@ -120,7 +120,7 @@ def test_one_seed_gives_one_outcome(disk: Disk) -> None:
 
 
 def outcomes(*operations: object, found: dict[str, bytes] | None = None) -> set[bytes | None]:
-    """All that may be left of file "a" after these operations."""
+    """Return all possible contents of file "a" after a power cut."""
     recording = Recording({"a": b""} if found is None else found)
     recording.operations.extend(operations)  # type: ignore[arg-type]
     return {recording.after_power_loss(len(operations), seed).get("a") for seed in range(1000)}
@@ -137,13 +137,13 @@ def parts(_: int) -> tuple[bytes, bytes]:
     return b"o" * 512, b"n" * 512
 
 
-def test_unsynced_writes_share_no_fate() -> None:
+def test_unsynced_writes_survive_independently() -> None:
     both = Write(-1, 0, b"x"), Write(-1, 1, b"y")
     assert outcomes(*both) == {b"", b"x", b"xy", b"\0y", b"\0", b"\0\0", b"x\0"}
     assert outcomes(both[0], Sync(-1), both[1]) == {b"x", b"xy", b"x\0"}
 
 
-def test_a_sector_lies_where_the_file_has_it() -> None:
+def test_sectors_are_aligned_to_the_file() -> None:
     seen = outcomes(Write(-1, 500, b"n" * 20), found={"a": b"o" * 600})
     assert {content[500:520] for content in seen if content} == {
         b"n" * 20,
@@ -153,12 +153,12 @@ def test_a_sector_lies_where_the_file_has_it() -> None:
     }
 
 
-def test_an_unsynced_truncation_may_not_have_happened() -> None:
+def test_an_unsynced_truncation_may_be_lost() -> None:
     assert outcomes(Truncate(-1, 1), found={"a": b"abc"}) == {b"a", b"abc"}
     assert outcomes(Truncate(-1, 1), Sync(-1), found={"a": b"abc"}) == {b"a"}
 
 
-def test_names_are_for_good_once_the_folder_is_synced() -> None:
+def test_file_names_are_durable_once_the_folder_is_synced() -> None:
     found = {"a": b"old"}
     new = Create("a", 1), Write(1, 0, b"new"), Sync(1)
     assert outcomes(Delete("a"), found=found) == {b"old", None}
@@ -169,7 +169,7 @@ def test_names_are_for_good_once_the_folder_is_synced() -> None:
     assert outcomes(Delete("a"), *new, SyncFolder(), found=found) == {b"new"}
 
 
-def test_what_was_there_before_is_there_for_good(tmp_path: Path) -> None:
+def test_files_that_existed_before_are_durable(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     first = Disk(folder)
@@ -180,7 +180,7 @@ def test_what_was_there_before_is_there_for_good(tmp_path: Path) -> None:
     add(db, ROWS + 1)
     for _, files in second.recording.power_losses(second.recording.places(), seed=1):
         lay_out(files, tmp_path / "left")
-        rows = left_of(tmp_path / "left")
+        rows = surviving_rows(tmp_path / "left")
         assert rows is not None
         assert len(rows) in (ROWS, ROWS + 1)
     db.close()
@@ -202,12 +202,12 @@ def prepared(disk: Disk) -> Connection:
     return db
 
 
-def move(db: Connection, amount: int, *, apart: bool = False) -> None:
-    """Ten from a to b, in one transaction, or apart: the control."""
+def move(db: Connection, amount: int, *, separately: bool = False) -> None:
+    """Move an amount from a to b, in one transaction or, as the control, in two."""
     try:
         db.execute("BEGIN IMMEDIATE")
         db.execute("UPDATE purse SET amount = amount - ? WHERE name = 'a'", (amount,))
-        if apart:
+        if separately:
             db.execute("COMMIT")
             db.execute("BEGIN IMMEDIATE")
         db.execute("UPDATE purse SET amount = amount + ? WHERE name = 'b'", (amount,))
@@ -222,9 +222,9 @@ def amounts(db: Connection) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("apart", [False, True])
-def test_an_error_at_any_write_leaves_no_half_only_in_one_transaction(
-    disk: Disk, full: bool, apart: bool
+@pytest.mark.parametrize("separately", [False, True])
+def test_an_error_at_any_write_is_atomic_only_in_one_transaction(
+    disk: Disk, full: bool, separately: bool
 ) -> None:
     db = prepared(disk)
     kinds: tuple[Kind, ...] = ("write",) if full else ("write", "sync")
@@ -234,7 +234,7 @@ def test_an_error_at_any_write_leaves_no_half_only_in_one_transaction(
         disk.fail(k, *kinds, full=full)
         failed = disk.failed
         try:
-            move(db, 1, apart=apart)
+            move(db, 1, separately=separately)
         except sqlite3.OperationalError as error:
             seen.add(error.sqlite_errorname)
         disk.heal()
@@ -244,11 +244,11 @@ def test_an_error_at_any_write_leaves_no_half_only_in_one_transaction(
         db.execute("UPDATE purse SET amount = CASE name WHEN 'a' THEN ? ELSE ? END", before)
     assert k >= 2
     assert seen == set(ERRORS[full])
-    assert (halves > 0) == apart
+    assert (halves > 0) == separately
     db.close()
 
 
-def test_a_disk_stays_full_until_it_is_healed(disk: Disk) -> None:
+def test_a_disk_stays_full_until_it_is_repaired(disk: Disk) -> None:
     db = prepared(disk)
     disk.fail(1, "write", full=True, stays=True)
     for _ in range(3):
@@ -285,7 +285,7 @@ def test_every_kind_of_change_can_fail(disk: Disk, kind: Kind) -> None:
     assert disk.failed == 1
 
 
-def test_the_adapter_speaks_as_the_standard_library(disk: Disk) -> None:
+def test_the_adapter_behaves_like_the_standard_library(disk: Disk) -> None:
     ours = Connection(disk.open())
     theirs = sqlite3.connect(":memory:", isolation_level=None)
     script: list[tuple[str, tuple[object, ...]]] = [
@@ -319,7 +319,7 @@ def test_the_adapter_speaks_as_the_standard_library(disk: Disk) -> None:
         db.close()
 
 
-def test_the_adapter_tells_damage_as_the_standard_library(tmp_path: Path) -> None:
+def test_the_adapter_reports_damage_like_the_standard_library(tmp_path: Path) -> None:
     (tmp_path / "test.db").write_bytes(b"no database" * 1000)
     disk = Disk(tmp_path)
     said = []
@@ -332,14 +332,14 @@ def test_the_adapter_tells_damage_as_the_standard_library(tmp_path: Path) -> Non
     disk.close()
 
 
-def test_a_commit_is_none_the_worse_when_the_log_cannot_be_moved_after_it(disk: Disk) -> None:
-    """APSW would report that; SQLite does not, and the commit did happen."""
+def test_a_commit_succeeds_even_if_the_checkpoint_after_it_fails(disk: Disk) -> None:
+    """APSW would report the error; sqlite3 does not, and the commit is durable."""
     db = prepared(disk)
     db.execute("PRAGMA wal_autocheckpoint=1")
     calls = len(disk.recording.operations)
     move(db, 1)
     calls = len(disk.recording.operations) - calls
-    disk.fail(calls - 1, stays=True)  # the last one of a commit is the move's sync
+    disk.fail(calls - 1, stays=True)  # the last operation of a commit is the checkpoint's sync
     move(db, 1)
     assert disk.failed > 0
     last = disk.recording.operations[-1]

@@ -1,4 +1,4 @@
-"""What must not grow with a campaign: questions go by an index, and a backup ends under load."""
+"""Large campaigns: every query uses an index, and a backup completes under load."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SPEC = CampaignSpec(
 
 
 class TickingClock(Clock):
-    """Goes on by a quarter of an hour when told."""
+    """A clock that advances by a quarter of an hour on request."""
 
     ahead = 0
 
@@ -61,8 +61,8 @@ def players(first: int = 1) -> Iterator[bytes]:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> set[str]:
-    """Everything that the service asks a database for, all in all."""
+def queries(tmp_path: Path) -> set[str]:
+    """All SQL queries that the service runs."""
     said: set[str] = set()
 
     def connect(path: str) -> sqlite3.Connection:
@@ -98,24 +98,24 @@ def asked(tmp_path: Path) -> set[str]:
     return said
 
 
-def test_no_question_searches_a_whole_campaign(asked: set[str], tmp_path: Path) -> None:
+def test_no_query_scans_a_whole_campaign(queries: set[str], tmp_path: Path) -> None:
     tables = re.compile(r"\b(offers|events|answers)\b")
-    questions = [sql for sql in asked if tables.search(sql) and not sql.startswith("INSERT")]
-    questions = [sql for sql in questions if sql.startswith(("SELECT", "UPDATE", "DELETE"))]
-    assert len(questions) > 30
+    statements = [sql for sql in queries if tables.search(sql) and not sql.startswith("INSERT")]
+    statements = [sql for sql in statements if sql.startswith(("SELECT", "UPDATE", "DELETE"))]
+    assert len(statements) > 30
     with closing(sqlite3.connect(tmp_path / "entice.db")) as connection:
         slow = [
             (step, sql)
-            for sql in questions
+            for sql in statements
             for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {sql}")
             if re.search(r"SCAN (offers|events|answers|o|e)\b", step)
             or re.search(r"(offers|o) USING PRIMARY KEY \(campaign=\?\)", step)
         ]
-    # The highest number of a campaign is read off the end of the primary key.
+    # The highest number of a campaign is the last entry of the primary key.
     assert [pair for pair in slow if "max(n)" not in pair[1]] == []
 
 
-def test_a_backup_ends_while_others_write(tmp_path: Path) -> None:
+def test_a_backup_completes_during_writes(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "entice.db")) as store:
         writer = Writer(store, Clock())
         writer.start()

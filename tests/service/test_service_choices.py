@@ -1,4 +1,4 @@
-"""What is offered and for how much: one choice, batches, pacing, arms that come and go."""
+"""Decisions: the arm and payment of an offer, batches, pacing, added and retired arms."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from entice.service.storage.queries import load_campaign
 
 __all__ = ["service"]
 
-# What is decided
+# Single offers
 
 
-def test_an_arm_is_offered_that_costs_exactly_what_is_left(service: Service) -> None:
+def test_an_arm_that_costs_exactly_the_remaining_budget_is_offered(service: Service) -> None:
     campaign = service.create(price_of_a_star=5, budget=1, arms=["a", "b"])
     service.rate_organic(campaign, a=[3, 3, 3, 3, 4], b=[3])
     service.offer(campaign, 0)
@@ -44,7 +44,7 @@ def test_an_arm_is_offered_that_costs_exactly_what_is_left(service: Service) -> 
     assert (offer["arm"], offer["amount"]) == ("b", 1)
 
 
-def test_the_first_decision_follows_ratings_that_are_there_already(service: Service) -> None:
+def test_the_first_decision_uses_existing_ratings(service: Service) -> None:
     campaign = service.create()
     service.rate_organic(campaign, a=[1], b=[5], c=[5])
     offer = service.offer(campaign, 1)
@@ -74,7 +74,7 @@ def test_an_unrated_arm_is_paid_for_while_less_than_one_rating_is_expected(
         if offer["arm"] == "c":
             assert expected < 1
             paid.append(offer)
-    # Nothing is known of who rates yet, and a rating is thought to be almost certain.
+    # Before any history, the prior expects a rating of almost every offer.
     assert [offer["amount"] for offer in paid] == [400, 400]
     assert arm_of(service, campaign, "c").expected >= 1
     service.do(Decline(paid[0]["id"]))
@@ -93,12 +93,12 @@ def test_an_arm_that_nobody_rates_is_paid_for_again(service: Service) -> None:
         service.later(10)
     assert len(paid) > 10
     arm = arm_of(service, campaign, "c")
-    assert arm.overdue_first_rating is False  # as nobody rates anything, nothing is expected
+    assert arm.overdue_first_rating is False  # nobody rates anything, so no rating is expected
     assert service.queries.campaign(campaign).share_who_rate < 0.05
     assert service.faults(campaign) == [None]
 
 
-def test_an_arm_whose_visitors_do_not_rate_as_the_others_do_is_pointed_out(
+def test_an_arm_that_is_rated_less_often_than_others_is_flagged(
     service: Service,
 ) -> None:
     campaign = service.create(rating_window=1000, policy=entice.EpsilonGreedy(c=1000))
@@ -107,7 +107,7 @@ def test_an_arm_whose_visitors_do_not_rate_as_the_others_do_is_pointed_out(
         service.do(Accept(offer["id"]))
         service.later(20)
         if offer["arm"] != "c":
-            service.do(Rate(offer["id"], 3))  # what an unrated arm shows: everything costs 0
+            service.do(Rate(offer["id"], 3))  # as displayed by an unrated arm, so every arm costs 0
     assert 0.5 < service.queries.campaign(campaign).share_who_rate < 0.9
     flags = {arm.id: arm.overdue_first_rating for arm in service.queries.arms(campaign)}
     assert flags == {"a": False, "b": False, "c": True}
@@ -123,7 +123,7 @@ def test_offers_from_before_an_upgrade_count_as_unrated_until_they_are_rated(
         for offer in old:
             service.do(Accept(offer))
     service.later(100)
-    service.offer(campaign, 50)  # upgrades
+    service.offer(campaign, 50)  # upgrades the campaign
     for offer in old[:4]:
         service.do(Rate(offer, 4))
     share = service.queries.campaign(campaign).share_who_rate
@@ -167,7 +167,7 @@ def test_an_unrated_arm_that_is_the_players_own_choice_is_offered_again(service:
     assert all(o["amount"] == 0 for o in offers)
 
 
-def test_the_next_best_arm_that_can_be_afforded_is_offered(service: Service) -> None:
+def test_the_next_best_affordable_arm_is_offered(service: Service) -> None:
     campaign = service.create(arms=["a", "b", "c", "d"], cap_per_offer=250, unrated_shows=1)
     service.rate_organic(campaign, a=[5], b=[4], c=[3])
     service.offer(campaign, 0, eligible=["a"])
@@ -180,7 +180,7 @@ def test_the_next_best_arm_that_can_be_afforded_is_offered(service: Service) -> 
 
 
 @pytest.mark.parametrize("limit", ["budget", "cap_per_offer", "cap_per_player"])
-def test_when_nothing_can_be_afforded_the_own_choice_is_free_and_says_why(
+def test_if_no_arm_is_affordable_the_own_choice_is_offered_with_the_limit(
     service: Service, limit: str
 ) -> None:
     campaign = service.create(unrated_shows=1, **{limit: 0})
@@ -193,18 +193,18 @@ def test_when_nothing_can_be_afforded_the_own_choice_is_free_and_says_why(
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_a_limit_is_named_only_where_it_has_changed_the_decision(
+def test_a_limit_is_named_only_if_it_changed_the_decision(
     service: Service, monkeypatch: pytest.MonkeyPatch, rules: int
 ) -> None:
-    """Greedy wants its own choice, whatever others cost; version 1 named the limit all the same."""
+    """Greedy always chooses the own choice; version 1 of the rules named the limit anyway."""
     monkeypatch.setattr(Campaign, "create", partial(Campaign.create, rules=rules))
-    monkeypatch.setattr(CampaignRules, "upgrade", lambda *given: None)
+    monkeypatch.setattr(CampaignRules, "upgrade", lambda *_: None)
     campaign = service.create(policy=entice.Greedy(), cap_per_offer=0)
     service.rate_organic(campaign, a=[5], b=[4])
     offer = service.offer(campaign, 1)
     limited_by = service.queries.offer(offer["id"]).arithmetic.limited_by
-    told = {1: ("limited", "cap_per_offer"), 2: ("own_choice", None)}
-    assert (offer["reason"], limited_by) == told[rules]
+    expected = {1: ("limited", "cap_per_offer"), 2: ("own_choice", None)}
+    assert (offer["reason"], limited_by) == expected[rules]
     monkeypatch.undo()
     assert service.faults(campaign) == [None]
 
@@ -219,10 +219,10 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
-def test_without_a_limit_the_same_decision_would_be_another_if_and_only_if_it_was_limited(
+def test_a_decision_is_limited_if_and_only_if_it_differs_without_limits(
     service: Service, policy: Any
 ) -> None:
-    """Each decision is made twice from the same state and random numbers, once without limits."""
+    """Each decision is made twice with the same state and random numbers, once without limits."""
     probe = entice.Probe(share=0.3, amount=0.75)
     name = service.create(policy=policy, cap_per_offer=120, probe=probe, unrated_shows=2)
     service.rate_organic(name, a=[5, 4], b=[4, 4], c=[3, 5])
@@ -241,9 +241,9 @@ def test_without_a_limit_the_same_decision_would_be_another_if_and_only_if_it_wa
     assert service.faults(name) == [None]
 
 
-def test_a_players_offers_together_stay_below_their_cap(service: Service) -> None:
+def test_a_players_offers_stay_within_the_cap_per_player(service: Service) -> None:
     campaign = service.create(cap_per_player=500, policy=entice.EpsilonGreedy(c=1000))
-    service.rate_organic(campaign, a=[5], b=[4], c=[4])  # b and c cost 200, two in three draws
+    service.rate_organic(campaign, a=[5], b=[4], c=[4])  # b and c, two draws in three, cost 200
     bought = []
     for _ in range(20):
         offer = service.offer(campaign, 1)
@@ -255,7 +255,7 @@ def test_a_players_offers_together_stay_below_their_cap(service: Service) -> Non
     for _ in range(10):
         later.append(service.offer(campaign, 1))
         service.do(Accept(later[-1]["id"]))
-    assert sum(offer["amount"] for offer in later) == 200  # what was reversed is free again
+    assert sum(offer["amount"] for offer in later) == 200  # the reversed amount is available again
     other = [service.offer(campaign, player) for player in range(2, 12)]
     assert any(offer["amount"] for offer in other)
 
@@ -268,7 +268,7 @@ def test_what_the_player_sees_sets_the_price(service: Service) -> None:
     sums = service.queries.offer(offer["id"]).arithmetic
     assert sums.shown == {"a": 4.0, "b": 5.0, "c": 4.9}
     assert (sums.own_choice_shows, sums.arm_shows) == (5.0, 4.9)
-    assert service.arms(campaign)["a"] == (1, 5.0, 0)  # what is displayed is no rating
+    assert service.arms(campaign)["a"] == (1, 5.0, 0)  # a displayed value is not a rating
 
 
 def test_only_eligible_arms_are_offered_or_compared(service: Service) -> None:
@@ -291,7 +291,7 @@ def test_only_eligible_arms_are_offered_or_compared(service: Service) -> None:
         {"displayed": {"a": 1e300}},
     ],
 )
-def test_a_request_that_makes_no_sense_is_invalid(service: Service, among: Any) -> None:
+def test_a_request_with_impossible_arms_or_ratings_is_invalid(service: Service, among: Any) -> None:
     campaign = service.create()
     assert service.refusal(MakeOffer(campaign, hashed(1), **among)).status == 422
     batch = [MakeOffer(campaign, hashed(0)), MakeOffer(campaign, hashed(1), **among)]
@@ -299,7 +299,7 @@ def test_a_request_that_makes_no_sense_is_invalid(service: Service, among: Any) 
     assert service.queries.campaign(campaign).decisions == 0
 
 
-def test_the_log_keeps_what_a_decision_rested_on(service: Service) -> None:
+def test_the_log_records_the_inputs_of_a_decision(service: Service) -> None:
     campaign = service.create(policy=entice.EpsilonGreedy(c=0.1), seed=11)
     service.do(ChangeCampaign(campaign=campaign, cap_per_offer=900))
     service.offer(campaign, 1, eligible=["a", "b"], displayed={"b": 4.5})
@@ -315,7 +315,7 @@ def test_the_log_keeps_what_a_decision_rested_on(service: Service) -> None:
 @pytest.mark.parametrize(
     "policy", [entice.ThompsonSampling(), entice.DriftCorrectedThompson()], ids=lambda p: p.label
 )
-def test_a_decision_follows_from_the_seed_and_its_number(
+def test_a_decision_is_determined_by_the_seed_and_its_number(
     service: Service, policy: Any, tmp_path: Path
 ) -> None:
     def offers(at: Service, seed: int, one_by_one: bool) -> list[tuple[str, int]]:
@@ -342,14 +342,16 @@ def test_the_decisions_of_a_batch_see_each_others_reservations(service: Service)
     service.rate_organic(campaign, a=[5, 5])
     batch = [MakeOffer(campaign, hashed(player)) for player in range(12)]
     offers = service.do(MakeOffers(campaign, batch))["offers"]
-    assert [offer["amount"] for offer in offers if offer["amount"]] == [800]  # a second is too dear
+    assert [offer["amount"] for offer in offers if offer["amount"]] == [
+        800
+    ]  # the budget does not allow a second
     assert len({offer["id"] for offer in offers}) == 12
     assert service.money(campaign) == (1000, 800, 0)
     service.do(ChangeCampaign(campaign=campaign, budget=10_000))
     batch = [MakeOffer(campaign, hashed(player)) for player in range(20, 40)]
     offers = service.do(MakeOffers(campaign, batch))["offers"]
     explored = [offer["arm"] for offer in offers if offer["amount"]]
-    assert sorted(explored) == ["c", "d"]  # each but once; b is in flight already
+    assert sorted(explored) == ["c", "d"]  # each once; b is already in flight
 
 
 def test_the_budget_is_paced_on_log_t(service: Service) -> None:
@@ -367,14 +369,14 @@ def test_the_budget_is_paced_on_log_t(service: Service) -> None:
         allowed = budget * math.log(1 + t) / math.log(1 + over)
         assert spent <= allowed
         followed += spent > allowed - 800
-    assert followed > 0.9 * over  # whoever may spend, does: two in three draws cost 800
+    assert followed > 0.9 * over  # two draws in three cost 800 and use the limit
     assert spent > budget - 800
     more = service.do(MakeOffers(campaign, batch[over:]))["offers"]
     assert spent + sum(offer["amount"] for offer in more) <= budget
     assert service.faults(campaign) == [None]
 
 
-def test_an_arm_that_joins_is_explored_and_one_that_left_is_not_offered(service: Service) -> None:
+def test_an_added_arm_is_explored_and_a_retired_one_is_not_offered(service: Service) -> None:
     campaign = service.create(arms=["a", "b"])
     for player in range(6):
         service.rated(campaign, player, 4)
@@ -384,7 +386,7 @@ def test_an_arm_that_joins_is_explored_and_one_that_left_is_not_offered(service:
     assert (joined["arm"], joined["amount"]) == ("c", 200)
     service.do(RetireArm(campaign, "c", True))
     service.do(Accept(joined["id"]))
-    service.do(Rate(joined["id"], 5))  # what was offered before is still sold and rated
+    service.do(Rate(joined["id"], 5))  # an earlier offer can still be accepted and rated
     assert service.arms(campaign)["c"] == (1, 5.0, 0)
     assert all(service.offer(campaign, player)["arm"] != "c" for player in range(20, 40))
     assert service.refusal(MakeOffer(campaign, hashed(50), ["c"])).status == 422
@@ -394,16 +396,16 @@ def test_an_arm_that_joins_is_explored_and_one_that_left_is_not_offered(service:
     assert service.faults(campaign) == [None]
 
 
-def test_the_last_arm_stays(service: Service) -> None:
+def test_the_last_active_arm_cannot_be_retired(service: Service) -> None:
     campaign = service.create(arms=["a", "b"])
     service.do(RetireArm(campaign, "a", True))
     assert service.refusal(RetireArm(campaign, "b", True)).status == 409
     assert service.refusal(RetireArm(campaign, "z", True)).status == 404
-    assert service.do(RetireArm(campaign, "a", True))["retired"]  # a repeat
+    assert service.do(RetireArm(campaign, "a", True))["retired"]  # repeated
     assert service.offer(campaign, 1)["arm"] == "b"
 
 
-def test_arms_that_are_no_ids_or_too_many_are_invalid(service: Service) -> None:
+def test_invalid_ids_and_too_many_arms_are_rejected(service: Service) -> None:
     campaign = service.create()
     for arms in (["d", "d"], ["a b"], [""], [], [f"x{i}" for i in range(998)]):
         assert service.refusal(AddArms(campaign, arms)).status == 422
@@ -420,7 +422,7 @@ def test_a_campaign_that_was_stored_with_a_dot_for_an_arm_still_opens(
     again = Service(service.path)
     try:
         again.rated(campaign, 1, 5, eligible=["."])
-        again.do(AddArms(campaign, ["b", "."]))  # one that is there already stays as it is
+        again.do(AddArms(campaign, ["b", "."]))  # an existing arm is ignored
         assert [arm.id for arm in again.queries.arms(campaign)] == ["a", ".", "..", "b"]
         assert again.faults(campaign) == [None]
     finally:
@@ -431,7 +433,9 @@ def test_a_campaign_that_was_stored_with_a_dot_for_an_arm_still_opens(
 @pytest.mark.parametrize(
     "policy", [entice.DriftCorrectedThompson(), entice.RoundRobinEpsilonGreedy(c=1)], ids=str
 )
-def test_a_policy_with_a_memory_survives_whatever_changes(service: Service, policy: Any) -> None:
+def test_a_policy_with_memory_survives_changes_of_the_campaign(
+    service: Service, policy: Any
+) -> None:
     campaign = service.create(policy=policy)
     for player in range(20):
         offer = service.rated(campaign, player, 1 + player % 5)

@@ -1,4 +1,4 @@
-"""The service decides as the simulator does, tells how likely its decisions were, and learns."""
+"""Decisions of the service equal those of the simulator, and their propensities are right."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class State(NamedTuple):
-    """What a decision rests on."""
+    """The inputs of a decision."""
 
     t: int
     ledger: Ledger
@@ -60,7 +60,7 @@ class State(NamedTuple):
 
 
 def random_state(policy: Any, draw: random.Random) -> State:
-    """Rate some arms by lot: as a rule all of them, often with ties, and with some in flight."""
+    """Draw random ratings: usually of all arms, often with ties, and with some in flight."""
     arms = draw.randint(2, 40) if draw.random() < 0.2 else draw.randint(2, 6)
     rules = policy.kernel(arms)
     ledger, memory = new_ledger(arms, 0.5), np.zeros(rules.memory)
@@ -84,7 +84,7 @@ def stream_of(seed: int) -> npt.NDArray[np.uint64]:
 
 
 @served
-def test_with_every_arm_permitted_a_decision_is_the_simulators_bit_for_bit(policy: Any) -> None:
+def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(policy: Any) -> None:
     parts = policy.kernel(2)
     whole = specialize(offer, parts.select, parts.display, parts.payment_rule)
     within = specialize(constrained_offer, parts.select, parts.display, parts.payment_rule)
@@ -163,7 +163,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
 def highest_bound(
     state: State, counted: npt.NDArray[np.float64], among: list[int], noise: float
 ) -> int:
-    """UCB as the paper has it, in plain Python; ties to the lowest arm."""
+    """Return UCB's arm by the paper's formula, in plain Python; ties to the lowest arm."""
 
     def bound(arm: int) -> float:
         if counted[arm] == 0:
@@ -174,10 +174,10 @@ def highest_bound(
     return max(among, key=lambda arm: (bound(arm), -arm))
 
 
-# How likely a decision was
+# Propensities
 
 FALSE_ALARM = 1e-6
-"""Of each comparison below, for a seed drawn by chance; the seeds here are fixed."""
+"""The false-alarm probability of each comparison for a random seed; the seeds are fixed."""
 
 SITUATIONS: dict[str, dict[str, Any]] = {
     "free": {},
@@ -215,11 +215,13 @@ def campaign_in(policy: Any, situation: dict[str, Any], arms: str = "abcde") -> 
     return campaign
 
 
-def drawn(campaign: Campaign, situation: dict[str, Any], times: int) -> dict[str, list[float]]:
-    """Make the same decision with many seeds; the propensities that each arm was given."""
+def repeat_decision(
+    campaign: Campaign, situation: dict[str, Any], times: int
+) -> dict[str, list[float]]:
+    """Repeat a decision with many seeds; return the propensities of each arm."""
     limit = campaign.limit(0)._replace(amount=situation.get("most", 10**6))
     memory = campaign.memory.copy()
-    told: dict[str, list[float]] = {}
+    propensities: dict[str, list[float]] = {}
     for seed in range(times):
         msgspec.structs.force_setattr(campaign.spec, "seed", seed)
         campaign.memory[:] = memory
@@ -227,18 +229,18 @@ def drawn(campaign: Campaign, situation: dict[str, Any], times: int) -> dict[str
             campaign.spec.policy, campaign.kernel, seed, np.dtype("f8")
         )
         made = campaign.decide(0, limit, situation.get("eligible"), situation.get("displayed"))
-        told.setdefault(campaign.state.arms[made.arm], []).append(made.propensity)
-    return told
+        propensities.setdefault(campaign.state.arms[made.arm], []).append(made.propensity)
+    return propensities
 
 
 @pytest.fixture(autouse=True)
 def compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding compiled code takes longer than running it, and these tests ask for it often."""
+    """Cache the lookup of compiled code, which is slower than running it."""
     monkeypatch.setattr(propensity, "specialize", lru_cache(specialize))
 
 
 def agrees(seen: dict[str, int], expected: dict[str, float]) -> bool:
-    """Compare frequencies with probabilities by Pearson's test; rare arms are taken together."""
+    """Compare frequencies with probabilities by Pearson's test; rare arms are pooled."""
     times = sum(seen.values())
     classes, rare = [], [0.0, 0.0]
     for arm, probability in expected.items():
@@ -247,7 +249,7 @@ def agrees(seen: dict[str, int], expected: dict[str, float]) -> bool:
             rare = [rare[0] + pair[0], rare[1] + pair[1]]
         else:
             classes.append(pair)
-    rest = times * max(0.0, 1 - sum(expected.values()))  # of arms that were never drawn
+    rest = times * max(0.0, 1 - sum(expected.values()))  # for arms that were never drawn
     rare[1] += rest
     if rare[1] >= 10:
         classes.append(rare)
@@ -266,10 +268,10 @@ def test_arms_are_chosen_as_often_as_their_propensity_says(
     policy: Any, situation: dict[str, Any]
 ) -> None:
     campaign = campaign_in(policy, situation)
-    told = drawn(campaign, situation, times=1500)
+    propensities = repeat_decision(campaign, situation, times=1500)
     expected = {}
-    for arm, several in told.items():
-        if len(set(several)) > 1:  # it was estimated, by 200 draws and the one that was made
+    for arm, several in propensities.items():
+        if len(set(several)) > 1:  # estimated from 200 repetitions and the decision itself
             assert isinstance(policy, entice.DriftCorrectedThompson) or policy.label.endswith(
                 "std)"
             )
@@ -278,8 +280,8 @@ def test_arms_are_chosen_as_often_as_their_propensity_says(
             expected[arm] = several[0]
     assert sum(expected.values()) < 1 + 1e-2
     if policy not in RANDOM:
-        assert expected == {next(iter(told)): 1.0}
-    assert agrees({arm: len(several) for arm, several in told.items()}, expected)
+        assert expected == {next(iter(propensities)): 1.0}
+    assert agrees({arm: len(several) for arm, several in propensities.items()}, expected)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +289,8 @@ def test_arms_are_chosen_as_often_as_their_propensity_says(
     [entice.EpsilonGreedy(c=100), entice.EpsilonGreedy(c=0.4), entice.RoundRobinEpsilonGreedy(c=2)],
     ids=lambda policy: policy.label,
 )
-def test_propensities_are_right_when_most_arms_can_not_be_had(policy: Any) -> None:
-    """A policy that draws in vain is asked at most so many times; that too has a probability."""
+def test_propensities_are_right_if_most_arms_are_not_permitted(policy: Any) -> None:
+    """A policy that draws arms that are not permitted is redrawn a limited number of times."""
     situation = {"eligible": ("a", "b"), "ratings": {"a": [5]}, "in_flight": {}}
     arms = [chr(ord("a") + i) for i in range(26)] + [chr(ord("A") + i) for i in range(26)]
     arms += [str(i) for i in range(10)] + [f"x{i}" for i in range(40)]
@@ -299,14 +301,14 @@ def test_propensities_are_right_when_most_arms_can_not_be_had(policy: Any) -> No
     campaign.state.decisions = 40
     campaign.state.pulls[0], campaign.state.totals[0] = 1, 5
     campaign.update_arm(0)
-    told = drawn(campaign, situation, times=1500)
-    expected = {arm: several[0] for arm, several in told.items()}
+    propensities = repeat_decision(campaign, situation, times=1500)
+    expected = {arm: several[0] for arm, several in propensities.items()}
     assert sum(expected.values()) == pytest.approx(1, abs=1e-6)
-    assert agrees({arm: len(several) for arm, several in told.items()}, expected)
+    assert agrees({arm: len(several) for arm, several in propensities.items()}, expected)
 
 
-def test_the_comparison_notices_a_wrong_propensity() -> None:
-    """The control: what the tests above compare would fail if it were wrong by a few percent."""
+def test_the_comparison_detects_a_wrong_propensity() -> None:
+    """The control: the comparisons above fail for propensities that are wrong by a few percent."""
     assert agrees({"a": 700, "b": 800}, {"a": 0.5, "b": 0.5})
     assert not agrees({"a": 600, "b": 900}, {"a": 0.5, "b": 0.5})
     assert not agrees({"a": 1480, "b": 20}, {"a": 0.9999, "b": 0.0001})
@@ -315,7 +317,7 @@ def test_the_comparison_notices_a_wrong_propensity() -> None:
 
 @pytest.mark.parametrize("permitted", [2, 3, 9])
 def test_the_propensities_of_all_arms_add_up_to_1(permitted: int) -> None:
-    """Thompson's by quadrature, against the draws' own distribution, where rivals are sharp."""
+    """Thompson sampling's propensities by quadrature, with rivals of small variance."""
     draw = random.Random(permitted)
     for _ in range(60):
         means = np.array([draw.gauss(0, 0.3) for _ in range(9)])
@@ -346,13 +348,13 @@ def world(service: Service, seed: int, **changes: Any) -> str:
 
 
 def rating_of(noise: random.Random, arm: str, payment: float) -> int:
-    """What a player of the simulated world says, on the campaign's grid."""
+    """Return the rating of a simulated player, on the campaign's scale."""
     reward = noise.gauss(MEANS["abcd".index(arm)], STD) + SLOPE * payment / STEPS
     return round(STEPS * min(1.0, max(0.0, reward)))
 
 
 def live_in(service: Service, rounds: int, delay: int, seeds: range) -> list[tuple[float, float]]:
-    """Run a campaign for each seed; regret and compensation of each."""
+    """Run a campaign for each seed; return the regret and compensation of each."""
     campaigns = [(world(service, seed), random.Random(seed)) for seed in seeds]
     waiting: list[list[Future[CommandResult]]] = [[] for _ in campaigns]
     regret = [0.0] * len(campaigns)
@@ -373,7 +375,7 @@ def live_in(service: Service, rounds: int, delay: int, seeds: range) -> list[tup
 
 
 @pytest.mark.parametrize("in_flight", [1, 100])
-def test_regret_and_compensation_are_the_simulators(service: Service, in_flight: int) -> None:
+def test_regret_and_compensation_equal_the_simulators(service: Service, in_flight: int) -> None:
     rounds, seeds = 500, range(20)
     live = np.array(live_in(service, rounds, in_flight - 1, seeds))
     simulated = entice.simulate(
@@ -389,15 +391,15 @@ def test_regret_and_compensation_are_the_simulators(service: Service, in_flight:
             live[:, column].std(ddof=1) / math.sqrt(len(live)),
             simulated[:, column].std(ddof=1) / math.sqrt(len(simulated)),
         )
-        # By chance alone, a Student's t of 19 degrees is beyond 4 in 8 of 10,000 cases.
+        # By chance, Student's t with 19 degrees of freedom exceeds 4 in 8 of 10,000 cases.
         assert abs(cache_aligned) < 4 * error
-        # And that is a test: the mean is known to within a few percent.
+        # The test has power: the mean is known to within a few percent.
         assert error < 0.1 * simulated[:, column].mean()
     assert live[:, 1].min() > 0
 
 
 @pytest.mark.parametrize("policy", [entice.UCB(), entice.Greedy()], ids=lambda p: p.label)
-def test_given_the_same_ratings_decisions_are_the_simulators_arm_for_arm(
+def test_with_the_same_ratings_decisions_equal_the_simulators_arm_for_arm(
     service: Service, policy: Any
 ) -> None:
     campaign, noise = world(service, 5, policy=policy), random.Random(5)

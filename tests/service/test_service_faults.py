@@ -17,35 +17,35 @@ def assert_passed(outcome: Outcome) -> None:
     assert outcome.passed, "\n".join(map(str, outcome))
 
 
-def test_64_clients_at_once_never_overspend_on_sqlite_and_on_four_processes_with_postgresql():
+def test_64_concurrent_clients_never_exceed_the_budget_on_sqlite_or_postgresql():
     assert_passed(race.run(long=False))
 
 
-def test_nothing_that_was_answered_is_lost_and_nothing_is_done_twice_when_the_server_is_killed():
+def test_a_killed_server_loses_no_acknowledged_write_and_executes_none_twice():
     assert_passed(kill.run(long=False))
 
 
-def test_feedback_in_any_order_and_any_number_of_times_adds_up_alike():
+def test_feedback_in_any_order_and_repeated_leads_to_the_same_state():
     assert_passed(reordering.run(long=False))
 
 
-def test_the_service_outlives_restarts_of_postgresql_and_loses_nothing():
+def test_the_service_survives_restarts_of_postgresql_without_loss():
     assert_passed(postgres_restart.run(long=False))
 
 
-def test_jumps_of_the_wall_clock_change_neither_the_order_nor_what_was_promised():
+def test_wall_clock_jumps_change_neither_the_order_of_events_nor_deadlines():
     assert_passed(clock_jumps.run(long=False))
 
 
-def test_whatever_is_sent_is_answered_without_5xx_and_errors_are_problems():
+def test_fuzzed_requests_get_no_5xx_and_errors_are_problem_details():
     assert_passed(fuzzing.run(long=False))
 
 
-def test_a_replayed_log_is_byte_for_byte_what_the_tables_hold_and_a_changed_byte_is_named():
+def test_a_replay_equals_the_tables_byte_for_byte_and_finds_a_changed_byte():
     assert_passed(replay.run(long=False))
 
 
-def test_the_table_of_make_faults_tells_failures_and_ends_with_1(
+def test_make_faults_reports_failures_with_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def broken(long: bool) -> Outcome:
@@ -57,7 +57,7 @@ def test_the_table_of_make_faults_tells_failures_and_ends_with_1(
     arguments = ["service_faults", "--only", "replay", "--only", "kill", "--out", str(out)]
     monkeypatch.setattr("sys.argv", arguments)
     assert runner.main() == 1
-    told = out.read_text(encoding="utf-8")
-    assert re.search(r"^\| replay \| 1 \\\| 2 \| \[ok\] \| x \| yes \| 0 \|$", told, re.MULTILINE)
-    assert "| kill |  | broke off: RuntimeError('no luck') |  | **no** |" in told
+    table = out.read_text(encoding="utf-8")
+    assert re.search(r"^\| replay \| 1 \\\| 2 \| \[ok\] \| x \| yes \| 0 \|$", table, re.MULTILINE)
+    assert "| kill |  | broke off: RuntimeError('no luck') |  | **no** |" in table
     assert "no luck" in capsys.readouterr().out

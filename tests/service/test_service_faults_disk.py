@@ -1,4 +1,4 @@
-"""The disk fails under the service: the short version of what `make faults` tries at length."""
+"""Disk faults under the service: the short versions of the trials in `make faults`."""
 
 from pathlib import Path
 
@@ -11,31 +11,31 @@ from service_faults.scenario import all_reads, as_the_service_opens, play
 from entice.service.storage.sqlite import SqliteStore
 
 
-def test_a_power_cut_loses_nothing_that_was_answered() -> None:
+def test_a_power_cut_loses_no_acknowledged_write() -> None:
     row = power_loss.run(long=False)
     assert row.passed, row
 
 
-def test_an_answer_that_goes_out_before_its_sync_would_be_found(tmp_path: Path) -> None:
-    """The places right after an answer count, where nothing else has touched the disk yet."""
+def test_an_acknowledgement_before_the_sync_would_be_detected(tmp_path: Path) -> None:
+    """Power cuts right after an acknowledgement matter, before any other disk operation."""
     recording = power_loss.record(tmp_path, 40, seed=2)
     markers = [i for i, op in enumerate(recording.operations) if isinstance(op, Marker)]
-    for i in markers:  # each answer goes out two operations of the disk too early
+    for i in markers:  # each acknowledgement is two disk operations too early
         recording.operations.insert(i - 2, recording.operations.pop(i))
     assert power_loss.cut(recording, 200, seed=2).lost > 0
 
 
-def test_a_disk_that_is_full_or_broken_leaves_no_halves() -> None:
+def test_a_full_or_failing_disk_leaves_no_partial_writes() -> None:
     row = io_errors.run(long=False)
     assert row.passed, row
 
 
-def test_a_flipped_bit_is_never_served_silently() -> None:
+def test_a_flipped_bit_is_never_served_undetected() -> None:
     row = bit_flips.run(long=False)
     assert row.passed, row
 
 
-def test_the_scenario_is_the_same_on_the_shim_and_each_time(tmp_path: Path) -> None:
+def test_the_scenario_is_deterministic_with_and_without_the_shim(tmp_path: Path) -> None:
     served = []
     for name in ("shim", "again", "plain"):
         folder = tmp_path / name

@@ -1,4 +1,4 @@
-"""A database that an earlier Entice wrote is opened, and a later one's is refused."""
+"""Migrations: databases of earlier versions open, those of later versions are rejected."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = ["postgres"]
 
 ASSETS = Path(__file__).parents[1] / "support" / "assets"
 sys.path.insert(0, str(ASSETS))
-from make_service_v1 import copy_rows, told_of  # noqa: E402
+from make_service_v1 import copy_rows, describe  # noqa: E402
 
-TOLD: dict[str, Any] = msgspec.json.decode((ASSETS / "service_v1.json").read_bytes())
+CONTENTS: dict[str, Any] = msgspec.json.decode((ASSETS / "service_v1.json").read_bytes())
 
 
-def assert_whole(store: Store) -> None:
-    """The old database holds what it held, adds up, and goes on."""
-    assert told_of(store) == TOLD
-    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
-    shadowed = next(iter(TOLD))
+def assert_intact(store: Store) -> None:
+    """Assert that an old database has its contents, verifies, and accepts new commands."""
+    assert describe(store) == CONTENTS
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(CONTENTS)
+    shadowed = next(iter(CONTENTS))
     writer = Writer(store, Clock())
     writer.start()
     answer = writer.submit(MakeOffer(shadowed, bytes(16))).result()
     writer.stop()
     assert answer.status == 201
-    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(CONTENTS)
 
 
 def test_sqlite_of_the_first_schema_is_opened(tmp_path: Path) -> None:
@@ -51,16 +51,16 @@ def test_sqlite_of_the_first_schema_is_opened(tmp_path: Path) -> None:
     shutil.copyfile(ASSETS / "service_v1.db", path)
     store = SqliteStore(path)
     store.check_integrity()
-    assert_whole(store)
+    assert_intact(store)
     store.close()
 
 
-def test_a_campaign_from_before_is_upgraded_once_and_then_learns_who_rates(
+def test_an_old_campaign_is_upgraded_once_and_then_estimates_who_rates(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "old.db"
     shutil.copyfile(ASSETS / "service_v1.db", path)
-    store, name = SqliteStore(path), next(iter(TOLD))
+    store, name = SqliteStore(path), next(iter(CONTENTS))
     writer = Writer(store, Clock())
     writer.start()
     writer.submit(ChangeCampaign(campaign=name, status="live")).result()
@@ -79,12 +79,12 @@ def test_a_campaign_from_before_is_upgraded_once_and_then_learns_who_rates(
     assert after.share_who_rate is not None
     assert sum(arm.offered for arm in arms) == before.in_flight + 6
     assert after.in_flight == before.in_flight
-    assert [verdict.fault for verdict in verify(store)] == [None] * len(TOLD)
+    assert [verdict.fault for verdict in verify(store)] == [None] * len(CONTENTS)
     store.close()
 
 
 def test_postgres_of_the_first_schema_is_opened(postgres: Postgres) -> None:
-    """Its tables were made by the first migration alone, its rows are those of the SQLite file."""
+    """The tables of the first migration, with the rows of the SQLite file."""
     url = postgres.new_database()
     store = PostgresStore(url)
     with store.write() as session:
@@ -98,11 +98,11 @@ def test_postgres_of_the_first_schema_is_opened(postgres: Postgres) -> None:
     copy_rows(ASSETS / "service_v1.db", store)
     store.close()
     again = PostgresStore(url)
-    assert_whole(again)
+    assert_intact(again)
     again.close()
 
 
-def test_sqlite_of_a_later_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_sqlite_of_a_later_schema_is_rejected_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     shutil.copyfile(ASSETS / "service_v1.db", path)
     with sqlite3.connect(path) as connection:
@@ -116,7 +116,7 @@ def test_sqlite_of_a_later_schema_is_refused_and_left_alone(tmp_path: Path) -> N
     assert path.read_bytes()[100:] == before[100:]
 
 
-def test_postgres_of_a_later_schema_is_refused(postgres: Postgres) -> None:
+def test_postgres_of_a_later_schema_is_rejected(postgres: Postgres) -> None:
     url = postgres.new_database()
     store = PostgresStore(url)
     with store.write() as session:
@@ -126,7 +126,7 @@ def test_postgres_of_a_later_schema_is_refused(postgres: Postgres) -> None:
         PostgresStore(url)
 
 
-def test_a_migration_that_fails_leaves_the_database_as_it_was(
+def test_a_failed_migration_leaves_the_database_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "half.db"
@@ -139,5 +139,5 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     store = SqliteStore(path)
     with store.read() as session:
         assert session.rows("SELECT 1 FROM sqlite_schema WHERE name = 'more'") == []
-    assert told_of(store) == TOLD
+    assert describe(store) == CONTENTS
     store.close()

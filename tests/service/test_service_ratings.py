@@ -1,4 +1,4 @@
-"""Which ratings count, and what they tell of the drift."""
+"""Ratings that count, and the drift estimate from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_rating_counts_once_and_a_revision_replaces_it(service: Service) -> No
 
 
 @pytest.mark.parametrize("rating", [0, 6, -3, 2**62])
-def test_a_rating_off_the_grid_is_invalid(service: Service, rating: int) -> None:
+def test_a_rating_outside_the_scale_is_invalid(service: Service, rating: int) -> None:
     campaign = service.create()
     offer = service.offer(campaign, 1)["id"]
     service.do(Accept(offer))
@@ -62,10 +62,10 @@ def test_a_missing_rating_stays_missing(service: Service) -> None:
     rated, average, in_flight = service.arms(campaign)[offer["arm"]]
     assert (rated, average, in_flight) == (before[0], before[1], before[2] - 1)
     assert service.queries.offer(offer["id"]).offer.state == "unrated"
-    assert service.money(campaign)[2] == offer["amount"]  # what was paid is paid
+    assert service.money(campaign)[2] == offer["amount"]  # the payment stays committed
 
 
-def test_a_late_rating_counts_where_it_is_admitted(service: Service) -> None:
+def test_a_late_rating_counts_if_the_campaign_allows_it(service: Service) -> None:
     for admitted in (True, False):
         campaign = service.create(rating_window=100, late_ratings=admitted)
         offer = service.offer(campaign, 1)
@@ -81,7 +81,7 @@ def test_a_late_rating_counts_where_it_is_admitted(service: Service) -> None:
         assert service.faults(campaign) == [None]
 
 
-def test_a_rating_in_time_may_be_revised_after_the_window(service: Service) -> None:
+def test_a_timely_rating_can_be_changed_after_the_window(service: Service) -> None:
     campaign = service.create(rating_window=100, late_ratings=False)
     offer = service.rated(campaign, 1, 4)
     service.later(1000)
@@ -121,8 +121,8 @@ def test_a_revised_rating_does_not_restart_a_round_robin(service: Service) -> No
     assert arms == ["a", "b", "c", "a", "b", "c"]
 
 
-def test_what_is_revised_or_reversed_is_unlearnt(service: Service) -> None:
-    """A policy that remembers single ratings knows in the end only those that count."""
+def test_changed_and_reversed_ratings_are_unlearnt(service: Service) -> None:
+    """A policy that learns from single ratings ends up with only those that count."""
     campaigns = [service.create(policy=entice.DriftCorrectedThompson()) for _ in range(2)]
     for campaign in campaigns:
         service.rate_organic(campaign, a=[5, 4, 4], b=[3, 5], c=[2, 4])
@@ -139,20 +139,20 @@ def test_what_is_revised_or_reversed_is_unlearnt(service: Service) -> None:
         else:
             service.do(Rate(f"{revised}.{n}", 1 + n % 5))
             service.do(Rate(f"{plain}.{n}", 1 + n % 5))
-    # A reversed offer counts among those made if it had been rated, and else not.
+    # A reversed offer counts as made only if it had been rated.
     views = [
         [msgspec.structs.replace(arm, offered=0) for arm in service.queries.arms(campaign)]
         for campaign in campaigns
     ]
     assert views[0] == views[1]
     for player in range(50, 70):
-        told = [service.offer(campaign, player) for campaign in campaigns]
-        assert told[0]["arm"] == told[1]["arm"]
-        assert told[0]["payment"] == told[1]["payment"]
+        offers = [service.offer(campaign, player) for campaign in campaigns]
+        assert offers[0]["arm"] == offers[1]["arm"]
+        assert offers[0]["payment"] == offers[1]["payment"]
     assert service.faults(revised) == [None]
 
 
-# The drift
+# Drift
 
 
 def test_no_drift_is_shown_without_a_probe(service: Service) -> None:
@@ -163,7 +163,7 @@ def test_no_drift_is_shown_without_a_probe(service: Service) -> None:
     assert (view.probed, view.slope, view.low, view.high) == (False, None, None, None)
 
 
-def test_a_probe_adds_its_amount_by_a_fair_coin_to_own_choices_alone(service: Service) -> None:
+def test_a_probe_adds_its_amount_by_a_fair_coin_only_to_own_choices(service: Service) -> None:
     campaign = service.create(
         probe=entice.Probe(share=0.5, amount=0.5), policy=entice.EpsilonGreedy(c=1), budget=10**7
     )
@@ -180,7 +180,7 @@ def test_a_probe_adds_its_amount_by_a_fair_coin_to_own_choices_alone(service: Se
         assert abs(coins.count(coin) - 1000 * share) < 5 * math.sqrt(1000 * share * (1 - share))
 
 
-def test_a_probe_that_can_not_be_paid_for_is_not_made(service: Service) -> None:
+def test_an_unaffordable_probe_is_not_made(service: Service) -> None:
     campaign = service.create(probe=entice.Probe(share=1.0, amount=[0.1, 0.5]), cap_per_offer=99)
     offers = [service.offer(campaign, player) for player in range(20)]
     assert {offer["probe"] for offer in offers} == {None}
@@ -191,13 +191,15 @@ def test_a_probe_that_can_not_be_paid_for_is_not_made(service: Service) -> None:
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.1])
-def test_the_drift_is_told_from_the_probe_with_its_interval(service: Service, slope: float) -> None:
+def test_the_drift_is_estimated_from_the_probe_with_its_interval(
+    service: Service, slope: float
+) -> None:
     campaign = service.create(
         probe=entice.Probe(share=0.5, amount=20.0), lowest_rating=0, highest_rating=1000,
         policy_sees="zero_to_one", price_of_a_star=10, budget=10**9,
     )  # fmt: skip
     noise = random.Random(17)
-    assert service.queries.drift(campaign).slope is None  # too few so far
+    assert service.queries.drift(campaign).slope is None  # too few ratings so far
     for first in range(0, 1600, 200):
         batch = [MakeOffer(campaign, hashed(player)) for player in range(first, first + 200)]
         offers = service.do(MakeOffers(campaign, batch))["offers"]
@@ -213,5 +215,5 @@ def test_the_drift_is_told_from_the_probe_with_its_interval(service: Service, sl
     assert view.low is not None
     assert view.high is not None
     assert view.low < view.slope < view.high < view.low + 0.5
-    # Fixed seed; of all seeds one in twenty would miss.
+    # The seed is fixed; one seed in twenty would miss.
     assert view.low <= slope <= view.high

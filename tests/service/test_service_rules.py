@@ -1,4 +1,4 @@
-"""What may happen to a campaign: the service beside a plain-Python oracle, and rule by rule."""
+"""The rules of a campaign: the service against a plain-Python oracle, and each rule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["service"]
 
 
 @pytest.mark.parametrize("seed", range(27))
-def test_the_service_and_the_oracle_agree_whatever_happens(service: Service, seed: int) -> None:
+def test_the_service_and_the_oracle_agree_on_random_commands(service: Service, seed: int) -> None:
     both = SideBySide(service, seed)
     try:
         both.run(steps=100)
@@ -55,10 +55,10 @@ def test_the_service_and_the_oracle_agree_whatever_happens(service: Service, see
         again.close()
 
 
-# Each transition once: a repeat replays the answer, an impossible one is 409
+# Each transition happens once: a repeat gets the same response, an impossible one 409
 
 
-def test_a_repeat_gives_the_same_answer_and_changes_nothing(service: Service) -> None:
+def test_a_repeated_command_gets_the_same_response_and_changes_nothing(service: Service) -> None:
     campaign = service.create()
     first, second = (service.offer(campaign, player)["id"] for player in (1, 2))
     for command in (
@@ -71,7 +71,7 @@ def test_a_repeat_gives_the_same_answer_and_changes_nothing(service: Service) ->
     assert service.arms(campaign) == {"a": (0, None, 0), "b": (0, None, 0), "c": (0, None, 0)}
 
 
-def test_a_late_repeat_of_an_acceptance_is_still_one(service: Service) -> None:
+def test_a_late_repeat_of_an_acceptance_succeeds(service: Service) -> None:
     campaign = service.create()
     offer = service.rated(campaign, 1, 5)
     assert service.do(Accept(offer["id"])) == offer
@@ -95,7 +95,7 @@ STATES_AND_WHAT_IS_NOT_POSSIBLE: list[tuple[str, list[type], list[type]]] = [
     STATES_AND_WHAT_IS_NOT_POSSIBLE,
     ids=[state for state, _, _ in STATES_AND_WHAT_IS_NOT_POSSIBLE],
 )
-def test_what_is_impossible_is_a_conflict_that_changes_nothing(
+def test_an_impossible_transition_is_a_conflict_and_changes_nothing(
     service: Service, state: str, way: list[Any], impossible: list[type]
 ) -> None:
     campaign = service.create(offer_expires_after=20, rating_window=50)
@@ -121,7 +121,7 @@ def test_what_is_impossible_is_a_conflict_that_changes_nothing(
     assert service.queries.head(campaign) == events
 
 
-def test_accepting_for_another_amount_than_before_is_a_conflict(service: Service) -> None:
+def test_accepting_again_for_another_amount_is_a_conflict(service: Service) -> None:
     campaign = service.create()
     service.rate_organic(campaign, a=[5], b=[4])
     offer = service.offer(campaign, 1, eligible=["b", "c"])
@@ -134,7 +134,9 @@ def test_accepting_for_another_amount_than_before_is_a_conflict(service: Service
 def test_an_offer_can_be_accepted_for_less_but_not_for_more(service: Service) -> None:
     campaign = service.create()
     service.rate_organic(campaign, a=[5], b=[3])
-    offer = service.offer(campaign, 1, eligible=["b", "c"])  # both show 3 stars: c is free
+    offer = service.offer(
+        campaign, 1, eligible=["b", "c"]
+    )  # both display 3 stars, so c costs nothing
     assert (offer["arm"], offer["amount"]) == ("c", 0)
     offer = service.offer(campaign, 2, eligible=["a", "c"], displayed={"a": 3.5, "c": 3.0})
     assert service.refusal(Accept(offer["id"], offer["amount"] + 1)).status == 422
@@ -147,7 +149,7 @@ def test_an_offer_can_be_accepted_for_less_but_not_for_more(service: Service) ->
 # One live offer per player
 
 
-def test_who_asks_again_gets_the_same_offer(service: Service) -> None:
+def test_a_repeated_request_returns_the_open_offer(service: Service) -> None:
     campaign = service.create(policy=entice.ThompsonSampling())
     command = MakeOffer(campaign, hashed(1))
     first = service.answer(command)
@@ -159,11 +161,11 @@ def test_who_asks_again_gets_the_same_offer(service: Service) -> None:
 
 
 @pytest.mark.parametrize("how", [Decline, Accept, None], ids=["declined", "accepted", "expired"])
-def test_whose_offer_is_no_more_live_gets_a_new_one(service: Service, how: Any) -> None:
+def test_a_player_without_an_open_offer_gets_a_new_one(service: Service, how: Any) -> None:
     campaign = service.create()
     first = service.offer(campaign, 1)["id"]
     if how is None:
-        service.later(900)  # and nobody has let it pass
+        service.later(900)  # not expired by maintenance yet
     else:
         service.do(how(first))
     second = service.answer(MakeOffer(campaign, hashed(1)))
@@ -174,7 +176,7 @@ def test_whose_offer_is_no_more_live_gets_a_new_one(service: Service, how: Any) 
     )
 
 
-def test_an_offer_is_live_until_the_moment_it_expires(service: Service) -> None:
+def test_an_offer_is_open_until_it_expires(service: Service) -> None:
     campaign = service.create(offer_expires_after=10)
     first = service.offer(campaign, 1)
     service.later(9.999999)
@@ -184,7 +186,7 @@ def test_an_offer_is_live_until_the_moment_it_expires(service: Service) -> None:
     assert service.money(campaign)[1] == 0
 
 
-def test_in_a_batch_too_a_player_has_one_offer(service: Service) -> None:
+def test_a_player_has_one_open_offer_within_a_batch(service: Service) -> None:
     campaign = service.create()
     requests = [MakeOffer(campaign, hashed(player)) for player in (1, 2, 1)]
     first, second, third = service.do(MakeOffers(campaign, requests))["offers"]
@@ -194,7 +196,7 @@ def test_in_a_batch_too_a_player_has_one_offer(service: Service) -> None:
 # Idempotency keys
 
 
-def test_the_same_key_and_body_get_the_stored_answer(service: Service) -> None:
+def test_the_same_key_and_request_get_the_stored_response(service: Service) -> None:
     campaign = service.create()
     made = service.answer(MakeOffer(campaign, hashed(1)), key="k", request=b"body")
     offer = json.loads(made.body)["id"]
@@ -206,7 +208,7 @@ def test_the_same_key_and_body_get_the_stored_answer(service: Service) -> None:
     assert service.queries.campaign(campaign).decisions == 1
 
 
-def test_the_same_key_with_another_body_is_refused(service: Service) -> None:
+def test_the_same_key_with_another_request_is_rejected(service: Service) -> None:
     campaign = service.create()
     service.answer(MakeOffer(campaign, hashed(1)), key="k", request=b"body")
     refusal = service.refusal(MakeOffer(campaign, hashed(2)), key="k", request=b"other body")
@@ -214,7 +216,7 @@ def test_the_same_key_with_another_body_is_refused(service: Service) -> None:
     assert service.queries.campaign(campaign).decisions == 1
 
 
-def test_every_kind_of_write_takes_a_key(service: Service) -> None:
+def test_every_command_accepts_an_idempotency_key(service: Service) -> None:
     spec = CampaignSpec(name="Tea", arms=["a", "b"], budget=10, price_of_a_star=1, seed=1)
     created = service.answer(CreateCampaign(spec), key="create", request=b"")
     campaign = json.loads(created.body)["id"]
@@ -236,14 +238,14 @@ def test_every_kind_of_write_takes_a_key(service: Service) -> None:
     assert service.arms(campaign)["a"][0] == 1
 
 
-def test_keys_of_different_callers_are_apart(service: Service) -> None:
+def test_idempotency_keys_of_different_api_keys_are_independent(service: Service) -> None:
     campaign = service.create()
     one = service.do(MakeOffer(campaign, hashed(1)), key="k", scope="one", request=b"1")
     two = service.do(MakeOffer(campaign, hashed(2)), key="k", scope="two", request=b"2")
     assert one["id"] != two["id"]
 
 
-def test_a_refusal_is_not_kept_under_its_key(service: Service) -> None:
+def test_a_rejection_is_not_stored_under_its_key(service: Service) -> None:
     campaign = service.create()
     offer = service.offer(campaign, 1)["id"]
     assert service.refusal(Rate(offer, 3), key="k", request=b"3").status == 409
@@ -251,7 +253,7 @@ def test_a_refusal_is_not_kept_under_its_key(service: Service) -> None:
     assert service.do(Rate(offer, 3), key="k", request=b"3")["rating"] == 3
 
 
-def test_a_key_that_comes_twice_in_one_group_is_carried_out_once(service: Service) -> None:
+def test_a_key_that_occurs_twice_in_one_group_is_executed_once(service: Service) -> None:
     campaign = service.create()
     organic = EnterRatings(campaign, [Organic("a", 5)])
     futures = [service.writer.submit(organic, key="k", request=b"1") for _ in range(50)]
@@ -260,7 +262,7 @@ def test_a_key_that_comes_twice_in_one_group_is_carried_out_once(service: Servic
     assert service.arms(campaign)["a"] == (1, 5.0, 0)
 
 
-def test_a_key_outlives_a_restart(tmp_path: Path) -> None:
+def test_a_key_survives_a_restart(tmp_path: Path) -> None:
     first = Service(tmp_path / "entice.db")
     campaign = first.create()
     made = first.answer(MakeOffer(campaign, hashed(1)), key="k", request=b"1")
@@ -273,7 +275,7 @@ def test_a_key_outlives_a_restart(tmp_path: Path) -> None:
 # Money
 
 
-def test_a_budget_is_never_lowered_below_what_is_spent_and_reserved(service: Service) -> None:
+def test_a_budget_cannot_fall_below_committed_and_reserved_money(service: Service) -> None:
     campaign = service.create()
     service.rate_organic(campaign, a=[5], b=[4], c=[4])
     for player in range(40):
@@ -292,16 +294,16 @@ def test_a_budget_is_never_lowered_below_what_is_spent_and_reserved(service: Ser
     assert all(service.offer(campaign, player)["amount"] == 0 for player in range(100, 120))
 
 
-def test_a_budget_that_is_no_amount_is_invalid(service: Service) -> None:
+def test_a_budget_out_of_range_is_invalid(service: Service) -> None:
     campaign = service.create()
     for budget in (-1, 10**15 + 1):
         assert service.refusal(ChangeCampaign(campaign=campaign, budget=budget)).status == 422
 
 
-def test_a_reversal_gives_the_money_back_and_undoes_the_rating(service: Service) -> None:
+def test_a_reversal_releases_the_payment_and_removes_the_rating(service: Service) -> None:
     campaign = service.create(budget=300, cap_per_player=250)
     service.rate_organic(campaign, a=[5], b=[4])
-    service.offer(campaign, 0)  # the first decision knows no width
+    service.offer(campaign, 0)  # at t = 1 the confidence width is 0
     among: dict[str, Any] = {"eligible": ["a", "b"], "displayed": {"a": 5.0, "b": 4.0}}
     offer = service.offer(campaign, 1, **among)
     assert offer["amount"] in (0, 200)
@@ -313,7 +315,7 @@ def test_a_reversal_gives_the_money_back_and_undoes_the_rating(service: Service)
     assert service.arms(campaign)["c"] == (0, None, 0)
 
 
-def test_an_accepted_sale_that_is_reversed_is_in_flight_no_more(service: Service) -> None:
+def test_a_reversed_sale_is_no_longer_in_flight(service: Service) -> None:
     campaign = service.create()
     offer = service.offer(campaign, 1)
     service.do(Accept(offer["id"]))
@@ -322,7 +324,7 @@ def test_an_accepted_sale_that_is_reversed_is_in_flight_no_more(service: Service
     assert service.arms(campaign)[offer["arm"]] == (0, None, 0)
 
 
-def test_a_sale_is_reversed_after_its_rating_window_too(service: Service) -> None:
+def test_a_sale_can_be_reversed_after_its_rating_window(service: Service) -> None:
     campaign = service.create(rating_window=10)
     offer = service.offer(campaign, 1)
     service.do(Accept(offer["id"]))
@@ -341,13 +343,13 @@ def test_a_sale_is_reversed_after_its_rating_window_too(service: Service) -> Non
         (0.25, 200, 5, 55),
         (0.251, 200, 0, 51),
         (1e-6, 200, 0, 1),
-        (3.2 - 3.0, 5, 0, 1),  # 0.2000000000000002 by rounding
+        (3.2 - 3.0, 5, 0, 1),  # 0.2000000000000002 in floating point
         (0.1 + 0.2, 10, 0, 3),
         (1 / 3, 1, 0, 1),
         (1.0, 10**10, 0, 10**10),
         (1.0, 10**12, 0, 10**12),
         (0.5, 2 * 10**12 + 1, 0, 10**12 + 1),
-        (1e-16, 200, 5, 0),  # nothing but rounding, so no margin either
+        (1e-16, 200, 5, 0),  # only a rounding error, so no margin
     ],
 )
 def test_a_payment_becomes_money_rounded_up(
@@ -367,7 +369,7 @@ def test_the_amount_is_the_lowest_that_covers_the_gap() -> None:
         assert amount == (math.ceil(gap * price) + margin if gap > 0 else 0)
 
 
-def test_what_can_be_had_for_an_amount_costs_no_more() -> None:
+def test_the_stars_for_an_amount_cost_no_more_than_it() -> None:
     draw = random.Random(6)
     for _ in range(20_000):
         price, margin = draw.randint(1, 10 ** draw.randint(1, 12)), draw.randint(0, 9)
@@ -377,7 +379,7 @@ def test_what_can_be_had_for_an_amount_costs_no_more() -> None:
         assert stars == 0 or amount_of(stars * (1 + 1e-6) + 1 / price, price, margin) > amount
 
 
-def test_averages_that_are_equal_cost_no_margin(service: Service) -> None:
+def test_equal_averages_cost_no_margin(service: Service) -> None:
     campaign = service.create(
         lowest_rating=1, highest_rating=10, policy_sees="zero_to_one", margin=7, arms=["a", "b"]
     )

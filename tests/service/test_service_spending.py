@@ -1,4 +1,4 @@
-"""How spending grew, against a plain fold over the whole log."""
+"""Spending over time, against a reference that folds the whole log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
 
 
 class State(NamedTuple):
-    """A campaign's money after one event, by the plainest possible fold."""
+    """A campaign's money after one event, by the reference."""
 
     at: Any
     offers: int
@@ -63,7 +63,7 @@ class State(NamedTuple):
 
 
 def states(service: Service, campaign: str) -> list[State]:
-    """Fold the log: what was reserved for each offer, and what was paid for it."""
+    """Fold the log: the reserved and paid amount of each offer."""
     found: list[State] = []
     settings: dict[str, Any] = {}
     reserved: dict[int, int] = {}
@@ -86,8 +86,8 @@ def states(service: Service, campaign: str) -> list[State]:
         paced = None
         if over is not None:
             paced = int(budget * min(1.0, math.log(2 + offers) / math.log(1 + over)))
-        spent, kept = sum(paid.values()), sum(reserved.values())
-        found.append(State(view.at, offers, spent, kept, budget, paced))
+        committed, held = sum(paid.values()), sum(reserved.values())
+        found.append(State(view.at, offers, committed, held, budget, paced))
     return found
 
 
@@ -96,8 +96,8 @@ def rows(view: SpendingView) -> list[State]:
     return [State(*row) for row in zip(*columns, strict=True)]
 
 
-def live_a_little(service: Service, campaign: str, seed: int, steps: int) -> None:
-    """Do at random all that moves money: and let time pass, sometimes a lot of it."""
+def run_random_commands(service: Service, campaign: str, seed: int, steps: int) -> None:
+    """Run random commands that change money, with short and long pauses."""
     chance = random.Random(seed)
     offered: list[dict[str, Any]] = []
     taken: list[str] = []
@@ -138,7 +138,7 @@ def live_a_little(service: Service, campaign: str, seed: int, steps: int) -> Non
 
 
 def _is_open(service: Service, name: str) -> bool:
-    """Tell whether an offer can be answered; those made in shadow mode can, too."""
+    """Return whether an offer can be accepted or declined, also in shadow mode."""
     service.do(Expire(name.partition(".")[0]))
     offer = service.queries.offer(name).offer
     return offer.state in ("offered", "shadow") and offer.expires_at > to_datetime(service.clock.at)
@@ -147,10 +147,10 @@ def _is_open(service: Service, name: str) -> bool:
 @pytest.mark.parametrize("by", ["date", "offer"])
 def test_each_point_is_a_state_of_the_log(service: Service, by: By) -> None:
     campaign = service.create(offer_expires_after=900)
-    live_a_little(service, campaign, seed=7, steps=300)
+    run_random_commands(service, campaign, seed=7, steps=300)
     service.do(ChangeCampaign(campaign=campaign, status="live"))
     service.offer(campaign, 10**6)
-    service.do(ChangeCampaign(campaign=campaign, status="closed"))  # voids what is open
+    service.do(ChangeCampaign(campaign=campaign, status="closed"))  # voids open offers
     truth = states(service, campaign)
     events = [msgspec.json.decode(e.body) for e in service.queries.events(campaign, 0, 10**6)]
     assert {event["kind"] for event in events} >= {
@@ -166,8 +166,8 @@ def test_each_point_is_a_state_of_the_log(service: Service, by: By) -> None:
         assert 2 <= len(points) <= most
         assert (points[0], points[-1]) == (truth[0], truth[-1])
         assert (view.through, view.events) == (len(truth), len(truth))
-        at = [truth.index(point) for point in points]  # each is there …
-        assert at == sorted(set(at))  # … and in order
+        at = [truth.index(point) for point in points]  # each point is a state …
+        assert at == sorted(set(at))  # … in order
     last = service.queries.campaign(campaign)
     now = points[-1]
     assert (now.committed, now.reserved, now.budget, now.paced) == (
@@ -175,11 +175,11 @@ def test_each_point_is_a_state_of_the_log(service: Service, by: By) -> None:
     )  # fmt: skip
 
 
-def test_a_short_history_is_there_in_full(service: Service) -> None:
+def test_a_short_history_is_returned_in_full(service: Service) -> None:
     campaign = service.create()
-    live_a_little(service, campaign, seed=3, steps=120)
+    run_random_commands(service, campaign, seed=3, steps=120)
     truth = states(service, campaign)
-    last = {state.offers: state for state in truth}  # as things stood when the next offer was made
+    last = {state.offers: state for state in truth}  # the state when the next offer was made
     points = rows(service.queries.spending(campaign, "offer", 1000))
     assert points[1:] == [last[n] for n in sorted(last)][-len(points) + 1 :]
     assert {point.offers for point in points} == set(last)
@@ -201,16 +201,16 @@ def test_points_are_spread_over_the_whole_history(on_sqlite: Service, by: By) ->
     assert max(gaps) <= 3 * (where[-1] - where[0]) / len(gaps)
 
 
-def test_it_goes_on_from_where_the_log_was_read_last(service: Service) -> None:
+def test_updates_continue_from_the_last_event_read(service: Service) -> None:
     campaign = service.create()
     for seed in range(5):
-        live_a_little(service, campaign, seed, steps=20 if seed else 0)
+        run_random_commands(service, campaign, seed, steps=20 if seed else 0)
         service.later(1000)
         service.do(Expire(campaign))
         for by in ("date", "offer"):
             points = rows(service.queries.spending(campaign, by, 1000))  # type: ignore[arg-type]
             assert points[-1] == states(service, campaign)[-1]
-            # Asked now and then, or all at once: the same.
+            # Reading in steps or at once gives the same result.
             assert points == rows(type(service.queries)(service.store).spending(campaign, by, 1000))  # type: ignore[arg-type]
 
 
@@ -243,7 +243,7 @@ def test_a_request_reads_a_bounded_part_of_a_long_log(
             break
     parts = [b - a for a, b in zip([0, *read], read, strict=False)]
     assert len(parts) > 5
-    # An event has more than 100 bytes.
+    # An event takes more than 100 bytes.
     assert min(parts) > 0
     assert max(parts) <= 30_000 / 100
     fresh = type(service.queries)(service.store)
@@ -259,9 +259,9 @@ def test_memory_is_bounded() -> None:
         series.add(n, before)
         before = after
         assert len(series.points) <= 16
-    kept = [point.offers for point in series.points]
-    steps = {b - a for a, b in pairwise(kept)}
-    assert kept[0] == 8191 == kept[1] - 8192  # the last of each stretch of 2¹³ offers
+    ends = [point.offers for point in series.points]
+    steps = {b - a for a, b in pairwise(ends)}
+    assert ends[0] == 8191 == ends[1] - 8192  # the last of each interval of 2¹³ offers
     assert steps == {8192}
     assert [p.offers for p in series.thinned(6)] == [16383, 32767, 49151, 65535, 81919, 98303]
     assert series.thinned(0) == []
@@ -302,26 +302,26 @@ def test_an_altered_event_is_rejected(on_sqlite: Service) -> None:
 # Over HTTP
 
 
-def test_the_operation(tmp_path: Path) -> None:
-    with over_http(tmp_path) as shop:
-        campaign = shop.campaign()
+def test_the_spending_operation(tmp_path: Path) -> None:
+    with over_http(tmp_path) as service:
+        campaign = service.campaign()
         path = f"/v1/campaigns/{campaign}/spending"
         for i in range(5):
-            offer = shop.offer(campaign, f"{i}", displayed={"oolong": 5.0})
-            assert shop.client.post(f"/v1/offers/{offer['id']}/accept").status_code == 200
-        told = shop.client.get(path, params={"by": "offer", "points": 3}).json()
-        view = shop.client.get(f"/v1/campaigns/{campaign}").json()
-        assert told["offers"][0] == 0
-        assert told["offers"][-1] == 5
-        assert told["committed"][-1] == view["committed"]
-        assert told["through"] == told["events"] == view["events"] == 11
-        assert told["at"][0] == view["created_at"]
+            offer = service.offer(campaign, f"{i}", displayed={"oolong": 5.0})
+            assert service.client.post(f"/v1/offers/{offer['id']}/accept").status_code == 200
+        spending = service.client.get(path, params={"by": "offer", "points": 3}).json()
+        view = service.client.get(f"/v1/campaigns/{campaign}").json()
+        assert spending["offers"][0] == 0
+        assert spending["offers"][-1] == 5
+        assert spending["committed"][-1] == view["committed"]
+        assert spending["through"] == spending["events"] == view["events"] == 11
+        assert spending["at"][0] == view["created_at"]
         for wrong, words in (
             ("by=week", "by must be date or offer; got 'week'."),
             ("points=1", "points must be a whole number from 2 to 1000; got '1'."),
             ("points=1001", "points must be a whole number from 2 to 1000; got '1001'."),
         ):
-            answer = shop.client.get(f"{path}?{wrong}")
+            answer = service.client.get(f"{path}?{wrong}")
             assert answer.status_code == 422
             assert answer.json()["detail"] == words
-        assert shop.client.get("/v1/campaigns/c_none/spending").status_code == 404
+        assert service.client.get("/v1/campaigns/c_none/spending").status_code == 404

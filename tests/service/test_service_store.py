@@ -1,4 +1,4 @@
-"""Both stores keep every promise; stores that break one are found out; and how they are opened."""
+"""Stores: conformance of both, detection of broken ones, opening, failures, backups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BACKENDS = ["sqlite", "postgres"]
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty database, of SQLite or of PostgreSQL."""
+    """The URL of an empty database, SQLite or PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'entice.db'}"
     server: Postgres = request.getfixturevalue("postgres")
@@ -52,11 +52,11 @@ both = pytest.mark.parametrize("url", BACKENDS, indirect=True)
 
 @both
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_store_keeps_its_promise(url: str, check: Callable[[Open], None]) -> None:
+def test_the_store_conforms(url: str, check: Callable[[Open], None]) -> None:
     check(lambda: open_store(url))
 
 
-def test_the_whole_suite_leaves_a_database_as_it_was(tmp_path: Path) -> None:
+def test_the_checks_leave_a_database_unchanged(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'entice.db'}"
     check_store(lambda: open_store(url))
     with closing(open_store(url)) as store, store.read() as session:
@@ -64,14 +64,18 @@ def test_the_whole_suite_leaves_a_database_as_it_was(tmp_path: Path) -> None:
             session.rows(f"SELECT count(*) FROM {table}")[0][0]
             for table in ("campaigns", "answers", "offers")
         ]
-        assert counts == [1, 0, 80]  # what the desks did, who are a service
+        assert counts == [
+            1,
+            0,
+            80,
+        ]  # from the check with two writers, which is a campaign of the service
 
 
 class Broken(SqliteStore):
-    """A store to be broken in one way."""
+    """Base class of stores that break one guarantee."""
 
 
-class KeepsWhatFailed(Broken):
+class CommitsOnError(Broken):
     @contextmanager
     def write(self) -> Iterator[SqliteSession]:
         with self._lock:
@@ -82,7 +86,7 @@ class KeepsWhatFailed(Broken):
                 self._writer.run("COMMIT")
 
 
-class ForgetsTheEnd(Broken):
+class NeverCommits(Broken):
     @contextmanager
     def write(self) -> Iterator[SqliteSession]:
         with self._lock:
@@ -109,7 +113,7 @@ class ReadsWithoutSnapshot(Broken):
             yield SqliteSession(connection)
 
 
-class ReadsWhatIsNotCommitted(Broken):
+class ReadsUncommitted(Broken):
     @contextmanager
     def read(self) -> Iterator[SqliteSession]:
         yield self._writer
@@ -119,23 +123,23 @@ class WritesWithoutLock(Broken):
     @contextmanager
     def write(self) -> Iterator[SqliteSession]:
         with closing(self._connect(str(self.path))) as connection:
-            yield SqliteSession(connection)  # each statement for itself
+            yield SqliteSession(connection)  # each statement commits by itself
 
 
-class _Blunt(SqliteSession):
+class _WrongRowCountSession(SqliteSession):
     def run(self, sql: str, params: Any = ()) -> int:
         super().run(sql, params)
         return 1
 
 
-class CountsNoRows(Broken):
+class ReportsWrongRowCounts(Broken):
     @contextmanager
     def write(self) -> Iterator[SqliteSession]:
         with super().write() as session:
-            yield _Blunt(session.connection)
+            yield _WrongRowCountSession(session.connection)
 
 
-class _Lossy(SqliteSession):
+class _LossySession(SqliteSession):
     def rows(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         found = super().rows(sql, params)
         return [
@@ -143,42 +147,42 @@ class _Lossy(SqliteSession):
         ]
 
 
-class LosesDigits(Broken):
+class LosesPrecision(Broken):
     @contextmanager
     def read(self) -> Iterator[SqliteSession]:
         with super().read() as session:
-            yield _Lossy(session.connection)
+            yield _LossySession(session.connection)
 
 
-class _OneOnly(SqliteSession):
+class _TruncatingSession(SqliteSession):
     def rows_where_in(self, *arguments: Any) -> list[tuple[Any, ...]]:
         return super().rows_where_in(*arguments)[:100]
 
 
-class FindsAHundred(Broken):
+class TruncatesLookups(Broken):
     @contextmanager
     def read(self) -> Iterator[SqliteSession]:
         with super().read() as session:
-            yield _OneOnly(session.connection)
+            yield _TruncatingSession(session.connection)
 
 
 @pytest.mark.parametrize(
     ("store", "check"),
     [
-        (KeepsWhatFailed, conformance.a_write_is_atomic),
-        (ForgetsTheEnd, conformance.a_write_is_durable),
+        (CommitsOnError, conformance.a_write_is_atomic),
+        (NeverCommits, conformance.a_write_is_durable),
         (SwallowsErrors, conformance.a_failed_statement_is_not_ignored),
         (ReadsWithoutSnapshot, conformance.a_read_is_a_snapshot),
         (ReadsWithoutSnapshot, conformance.a_read_cannot_write),
-        (ReadsWhatIsNotCommitted, conformance.readers_and_writers_do_not_block_each_other),
+        (ReadsUncommitted, conformance.readers_and_writers_do_not_block_each_other),
         (WritesWithoutLock, conformance.no_update_is_lost),
-        (CountsNoRows, conformance.a_conditional_update_reports_its_rows),
-        (LosesDigits, conformance.values_are_stored_exactly),
-        (FindsAHundred, conformance.bulk_inserts_and_lookups_are_complete),
+        (ReportsWrongRowCounts, conformance.a_conditional_update_reports_its_rows),
+        (LosesPrecision, conformance.values_are_stored_exactly),
+        (TruncatesLookups, conformance.bulk_inserts_and_lookups_are_complete),
     ],
     ids=lambda part: part.__name__,
 )
-def test_a_store_that_breaks_a_promise_is_found_out(
+def test_a_store_that_breaks_a_guarantee_is_detected(
     tmp_path: Path, store: type[SqliteStore], check: Callable[[Open], None]
 ) -> None:
     with pytest.raises((NotConforming, IndexError)):
@@ -198,7 +202,7 @@ def test_a_store_that_breaks_a_promise_is_found_out(
     ],
     ids=["budget", "amount", "live offer", "campaign"],
 )
-def test_a_schema_that_lacks_a_defence_is_found_out(
+def test_a_schema_without_a_constraint_is_detected(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     missing: str,
@@ -215,18 +219,18 @@ def test_a_schema_that_lacks_a_defence_is_found_out(
         check(lambda: open_store(f"sqlite:///{tmp_path / 'entice.db'}"))
 
 
-def test_postgres_without_locks_loses_updates_and_is_found_out(postgres: Postgres) -> None:
+def test_postgres_without_locks_loses_updates_and_is_detected(postgres: Postgres) -> None:
     url = postgres.new_database()
 
     class Unlocked(PostgresStore):
         for_update = ""
 
-    with pytest.raises(NotConforming, match="the sum"):
+    with pytest.raises(NotConforming, match="concurrent increments"):
         conformance.no_update_is_lost(lambda: Unlocked(url))
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 7])
-def test_on_postgres_too_the_service_agrees_with_its_oracle(
+def test_on_postgres_the_service_agrees_with_the_oracle(
     postgres: Postgres, tmp_path: Path, seed: int
 ) -> None:
     with closing(Service(tmp_path, postgres.new_database())) as service:
@@ -239,7 +243,7 @@ def test_on_postgres_too_the_service_agrees_with_its_oracle(
 
 
 @both
-def test_an_empty_database_is_set_up_once_however_many_open_it(url: str) -> None:
+def test_an_empty_database_is_set_up_once_by_concurrent_openers(url: str) -> None:
     together = threading.Barrier(6)
     stores: list[Store] = []
     errors: list[BaseException] = []
@@ -273,7 +277,7 @@ def set_version(url: str, version: int) -> None:
 
 
 @both
-def test_a_newer_schema_is_refused(url: str) -> None:
+def test_a_newer_schema_is_rejected(url: str) -> None:
     open_store(url).close()
     set_version(url, 99)
     with pytest.raises(SchemaTooNew, match="schema version 99"):
@@ -290,7 +294,7 @@ def test_an_older_schema_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) 
     if backend == "sqlite":
         later[-1] = later[-1].replace("BIGINT", "INTEGER")
     monkeypatch.setattr(f"entice.service.storage.{backend}.migrations", lambda database: later)
-    for _ in range(2):  # the second time there is nothing to do
+    for _ in range(2):  # the second time is a no-op
         with closing(open_store(url)) as store, store.read() as session:
             assert session.rows("SELECT x FROM later") == [(7,)]
     monkeypatch.undo()
@@ -299,7 +303,7 @@ def test_an_older_schema_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @both
-def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_changes_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url).close()
     backend: Database = "sqlite" if url.startswith("sqlite") else "postgres"
     broken = [*migrations(backend), "DROP TABLE answers;\nCREATE TABLE meta (x INTEGER);"]
@@ -312,7 +316,7 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
 
 
 @both
-def test_everything_is_there_after_reopening(url: str) -> None:
+def test_all_data_survives_reopening(url: str) -> None:
     def at(store: Store) -> Any:
         queries = Queries(store)
         (view,) = queries.campaigns()
@@ -345,22 +349,22 @@ def test_everything_is_there_after_reopening(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "entice.db", "sqlite:", "sqlite://", "sqlite:///", "mysql://h/d"]
 )
-def test_an_address_that_is_none_is_told(url: str) -> None:
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(InputError, match="sqlite:///entice"):
         open_store(url)
 
 
-def test_no_password_is_shown() -> None:
+def test_passwords_are_not_displayed() -> None:
     assert without_password("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         open_store("mysql://me:secret@host/db")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
     with pytest.raises(Unavailable) as down:
         open_store("postgresql://me:secret@127.0.0.1:1/db")
     assert "secret" not in str(down.value)
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "noise.db").write_bytes(bytes(range(256)) * 100)
     with pytest.raises(Corrupt):
         open_store(f"sqlite:///{tmp_path / 'noise.db'}")
@@ -374,11 +378,11 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path / 'no' / 'folder.db'}")
 
 
-# Failing
+# Failures
 
 
 @both
-def test_a_store_that_was_closed_says_so_or_opens_again(url: str) -> None:
+def test_a_closed_store_raises_or_reconnects(url: str) -> None:
     store = open_store(url)
     store.check()
     store.close()
@@ -392,7 +396,7 @@ def test_a_store_that_was_closed_says_so_or_opens_again(url: str) -> None:
 
 
 @both
-def test_a_transaction_inside_another_is_refused(url: str) -> None:
+def test_a_nested_transaction_is_rejected(url: str) -> None:
     with closing(open_store(url)) as store:
         with (
             pytest.raises((Corrupt, AssertionError)),
@@ -403,19 +407,19 @@ def test_a_transaction_inside_another_is_refused(url: str) -> None:
         store.check()
 
 
-def break_off(url: str, session: Session) -> None:
-    """Cut the connection that a session has, as a network or an administrator may."""
+def terminate(url: str, session: Session) -> None:
+    """Terminate a session's connection, as a network failure would."""
     (pid,) = session.rows("SELECT pg_backend_pid()")[0]
     with closing(psycopg.connect(url, autocommit=True)) as other:
         other.execute("SELECT pg_terminate_backend(%s)", (pid,))
 
 
-def test_a_broken_connection_to_postgres_is_told_and_made_anew(postgres: Postgres) -> None:
+def test_a_broken_connection_to_postgres_is_reported_and_reopened(postgres: Postgres) -> None:
     url = postgres.new_database()
 
     def lose(way: Callable[[], Any], last: str | None) -> None:
         with way() as session:
-            break_off(url, session)
+            terminate(url, session)
             if last is not None:
                 session.rows(last)
 
@@ -424,12 +428,12 @@ def test_a_broken_connection_to_postgres_is_told_and_made_anew(postgres: Postgre
             with pytest.raises(Unavailable):
                 lose(way, "SELECT 1")
             store.check()
-        with pytest.raises(Unavailable, match="not known"):  # it breaks in the commit
+        with pytest.raises(Unavailable, match="not known"):  # it breaks during the commit
             lose(store.write, None)
         store.check()
 
 
-def test_a_file_that_somebody_holds_is_unavailable_and_then_available(tmp_path: Path) -> None:
+def test_a_locked_file_is_unavailable_until_it_is_unlocked(tmp_path: Path) -> None:
     def impatient(path: str) -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.05)
 
@@ -440,13 +444,13 @@ def test_a_file_that_somebody_holds_is_unavailable_and_then_available(tmp_path: 
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable, match="locked"), store.write():
             pass
-        store.check()  # readers do not mind
+        store.check()  # readers are not blocked
         other.execute("ROLLBACK")
         with store.write() as session:
             session.run("INSERT INTO meta VALUES ('x', x'01')")
 
 
-def test_damage_is_found_when_a_file_is_examined(tmp_path: Path) -> None:
+def test_the_integrity_check_detects_damage(tmp_path: Path) -> None:
     path = tmp_path / "entice.db"
     with closing(open_store(f"sqlite:///{path}")) as store:
         store.check_integrity()
@@ -463,7 +467,7 @@ def test_damage_is_found_when_a_file_is_examined(tmp_path: Path) -> None:
         store.check_integrity()
 
 
-def test_every_connection_to_sqlite_is_synced_and_checked(tmp_path: Path) -> None:
+def test_every_sqlite_connection_has_the_durability_settings(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "entice.db")) as store:
         for way in (store.read, store.write):
             with way() as session:
@@ -473,7 +477,7 @@ def test_every_connection_to_sqlite_is_synced_and_checked(tmp_path: Path) -> Non
                     assert session.rows(f"PRAGMA {pragma}") == [(value,)]
 
 
-# Copies
+# Backups
 
 
 def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
@@ -483,7 +487,7 @@ def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
         def write() -> None:
             n = 0
             while not stop.is_set():
-                with store.write() as session:  # two rows at a time, or none
+                with store.write() as session:  # two rows per transaction
                     rows = [(f"{n} {part}", b"x" * 500) for part in "ab"]
                     for row in rows:
                         session.run("INSERT INTO meta VALUES (?, ?)", row)
@@ -507,7 +511,7 @@ def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
     assert counts == sorted(counts)
 
 
-def test_sessions_are_what_the_protocol_says(tmp_path: Path) -> None:
+def test_sessions_implement_the_protocol(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path / 'entice.db'}")) as store, store.read() as one:
         session: Session = one
         assert session.rows("SELECT ? + 1", (2**62,)) == [(2**62 + 1,)]

@@ -289,13 +289,13 @@ def test_an_event_that_was_deleted_is_named(service: Service, kind: str) -> None
         service.queries.events(campaign, after=seq, limit=1000)
 
 
-@pytest.mark.parametrize("gone", [1, 3])
-def test_a_truncated_log_is_detected(service: Service, gone: int) -> None:
+@pytest.mark.parametrize("removed", [1, 3])
+def test_a_truncated_log_is_detected(service: Service, removed: int) -> None:
     campaign = campaign_with_all_events(service)
     last = service.queries.head(campaign)
     with tampering(service) as connection:
-        connection.execute("DELETE FROM events WHERE seq > ?", (last - gone,))
-    assert fault_of(service, campaign).startswith(f"Event {last - gone + 1} is missing")
+        connection.execute("DELETE FROM events WHERE seq > ?", (last - removed,))
+    assert fault_of(service, campaign).startswith(f"Event {last - removed + 1} is missing")
 
 
 def test_an_empty_log_is_detected(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Policies are compiled when the service starts, and never while somebody waits for an answer."""
+"""Policies are compiled at start-up, never during a request."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ POLICIES: list[dict[str, Any]] = [
     {"kind": "round_robin_epsilon_greedy", "c": 0.5},
     {"kind": "alternating_thompson"},
 ]
-"""By hand, apart from `warm_up.variants`."""
+"""Written by hand, independently of `warm_up.variants`."""
 
 
 class Counts:
-    """How often machine code was loaded or compiled."""
+    """Counts how often machine code was loaded or compiled."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.specialized = 0
         from_cache = specialize._from_cache
 
-        def counted(*given: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
             self.specialized += 1
-            return from_cache(*given)
+            return from_cache(*arguments)
 
         monkeypatch.setattr(specialize, "_from_cache", counted)
 
 
-def live_through_everything(shop: Service, policy: dict[str, Any], name: str) -> None:
-    """Send every kind of request that a campaign takes."""
+def send_all_requests(shop: Service, policy: dict[str, Any], name: str) -> None:
+    """Send every kind of request to a campaign."""
     probe = {"share": 0.5, "amount": [0.25, 1]}
     campaign = shop.campaign(name=name, policy=policy, probe=probe)
     client, path = shop.client, f"/v1/campaigns/{campaign}"
@@ -86,7 +86,7 @@ def live_through_everything(shop: Service, policy: dict[str, Any], name: str) ->
     assert {answer.status_code for answer in answers} <= {200, 201}, [a.text for a in answers]
 
 
-def test_no_request_compiles_or_loads_anything_once_it_is_ready(
+def test_once_ready_no_request_compiles_or_loads_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {policy["kind"] for policy in POLICIES} == set(warm_up.kinds())
@@ -95,14 +95,12 @@ def test_no_request_compiles_or_loads_anything_once_it_is_ready(
         counts = Counts(monkeypatch)
         with event.install_recorder("numba:compile") as compiled:
             for policy in POLICIES:
-                live_through_everything(shop, policy, str(policy))
+                send_all_requests(shop, policy, str(policy))
         assert (counts.specialized, len(compiled.buffer)) == (0, 0)
 
 
-def test_without_warming_up_requests_would_compile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control: the same requests, on a service that takes itself for ready at once."""
+def test_without_warm_up_requests_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: the same requests to a service without warm-up."""
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(specialize, "_ready", {})
     monkeypatch.setattr(WarmUp, "run", lambda self, first: 0)
@@ -110,25 +108,25 @@ def test_without_warming_up_requests_would_compile(
     with service(tmp_path) as shop:
         counts = Counts(monkeypatch)
         with event.install_recorder("numba:compile") as compiled:
-            live_through_everything(shop, {"kind": "greedy"}, "greedy")
+            send_all_requests(shop, {"kind": "greedy"}, "greedy")
         assert counts.specialized >= 3
         assert len(compiled.buffer) > 0
     campaigns._compiled_steps.cache_clear()
 
 
-def test_what_is_not_ready_is_refused_and_everything_else_is_answered(
+def test_requests_for_a_policy_that_is_not_ready_are_rejected_and_others_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service(tmp_path) as shop:
         other, ours = shop.campaign(policy={"kind": "greedy"}), shop.campaign()
         offer = shop.offer(ours, "ann")["id"]
         shop.offer(other, "ann")
-    arrived, go_on, load = threading.Event(), threading.Event(), warm_up._load
+    arrived, resume, load = threading.Event(), threading.Event(), warm_up._load
 
     def load_slowly(kind: str) -> bool:
         if kind == "ucb":
             arrived.set()
-            assert go_on.wait(60)
+            assert resume.wait(60)
         return load(kind)
 
     monkeypatch.setattr(warm_up, "_loaded", set())
@@ -144,8 +142,8 @@ def test_what_is_not_ready_is_refused_and_everything_else_is_answered(
             client.get(f"/v1/campaigns/{ours}/arms"),
             client.get(f"/v1/offers/{offer}"),
         ):
-            told = assert_problem(answer, 503, "not-ready")["detail"]
-            assert "the policy ucb is not compiled yet" in told
+            detail = assert_problem(answer, 503, "not-ready")["detail"]
+            assert "the policy ucb is not compiled yet" in detail
             assert answer.headers["retry-after"] == "1"
         problem = assert_problem(client.get("/readyz"), 503, "not-ready")
         assert problem["detail"].startswith("The service is starting. Not loaded or compiled yet:")
@@ -154,15 +152,15 @@ def test_what_is_not_ready_is_refused_and_everything_else_is_answered(
         for path in ("/healthz", "/", "/v1/campaigns", f"/v1/campaigns/{ours}"):
             assert client.get(path).status_code == 200, path
         assert client.get(f"/v1/campaigns/{ours}/events").status_code == 200
-        shop.offer(other, "bob")  # its policy is there
-        shop.context.check()  # what could not be done yet is no fault of the database
-        go_on.set()
+        shop.offer(other, "bob")  # its policy is ready
+        shop.context.check()  # a policy that is not ready is no database error
+        resume.set()
         until(lambda: client.get("/readyz").status_code == 200)
         assert client.post(f"/v1/offers/{offer}/accept").status_code == 200
         assert shop.campaign()
 
 
-def test_what_is_being_compiled_is_to_be_asked_for_later_than_what_is_being_loaded(
+def test_retry_after_is_longer_for_compiling_than_for_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PENDING, "ucb", warm_up.RETRY_COMPILING)
@@ -185,32 +183,32 @@ print(compiled, sorted(warm_up._loaded), list(PENDING), flush=True)
 
 
 def warmed_up(cache: Path) -> tuple[str, str]:
-    """Warm up one policy in a process of its own; return what it says."""
+    """Warm up one policy in a new process; return its output."""
     environment = {**os.environ, "ENTICE_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", WARM_UP]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return ran.stdout.strip(), ran.stderr
 
 
-def test_what_is_missing_is_compiled_by_another_process_and_kept(tmp_path: Path) -> None:
+def test_missing_code_is_compiled_by_a_child_process_and_cached(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert warmed_up(cache) == ("1 ['greedy'] []", "")
-    kept = {path.name for path in cache.iterdir()}
-    assert len(kept) >= 4  # deciding, rating, showing, and a lock
+    cached = {path.name for path in cache.iterdir()}
+    assert len(cached) >= 4  # decide, rate, display, and a lock
     assert warmed_up(cache) == ("0 ['greedy'] []", "")
-    assert {path.name for path in cache.iterdir()} == kept
+    assert {path.name for path in cache.iterdir()} == cached
 
 
-def test_where_nothing_can_be_kept_the_service_compiles_itself(tmp_path: Path) -> None:
+def test_without_a_writable_cache_the_service_compiles_by_itself(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.write_text("no folder")
-    told, log = warmed_up(cache)
-    assert told == "1 ['greedy'] []"
+    output, log = warmed_up(cache)
+    assert output == "1 ['greedy'] []"
     [line] = [json.loads(line) for line in log.splitlines()]
     assert (line["event"], line["exit_code"]) == ("compiling-process-failed", 1)
 
 
-def test_a_service_that_stops_while_it_compiles_does_not_wait(
+def test_stopping_the_service_cancels_compilation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = subprocess.Popen
@@ -236,10 +234,10 @@ def test_a_service_that_stops_while_it_compiles_does_not_wait(
     assert list(PENDING) == []
 
 
-def test_a_policy_that_fails_is_logged_and_holds_up_no_other(
+def test_a_policy_that_fails_to_compile_is_logged_and_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever asks for an offer of it is told."""
+    """A request for an offer with it gets an error."""
     exercised, logged = [], []
     exercise = warm_up.exercise
 

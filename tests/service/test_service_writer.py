@@ -1,4 +1,4 @@
-"""The desk: many commands in one transaction, too many, none any more, two desks at once."""
+"""The writer: group commit, overload, shutdown, and several writers on one database."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from entice.service.domain.errors import Unavailable
 __all__ = ["service"]
 
 
-def test_a_refusal_leaves_the_others_of_its_group_alone(service: Service) -> None:
+def test_a_rejected_command_does_not_affect_its_group(service: Service) -> None:
     campaign = service.create()
     commands: list[Command] = []
     for player in range(30):
         commands += [MakeOffer(campaign, hashed(player)), Rate(f"{campaign}.{player + 1}", 3)]
     futures = [service.writer.submit(command) for command in commands]
-    refused = [future.exception(timeout=60) is not None for future in futures]
-    assert refused == [False, True] * 30
+    rejected = [future.exception(timeout=60) is not None for future in futures]
+    assert rejected == [False, True] * 30
     assert service.queries.campaign(campaign).decisions == 30
     assert service.faults(campaign) == [None]
 
 
-def test_a_fault_of_ours_in_one_request_leaves_the_others_alone(service: Service) -> None:
+def test_an_internal_error_in_one_command_does_not_affect_its_group(service: Service) -> None:
     campaign = service.create()
-    broken = MakeOffer(campaign, "no bytes")  # type: ignore[arg-type]
+    broken = MakeOffer(campaign, "not bytes")  # type: ignore[arg-type]
     commands = [MakeOffer(campaign, hashed(1)), broken, MakeOffer(campaign, hashed(2)), broken]
     futures = [service.writer.submit(command) for command in commands]
     failed = [future.exception(timeout=60) is not None for future in futures]
@@ -37,25 +37,25 @@ def test_a_fault_of_ours_in_one_request_leaves_the_others_alone(service: Service
     assert service.faults(campaign) == [None]
 
 
-def test_a_desk_that_is_overwhelmed_says_so_and_does_what_it_took(
+def test_an_overloaded_writer_rejects_commands_and_executes_those_accepted(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("entice.service.storage.writer.MAX_WAITING", 50)
     campaign = service.create()
-    taken: list[Future[CommandResult]] = []
+    accepted: list[Future[CommandResult]] = []
 
-    def ask_until_refused() -> None:
-        while len(taken) < 1000:
-            taken.append(service.writer.submit(MakeOffer(campaign, hashed(len(taken)))))
+    def submit_until_rejected() -> None:
+        while len(accepted) < 1000:
+            accepted.append(service.writer.submit(MakeOffer(campaign, hashed(len(accepted)))))
 
-    with service.store.write(), pytest.raises(Unavailable, match="waiting"):
-        ask_until_refused()  # while nobody else can write
-    assert 50 <= len(taken) < 1000
-    assert all(future.result(timeout=60).status == 201 for future in taken)
-    assert service.queries.campaign(campaign).decisions == len(taken)
+    with service.store.write(), pytest.raises(Unavailable, match="queue is full"):
+        submit_until_rejected()  # while the database is locked
+    assert 50 <= len(accepted) < 1000
+    assert all(future.result(timeout=60).status == 201 for future in accepted)
+    assert service.queries.campaign(campaign).decisions == len(accepted)
 
 
-def test_a_desk_that_stops_does_what_it_took_and_takes_nothing_more(service: Service) -> None:
+def test_a_stopping_writer_executes_its_queue_and_rejects_new_commands(service: Service) -> None:
     campaign = service.create()
     futures = [service.writer.submit(MakeOffer(campaign, hashed(player))) for player in range(500)]
     service.writer.stop()
@@ -64,7 +64,7 @@ def test_a_desk_that_stops_does_what_it_took_and_takes_nothing_more(service: Ser
         service.writer.submit(Expire(campaign))
 
 
-def test_two_desks_on_one_database_share_a_campaign(tmp_path: Path) -> None:
+def test_two_writers_on_one_database_share_a_campaign(tmp_path: Path) -> None:
     one, two = (Service(tmp_path / "entice.db") for _ in range(2))
     campaign = one.create(budget=10**6)
     for player in range(40):

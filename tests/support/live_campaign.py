@@ -1,4 +1,4 @@
-"""A campaign of the real service that a plan's visitors come to, on a clock of their own."""
+"""A campaign of the real service with a plan's simulated visitors, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import UnitOfWork
 
 START = 1_700_000_000 * SECOND
-"""When the campaign begins."""
+"""The time at which the campaign starts."""
 TRANSACTION = 50
-"""Visitors in one; the next one reads the campaign from the database again."""
+"""Visitors per transaction. The next one reloads the campaign from the database."""
 
 
 class Response(NamedTuple):
-    """What a visitor does."""
+    """The response of a visitor to an offer."""
 
     accepted: bool
     taken: str
-    """The arm."""
+    """The arm that the visitor took."""
     rating: int
-    """0: it never comes."""
+    """0: no rating."""
     rated_at: int
-    """After the beginning of the campaign, in microseconds."""
+    """Microseconds since the start of the campaign."""
 
 
 class LiveRun(NamedTuple):
-    """What the service offered each visitor, and its books at the end."""
+    """The offers to all visitors, and the final state of the campaign."""
 
     campaign: str
     offers: list[dict[str, Any]]
@@ -60,18 +60,18 @@ def play_live(
     visitors_a_day: int,
     respond: Callable[[int, dict[str, Any]], Response],
 ) -> LiveRun:
-    """Let visitors come to a new campaign at even intervals, and rate when they said they would.
+    """Run a new campaign with visitors at even intervals; they rate at `Response.rated_at`.
 
-    `respond` is handed the number of a visitor, from 0 on, and the offer.
+    `respond` is called with the number of a visitor, from 0, and the offer.
     """
-    created = _do(store, [(START, CreateCampaign(spec))])[0]
+    created = _execute_all(store, [(START, CreateCampaign(spec))])[0]
     name: str = created["id"]
     offers: list[dict[str, Any]] = []
-    coming: list[tuple[int, int, Command]] = []
+    pending: list[tuple[int, int, Command]] = []
 
     def enter_ratings(work: UnitOfWork, until: int) -> None:
-        while coming and coming[0][0] <= until:
-            rated_at, _, command = heapq.heappop(coming)
+        while pending and pending[0][0] <= until:
+            rated_at, _, command = heapq.heappop(pending)
             execute(work, command, START + rated_at)
 
     for first in range(0, visitors, TRANSACTION):
@@ -89,19 +89,19 @@ def play_live(
                     organic = Organic(response.taken, response.rating)
                     rating = EnterRatings(name, [organic])
                 if response.rating:
-                    heapq.heappush(coming, (response.rated_at, visitor, rating))
+                    heapq.heappush(pending, (response.rated_at, visitor, rating))
                 offers.append(offer)
             enter_ratings(work, at)
-            execute(work, Expire(name), START + at)  # as the service does every second
+            execute(work, Expire(name), START + at)  # as maintenance does every second
             work.flush()
     with store.write() as session:
         state = UnitOfWork(store, session, {}).campaign(name).state
     return LiveRun(name, offers, state)
 
 
-def _do(store: Store, commands: list[tuple[int, Command]]) -> list[Any]:
+def _execute_all(store: Store, commands: list[tuple[int, Command]]) -> list[Any]:
     with store.write() as session:
         work = UnitOfWork(store, session, {})
-        answers = [json.loads(execute(work, command, at).body) for at, command in commands]
+        results = [json.loads(execute(work, command, at).body) for at, command in commands]
         work.flush()
-    return answers
+    return results

@@ -1,8 +1,8 @@
-"""A plain-Python oracle of the live service, written apart from the package.
+"""A plain-Python oracle of the live service, independent of the package.
 
-It follows the table of transitions of the service's design line by line. Money and counts are kept
-by the table's increments, and counted anew from all offers after each of them: both must agree.
-Averages and prices are exact fractions. It is slow and obvious on purpose.
+It implements the transition table of the service line by line. Money and counts are updated by the
+table's increments and, after each one, recomputed from all offers: both must agree. Averages and
+prices are exact fractions. The code is slow and simple on purpose.
 """
 
 import math
@@ -13,11 +13,11 @@ from oracle_in_flight import NaiveInFlight
 
 SECOND = 1_000_000
 CLOSE = 1e-9
-"""Bounds that differ by less may be ordered either way: floats are rounded."""
+"""Bounds that differ by less may be ordered either way, because of rounding."""
 
 
-class Refused(Exception):
-    """What the service should not do, with the status that it should answer."""
+class Rejected(Exception):
+    """A command that the service must reject, with the expected status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(str(status))
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 @dataclass
-class NaiveOffer:
+class OracleOffer:
     """One offer."""
 
     n: int
@@ -37,13 +37,13 @@ class NaiveOffer:
     paid: int | None = None
     rating: int | None = None
     awaited: int | None = None
-    """Until when a rating is awaited."""
+    """The end of the rating window."""
     shadow: bool = False
-    """Whether it was decided in shadow mode: it costs nothing, and is never in flight."""
+    """Whether it was made in shadow mode: it costs nothing and is never in flight."""
 
     @property
     def cost(self) -> int:
-        """What it takes from the budget as it stands."""
+        """The amount that it currently takes from the budget."""
         if self.state == "offered":
             return self.amount
         if self.state in ("accepted", "rated", "unrated"):
@@ -54,24 +54,24 @@ class NaiveOffer:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a decision may come to."""
+    """The possible outcomes of a decision."""
 
     own: str
-    """What the player would pick, ties to the first arm."""
+    """The player's own choice; ties go to the first arm."""
     prices: dict[str, int]
-    """Of the arms that may be offered."""
+    """The prices of the arms that may be offered."""
     wanted: frozenset[str]
-    """What UCB would offer, had it all the money."""
+    """The arms that UCB may choose with unlimited money."""
     ucb: frozenset[str]
-    """What UCB may offer: several arms only if their bounds are too close to tell apart."""
+    """The arms that UCB may choose; several only if their bounds are nearly equal."""
     limit: int
     best: frozenset[str]
-    """Arms that tie for what the player would pick."""
+    """The arms that tie for the highest displayed rating."""
 
 
 @dataclass
-class NaiveCampaign:
-    """A campaign: its settings, its offers, and what they add up to."""
+class OracleCampaign:
+    """A campaign: its settings, offers and totals."""
 
     arms: list[str]
     budget: int
@@ -89,7 +89,7 @@ class NaiveCampaign:
     late_ratings: bool = True
     status: str = "live"
     retired: set[str] = field(default_factory=set)
-    offers: list[NaiveOffer] = field(default_factory=list)
+    offers: list[OracleOffer] = field(default_factory=list)
     organic: list[tuple[str, int]] = field(default_factory=list)
     reserved: int = 0
     committed: int = 0
@@ -102,10 +102,10 @@ class NaiveCampaign:
         for arm in self.arms:
             self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
 
-    # What the table's increments must add up to
+    # Totals
 
     def check(self) -> None:
-        """Count everything anew, from the offers and the organic ratings alone."""
+        """Recompute all totals from the offers and the organic ratings."""
         waiting, sold = ("offered", "accepted"), ("accepted", "rated", "unrated")
         assert self.reserved == sum(o.amount for o in self.offers if o.state == "offered")
         assert self.committed == sum(o.paid or 0 for o in self.offers if o.state in sold)
@@ -118,10 +118,10 @@ class NaiveCampaign:
             assert self.S[arm] == sum(ratings)
         assert self.reserved + self.committed <= self.budget
 
-    # The decision
+    # Decision
 
     def shows(self, arm: str, displayed: dict[str, float] | None = None) -> Fraction:
-        """What a player sees of an arm, in stars."""
+        """Return the rating displayed by an arm, in stars."""
         if displayed is not None and arm in displayed:
             return Fraction(displayed[arm])
         if self.n[arm]:
@@ -131,11 +131,11 @@ class NaiveCampaign:
         return Fraction(self.lowest + self.highest, 2)
 
     def price(self, stars: Fraction) -> int:
-        """κ for each star, rounded up, and a margin; nothing for nothing."""
+        """Return κ per star, rounded up, plus the margin; 0 for no stars."""
         return math.ceil(stars * self.price_of_a_star) + self.margin if stars > 0 else 0
 
     def limit(self, player: str) -> int:
-        """The most that the next offer may cost."""
+        """Return the most that the next offer may cost."""
         spent = self.reserved + self.committed
         limits = [self.budget - spent]
         if self.pace_over is not None:
@@ -154,19 +154,19 @@ class NaiveCampaign:
         eligible: list[str] | None = None,
         displayed: dict[str, float] | None = None,
     ) -> Choices:
-        """Say what may be offered to a player, and what UCB offers."""
+        """Return the arms that may be offered to a player, and those that UCB may choose."""
         known = set(self.arms)
         if self.status == "closed":
-            raise Refused(409)
+            raise Rejected(409)
         if not set(eligible or []) <= known or not set(displayed or {}) <= known:
-            raise Refused(422)
+            raise Rejected(422)
         if any(not self.lowest <= stars <= self.highest for stars in (displayed or {}).values()):
-            raise Refused(422)
+            raise Rejected(422)
         among = [arm for arm in self.arms if arm not in self.retired]
         if eligible is not None:
             among = [arm for arm in among if arm in eligible]
         if not among:
-            raise Refused(422)
+            raise Rejected(422)
         shown = {arm: self.shows(arm, displayed) for arm in among}
         top = max(shown.values())
         own = next(arm for arm in among if shown[arm] == top)
@@ -184,7 +184,7 @@ class NaiveCampaign:
         return Choices(own, prices, wanted, ucb, limit, best)
 
     def _highest_bounds(self, among: list[str]) -> frozenset[str]:
-        """Find UCB's arm: averages by n_i, width by n_i + e_i; arms without either come first."""
+        """Return UCB's arm: average over n_i, width from n_i + e_i; unknown arms come first."""
         t = len(self.offers) + 1
         bounds = {}
         for arm in among:
@@ -199,18 +199,18 @@ class NaiveCampaign:
         first = next(arm for arm in among if bounds[arm] == top)
         return frozenset({first} | {arm for arm in among if 0 < top - bounds[arm] < CLOSE})
 
-    def live(self, player: str) -> NaiveOffer | None:
-        """The offer that a player has open."""
+    def live(self, player: str) -> OracleOffer | None:
+        """Return the open offer of a player."""
         mine = [o for o in self.offers if o.player == player and o.state == "offered"]
         assert len(mine) <= 1
         return mine[0] if mine else None
 
-    # The transitions
+    # Transitions
 
-    def offer(self, now: int, player: str, arm: str, amount: int) -> NaiveOffer:
+    def offer(self, now: int, player: str, arm: str, amount: int) -> OracleOffer:
         """Offer a: reserved + a, in flight + 1."""
         expires = now + self.offer_expires_after * SECOND
-        offer = NaiveOffer(len(self.offers) + 1, player, arm, amount, "offered", expires)
+        offer = OracleOffer(len(self.offers) + 1, player, arm, amount, "offered", expires)
         self.offers.append(offer)
         if self.status == "shadow":
             offer.state, offer.shadow = "shadow", True
@@ -220,12 +220,12 @@ class NaiveCampaign:
             self.flight.begin(offer.n, now, arm)
         return offer
 
-    def find(self, now: int, number: int) -> NaiveOffer:
-        """Look an offer up; what is overdue has passed."""
+    def find(self, now: int, number: int) -> OracleOffer:
+        """Return an offer, after expiring it if it is due."""
         if not 1 <= number <= len(self.offers):
-            raise Refused(404)
+            raise Rejected(404)
         offer = self.offers[number - 1]
-        self.pass_if_overdue(now, offer)
+        self.expire_if_due(now, offer)
         return offer
 
     def accept(self, now: int, number: int, amount: int | None) -> None:
@@ -233,13 +233,13 @@ class NaiveCampaign:
         offer = self.find(now, number)
         if offer.state in ("accepted", "rated", "unrated"):
             if amount is not None and amount != offer.paid:
-                raise Refused(409)
+                raise Rejected(409)
             return
-        self._check_unanswered(now, offer)
+        self._check_offer_is_open(now, offer)
         offered = 0 if offer.shadow else offer.amount
         paid = offered if amount is None else amount
         if not 0 <= paid <= offered:
-            raise Refused(422)
+            raise Rejected(422)
         self.reserved -= offered
         self.committed += paid
         offer.state, offer.paid = "accepted", paid
@@ -250,21 +250,21 @@ class NaiveCampaign:
         offer = self.find(now, number)
         if offer.state == "declined":
             return
-        self._check_unanswered(now, offer)
+        self._check_offer_is_open(now, offer)
         if offer.shadow:
             offer.state = "declined"
         else:
             self._release(now, offer, "declined")
 
     def rate(self, now: int, number: int, rating: int) -> None:
-        """Rate: in flight − 1, n + 1, S + rating; late: in flight no more; revise: S alone."""
+        """Rate: in flight − 1, n + 1, S + rating; late: no longer in flight; changed: only S."""
         offer = self.find(now, number)
         if offer.state == "rated" and offer.rating == rating:
             return
         if offer.state not in ("accepted", "unrated", "rated"):
-            raise Refused(409)
+            raise Rejected(409)
         if offer.state == "unrated" and not self.late_ratings:
-            raise Refused(409)
+            raise Rejected(409)
         self._check_rating(rating)
         if offer.state == "rated":
             assert offer.rating is not None
@@ -278,12 +278,12 @@ class NaiveCampaign:
         offer.state, offer.rating = "rated", rating
 
     def reverse(self, now: int, number: int) -> None:
-        """Reverse: committed − a'; in flight − 1 if a rating is awaited; undone if rated."""
+        """Reverse: committed − a'; in flight − 1 if not rated yet; rating removed if rated."""
         offer = self.find(now, number)
         if offer.state == "reversed":
             return
         if offer.state not in ("accepted", "rated", "unrated"):
-            raise Refused(409)
+            raise Rejected(409)
         assert offer.paid is not None
         self.committed -= offer.paid
         if offer.state == "accepted" and not offer.shadow:
@@ -296,18 +296,18 @@ class NaiveCampaign:
         offer.state = "reversed"
 
     def rate_organic(self, ratings: list[tuple[str, int]]) -> None:
-        """An organic rating: n + 1, S + rating, no money. All of them, or none."""
+        """Enter organic ratings: n + 1, S + rating, no money; all or none."""
         for arm, rating in ratings:
             if arm not in self.arms:
-                raise Refused(422)
+                raise Rejected(422)
             self._check_rating(rating)
         for arm, rating in ratings:
             self.organic.append((arm, rating))
             self.n[arm] += 1
             self.S[arm] += rating
 
-    def pass_if_overdue(self, now: int, offer: NaiveOffer) -> None:
-        """Expire: reserved − a, in flight − 1. The rating window passes: in flight − 1."""
+    def expire_if_due(self, now: int, offer: OracleOffer) -> None:
+        """Expire: reserved − a, in flight − 1. End of the rating window: in flight − 1."""
         if offer.state == "offered" and offer.expires <= now:
             self._release(now, offer, "expired")
         elif offer.state == "accepted" and offer.awaited is not None and offer.awaited <= now:
@@ -317,21 +317,21 @@ class NaiveCampaign:
             offer.state = "unrated"
 
     def tick(self, now: int) -> int:
-        """Let everything pass that is overdue, and say how much that was."""
+        """Expire all offers that are due, and return their number."""
         before = [offer.state for offer in self.offers]
         for offer in self.offers:
-            self.pass_if_overdue(now, offer)
+            self.expire_if_due(now, offer)
         return sum(a != b.state for a, b in zip(before, self.offers, strict=True))
 
     def set_budget(self, budget: int) -> None:
-        """Change the budget, but never below what is spent and reserved."""
+        """Change the budget, but not below committed plus reserved money."""
         self._check_open(budget != self.budget)
         if budget < self.reserved + self.committed:
-            raise Refused(409)
+            raise Rejected(409)
         self.budget = budget
 
     def set_status(self, now: int, status: str) -> None:
-        """Pause, shadow or resume; closing is final and voids what is open."""
+        """Change the status. Closing is final and voids open offers."""
         self._check_open(status != self.status)
         self.status = status
         if status == "closed":
@@ -340,7 +340,7 @@ class NaiveCampaign:
                     self._release(now, offer, "voided")
 
     def add_arms(self, arms: list[str]) -> None:
-        """Let arms join."""
+        """Add arms."""
         self._check_open(True)
         for arm in arms:
             if arm not in self.arms:
@@ -348,29 +348,29 @@ class NaiveCampaign:
                 self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
 
     def retire(self, arm: str, retired: bool) -> None:
-        """Offer an arm no more, or again."""
+        """Retire an arm, or reactivate it."""
         if arm not in self.arms:
-            raise Refused(404)
+            raise Rejected(404)
         if retired and self.retired | {arm} == set(self.arms) and arm not in self.retired:
-            raise Refused(409)
+            raise Rejected(409)
         self.retired = self.retired | {arm} if retired else self.retired - {arm}
 
-    def _release(self, now: int, offer: NaiveOffer, state: str) -> None:
+    def _release(self, now: int, offer: OracleOffer, state: str) -> None:
         self.reserved -= offer.amount
         self.in_flight[offer.arm] -= 1
         self.flight.end(offer.n, now, "withdrawn")
         offer.state = state
 
-    def _check_unanswered(self, now: int, offer: NaiveOffer) -> None:
-        """A shadow offer stays open as long as a live one would have."""
-        gone = offer.shadow and (offer.expires <= now or self.status == "closed")
-        if offer.state not in ("offered", "shadow") or gone:
-            raise Refused(409)
+    def _check_offer_is_open(self, now: int, offer: OracleOffer) -> None:
+        """Reject unless the offer is open; a shadow offer is open as long as a live one."""
+        closed = offer.shadow and (offer.expires <= now or self.status == "closed")
+        if offer.state not in ("offered", "shadow") or closed:
+            raise Rejected(409)
 
     def _check_open(self, changes: bool) -> None:
         if self.status == "closed" and changes:
-            raise Refused(409)
+            raise Rejected(409)
 
     def _check_rating(self, rating: int) -> None:
         if not self.lowest <= rating <= self.highest:
-            raise Refused(422)
+            raise Rejected(422)

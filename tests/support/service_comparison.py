@@ -1,4 +1,4 @@
-"""The service and its plain-Python oracle, side by side: the same is done to both, by lot."""
+"""Runs random commands on the service and on its plain-Python oracle, and compares them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from oracle_service import NaiveCampaign, Refused
+from oracle_service import OracleCampaign, Rejected
 from writer_fixtures import Service, hashed
 
 import entice
@@ -41,20 +41,20 @@ POLICIES = [
 ]  # fmt: skip
 LATER_ARMS = ["d", "e", "f"]
 STEPS = {
-    "ask": 10, "ask_for_several": 3, "accept_one_that_is_open": 8, "rate_one_that_is_sold": 8,
+    "make_offer": 10, "make_offers": 3, "accept_open_offer": 8, "rate_accepted_offer": 8,
     "accept": 1, "decline": 1, "rate": 2, "reverse": 1, "enter_organic": 3, "add_arms": 0.3,
-    "retire": 0.7, "change_budget": 1.5, "change_status": 0.7, "close": 0.1, "time_passes": 1,
-    "ask_for_what_is_not_there": 0.3,
+    "retire": 0.7, "change_budget": 1.5, "change_status": 0.7, "close": 0.1, "advance_clock": 1,
+    "use_unknown_ids": 0.3,
 }  # fmt: skip
-"""What happens, and how often."""
+"""The steps and their relative frequencies."""
 
 
 Request = tuple[int, list[str] | None, dict[str, float] | None]
-"""A player, what is eligible, what is displayed."""
+"""A player, the eligible arms, and the displayed ratings."""
 
 
 class SideBySide:
-    """Does the same to a campaign of the service and to the oracle's, by lot."""
+    """Runs the same random steps on a campaign of the service and on the oracle's."""
 
     def __init__(self, service: Service, seed: int) -> None:
         self.service = service
@@ -77,12 +77,12 @@ class SideBySide:
             policy=self.policy, budget=budget, price_of_a_star=price, unrated_shows=unrated,
             policy_sees="zero_to_one" if zero_to_one else "stars", seed=seed, **limits,
         )  # fmt: skip
-        self.oracle = NaiveCampaign(
+        self.oracle = OracleCampaign(
             ["a", "b", "c"], budget, price, zero_to_one=zero_to_one,
             unrated_shows=None if unrated is None else Fraction(unrated), **limits,
         )  # fmt: skip
-        self.story: list[Command | int] = []
-        """What was asked for, and how the clock went on: for whoever looks for a fault."""
+        self.history: list[Command | int] = []
+        """All commands, and the seconds between them, for debugging."""
 
     def run(self, steps: int) -> None:
         names, weights = list(STEPS), list(STEPS.values())
@@ -91,7 +91,7 @@ class SideBySide:
             self.oracle.check()
             compare(self.service.store, self.id, self.oracle)
 
-    # What is drawn
+    # Random values
 
     def maybe(self, value: Any) -> Any:
         return value if self.random.random() < 0.3 else None
@@ -100,7 +100,7 @@ class SideBySide:
         return str(self.random.choice([*"abc" * 4, *LATER_ARMS, "unknown"]))
 
     def an_offer(self, *states: str) -> int:
-        """The number of an offer, of one in certain states if there is any, or of none."""
+        """Return the number of an offer in one of some states; if none is, any number."""
         of_these = [o.n for o in self.oracle.offers if o.state in states]
         return self.random.choice(of_these or list(range(len(self.oracle.offers) + 2)))
 
@@ -117,58 +117,60 @@ class SideBySide:
     def now(self) -> int:
         return self.service.clock.at
 
-    # What happens
+    # Steps
 
     def both(self, command: Command, expected: Callable[[], Any]) -> None:
-        """Let the service do it, then the oracle; either both refuse or neither."""
-        answer = self.told(command)
-        if isinstance(answer, int):
-            with pytest.raises(Refused) as refused:
+        """Run a command on the service, then on the oracle; both or neither must reject it."""
+        result = self.submit(command)
+        if isinstance(result, int):
+            with pytest.raises(Rejected) as rejected:
                 expected()
-            assert refused.value.status == answer
+            assert rejected.value.status == result
         else:
             expected()
 
-    def told(self, command: Command) -> CommandResult | int:
-        """The service's answer, or the status of its refusal."""
-        self.story.append(command)
+    def submit(self, command: Command) -> CommandResult | int:
+        """Return the service's result, or the status of its rejection."""
+        self.history.append(command)
         try:
             return self.service.answer(command)
         except Refusal as refusal:
             return refusal.status
 
-    def ask(self) -> None:
+    def make_offer(self) -> None:
         player, eligible, displayed = self.a_request()
-        answer = self.told(MakeOffer(self.id, hashed(player), eligible, displayed))
+        answer = self.submit(MakeOffer(self.id, hashed(player), eligible, displayed))
         if isinstance(answer, int):
-            assert self.refused([(player, eligible, displayed)]) == {answer}
+            assert self.rejections([(player, eligible, displayed)]) == {answer}
         else:
-            self.decided(answer.status, json.loads(answer.body), player, eligible, displayed)
+            self.check_decision(answer.status, json.loads(answer.body), player, eligible, displayed)
 
-    def refused(self, requests: list[Request]) -> set[int]:
-        """Why some requests can't be met."""
+    def rejections(self, requests: list[Request]) -> set[int]:
+        """Return the statuses with which the oracle rejects requests."""
         statuses = set()
         for player, eligible, displayed in requests:
             try:
                 self.oracle.choices(str(player), eligible, displayed)
-            except Refused as refused:
-                statuses.add(refused.status)
+            except Rejected as rejected:
+                statuses.add(rejected.status)
         return statuses
 
-    def ask_for_several(self) -> None:
+    def make_offers(self) -> None:
         requests = [self.a_request() for _ in range(self.random.randint(1, 6))]
         batch = [MakeOffer(self.id, hashed(p), arms, shown) for p, arms, shown in requests]
-        answer = self.told(MakeOffers(self.id, batch))
+        answer = self.submit(MakeOffers(self.id, batch))
         if isinstance(answer, int):
-            assert answer in self.refused(requests)  # and none of them was made
+            assert answer in self.rejections(requests)  # and no offer was made
             return
         offers = json.loads(answer.body)["offers"]
         for offer, (player, eligible, displayed) in zip(offers, requests, strict=True):
             live = self.oracle.live(str(player))
             fresh = live is None or live.expires <= self.now
-            self.decided(201 if fresh else 200, offer, player, eligible, displayed)
+            self.check_decision(201 if fresh else 200, offer, player, eligible, displayed)
 
-    def decided(self, status: int, answer: Any, player: int, eligible: Any, displayed: Any) -> None:
+    def check_decision(
+        self, status: int, answer: Any, player: int, eligible: Any, displayed: Any
+    ) -> None:
         oracle = self.oracle
         live = oracle.live(str(player))
         if live is not None and live.expires > self.now:
@@ -176,22 +178,24 @@ class SideBySide:
             assert (answer["arm"], answer["amount"]) == (live.arm, live.amount)
             return
         if live is not None:
-            oracle.pass_if_overdue(self.now, live)
+            oracle.expire_if_due(self.now, live)
         assert status == 201
         oracle.flight.update_ages(self.now)
         choices = oracle.choices(str(player), eligible, displayed)
         arm, own, reason = answer["arm"], answer["greedy_arm"], answer["reason"]
         amount = answer["would_pay"] if oracle.status == "shadow" else answer["amount"]
-        sums = self.service.queries.offer(answer["id"]).arithmetic
-        assert sums.limit == choices.limit
+        price = self.service.queries.offer(answer["id"]).arithmetic
+        assert price.limit == choices.limit
         assert 0 <= amount <= choices.limit
         assert 0 < answer["propensity"] <= 1
         if oracle.status == "shadow":
             assert (answer["amount"], answer["state"]) == (0, "shadow")
-        if not isinstance(self.policy, entice.DriftCorrectedThompson):  # it shows what it believes
+        if not isinstance(
+            self.policy, entice.DriftCorrectedThompson
+        ):  # it displays corrected averages
             assert arm in choices.prices
             seen = {name: float(oracle.shows(name, displayed)) for name in oracle.arms}
-            assert sums.shown == pytest.approx(seen, abs=1e-9)
+            assert price.shown == pytest.approx(seen, abs=1e-9)
             assert own == (arm if arm in choices.best else choices.own)
             if oracle.status == "paused":
                 assert (arm, amount, reason) == (choices.own, 0, "paused")
@@ -199,12 +203,12 @@ class SideBySide:
                 assert amount == choices.prices[arm]
             if oracle.status != "paused" and isinstance(self.policy, entice.UCB):
                 assert arm in choices.ucb
-                if len(choices.wanted) == 1:  # else rounding decides what it wanted
+                if len(choices.wanted) == 1:  # otherwise rounding decides
                     assert (reason == "limited") == (arm not in choices.wanted)
             if isinstance(self.policy, entice.Greedy):
                 assert (arm, amount) == (choices.own, 0)
                 assert reason != "limited"
-            assert (sums.limited_by is not None) == (reason == "limited")
+            assert (price.limited_by is not None) == (reason == "limited")
         made = oracle.offer(self.now, str(player), arm, amount)
         assert made.n == answer["decision"]
 
@@ -214,7 +218,7 @@ class SideBySide:
     def accept(self) -> None:
         self._accept(self.an_offer(), self.maybe(self.random.randrange(-1, 1500)))
 
-    def accept_one_that_is_open(self) -> None:
+    def accept_open_offer(self) -> None:
         n = self.an_offer("offered", "shadow")
         offers = self.oracle.offers
         offered = offers[n - 1].amount if 1 <= n <= len(offers) else 0
@@ -229,7 +233,7 @@ class SideBySide:
     def rate(self) -> None:
         self._rate(self.an_offer(), self.a_rating())
 
-    def rate_one_that_is_sold(self) -> None:
+    def rate_accepted_offer(self) -> None:
         n, rating = self.an_offer("accepted"), self.a_rating()
         for _ in range(self.random.randint(1, 2)):
             self._rate(n, rating)
@@ -277,16 +281,16 @@ class SideBySide:
         command = ChangeCampaign(campaign=self.id, status="closed")
         self.both(command, lambda: self.oracle.set_status(self.now, "closed"))
 
-    def time_passes(self) -> None:
+    def advance_clock(self) -> None:
         seconds = self.random.choice([1, 59, 60, 300, 600])
-        self.story.append(seconds)
+        self.history.append(seconds)
         self.service.later(seconds)
         if self.random.random() < 0.5:
-            self.story.append(Expire(self.id))
+            self.history.append(Expire(self.id))
             answer = self.service.do(Expire(self.id))
             assert answer["expired"] == self.oracle.tick(self.now)
 
-    def ask_for_what_is_not_there(self) -> None:
+    def use_unknown_ids(self) -> None:
         campaign = self.random.choice(["c_0000000000000000", "", "c", "."])
         for command in (
             MakeOffer(campaign, hashed(0)), Accept(f"{campaign}.1"), Expire(campaign),
@@ -296,17 +300,17 @@ class SideBySide:
             assert self.service.refusal(command).status == 404
 
 
-def compare(store: Store, campaign: str, oracle: NaiveCampaign) -> None:
-    """Compare what the database holds with what the oracle says."""
-    reads = Queries(store)
-    view = reads.campaign(campaign)
+def compare(store: Store, campaign: str, oracle: OracleCampaign) -> None:
+    """Compare the database with the oracle."""
+    queries = Queries(store)
+    view = queries.campaign(campaign)
     assert view.status == oracle.status
     assert (view.budget, view.reserved, view.committed) == (
         oracle.budget, oracle.reserved, oracle.committed,
     )  # fmt: skip
     assert view.free == oracle.budget - oracle.reserved - oracle.committed >= 0
     assert view.decisions == len(oracle.offers)
-    arms = reads.arms(campaign)
+    arms = queries.arms(campaign)
     assert [arm.id for arm in arms] == oracle.arms
     assert {arm.id for arm in arms if arm.retired} == oracle.retired
     for arm in arms:

@@ -1,4 +1,4 @@
-"""A desk without HTTP for tests, on a SQLite file and a clock of its own."""
+"""A service without HTTP for tests: a writer on a SQLite file, with a fake clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from entice.service.storage.writer import Writer
 
 
 class FakeClock(Clock):
-    """A clock that stands still until it is told to go on."""
+    """A clock that the test advances."""
 
     def __init__(self, at: int = 1_700_000_000 * SECOND) -> None:
         super().__init__()
@@ -41,13 +41,13 @@ class FakeClock(Clock):
 
 
 class Service:
-    """A desk on a SQLite file, or on the database of another address, without HTTP."""
+    """A writer on a SQLite file, or on the database at a URL, without HTTP."""
 
     def __init__(self, path: Path, url: str | None = None) -> None:
         self.path = path
         self.store: Store = open_store(url or f"sqlite:///{path}")
         self.clock = FakeClock()
-        # The tests say themselves when something expires.
+        # Tests expire offers explicitly.
         self.writer = Writer(self.store, self.clock, tick=1e6)
         self.writer.start()
         self.queries = Queries(self.store)
@@ -63,9 +63,9 @@ class Service:
         return json.loads(self.answer(command, **key).body)
 
     def refusal(self, command: Command, **key: Any) -> Refusal:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(Refusal) as raised:
             self.answer(command, **key)
-        return refused.value
+        return raised.value
 
     def create(self, **changes: Any) -> str:
         plain = {
@@ -82,13 +82,13 @@ class Service:
         self.do(EnterRatings(campaign, entered))
 
     def rated(self, campaign: str, player: int, rating: int, **among: Any) -> Any:
-        """Make an offer that is accepted and rated at once."""
+        """Make an offer, accept it, and rate it."""
         offer = self.offer(campaign, player, **among)
         self.do(Accept(offer["id"]))
         return self.do(Rate(offer["id"], rating))
 
     def arms(self, campaign: str) -> dict[str, tuple[int, float | None, int]]:
-        """Of each arm: how often rated, how well, and how many in flight."""
+        """Return the number of ratings, the average, and the offers in flight of each arm."""
         return {a.id: (a.rated, a.average, a.in_flight) for a in self.queries.arms(campaign)}
 
     def money(self, campaign: str) -> tuple[int, int, int]:
@@ -99,7 +99,7 @@ class Service:
         self.clock.at += round(seconds * SECOND)
 
     def faults(self, campaign: str) -> list[str | None]:
-        return [verdict.fault for verdict in verify(self.store, campaign)]
+        return [result.fault for result in verify(self.store, campaign)]
 
 
 def hashed(player: int) -> bytes:

@@ -1,7 +1,7 @@
-"""How the database of schema 1 in this folder was made. It is kept, not made again.
+"""The script that created the database of schema 1 in this folder. Do not run it again.
 
-Later code must open it: run by the code of schema 1, this wrote service_v1.db, and
-service_v1.json, which says what is in it.
+Run with the code of schema 1, it wrote service_v1.db and service_v1.json, which describes its
+contents. Later versions must open the database.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ HERE = Path(__file__).parent
 
 
 def fill(store: Store) -> None:
-    """Have something of every kind in the database."""
+    """Fill the database with rows of every kind."""
     writer = Writer(store, Clock())
     writer.start()
 
     def do(command: Any, key: str | None = None) -> Any:
-        answer = writer.submit(command, scope="asset", key=key, request=b"asset").result()
-        return msgspec.json.decode(answer.body)
+        result = writer.submit(command, scope="asset", key=key, request=b"asset").result()
+        return msgspec.json.decode(result.body)
 
     for number, policy in enumerate([entice.UCB(), entice.DriftCorrectedThompson()]):
         probe = entice.Probe(share=0.5, amount=0.5) if number % 2 == 0 else None
@@ -77,8 +77,8 @@ def fill(store: Store) -> None:
     Keys(store).create("admin", None, "asset")
 
 
-def told_of(store: Store) -> dict[str, Any]:
-    """Say what is in the database, in words that later schemas will have too."""
+def describe(store: Store) -> dict[str, Any]:
+    """Describe the contents of the database independently of the schema."""
     queries = Queries(store)
     return {
         view.id: {
@@ -96,28 +96,28 @@ def told_of(store: Store) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Make the files."""
+    """Write the files."""
     path = HERE / "service_v1.db"
     path.unlink(missing_ok=True)
     store = open_store(f"sqlite:///{path}")
     fill(store)
-    told = told_of(store)
-    (HERE / "service_v1.json").write_bytes(msgspec.json.encode(told) + b"\n")
+    contents = describe(store)
+    (HERE / "service_v1.json").write_bytes(msgspec.json.encode(contents) + b"\n")
     store.close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def copy_rows(path: Path, store: Store) -> None:
-    """Bring the rows of a SQLite file into another database: both hold the same bytes."""
+    """Copy the rows of a SQLite file into another database, byte for byte."""
     with sqlite3.connect(path) as connection, store.write() as session:
         for table in ("campaigns", "events", "offers", "answers", "keys", "meta"):
             found = connection.execute(f"SELECT * FROM {table}")
             names = ", ".join(column[0] for column in found.description)
             marks = ", ".join("?" * len(found.description))
-            own = " OVERRIDING SYSTEM VALUE" if table == "campaigns" else ""
+            override = " OVERRIDING SYSTEM VALUE" if table == "campaigns" else ""
             for row in found:
-                session.run(f"INSERT INTO {table} ({names}){own} VALUES ({marks})", row)
+                session.run(f"INSERT INTO {table} ({names}){override} VALUES ({marks})", row)
 
 
 if __name__ == "__main__":
