@@ -11,7 +11,7 @@ import entice
 
 CELLS = [Cell(0.05, 30, entice.UCB()), Cell(0.4, 30, entice.ThompsonSampling())]
 SETTINGS = 600, 200, 20
-"""Visitors, runs of the plan, live campaigns in each cell."""
+"""Visitors, runs of the plan, and live campaigns per cell."""
 
 
 def test_live_campaigns_match_their_plan(tmp_path: Path) -> None:

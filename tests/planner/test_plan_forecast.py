@@ -33,7 +33,7 @@ MEANS = np.array([4.0, 3.5, 3.97])
 TURNS = entice.CustomPolicy(round_robin, update=add_payment, memory=1, params=[1e9])
 
 
-def visited(taken: list[int], leader: list[int], cents: list[int], **more: Any) -> Visits:
+def make_visits(taken: list[int], leader: list[int], cents: list[int], **more: Any) -> Visits:
     """Return the records of visitors who all accepted."""
     visits = new_visits(len(taken))
     return visits._replace(
@@ -44,7 +44,7 @@ def visited(taken: list[int], leader: list[int], cents: list[int], **more: Any) 
 
 def test_the_outcome_of_six_visitors_computed_by_hand() -> None:
     given = make_plan(visitors_a_day=2, days=3, price_of_a_star=3.0, budget=None)
-    run = visited([0, 1, 2, 0, 1, 0], [1, 1, 1, 0, 2, 0], [150, 0, 75, 0, 150, 0])
+    run = make_visits([0, 1, 2, 0, 1, 0], [1, 1, 1, 0, 2, 0], [150, 0, 75, 0, 150, 0])
     found = measure_outcome(run, run, MEANS, given)
     assert found.spend == found.needed == 3.75
     assert found.stars_lost == pytest.approx(0 + 0.5 + 0.03 + 0 + 0.5 + 0)
@@ -60,22 +60,22 @@ def test_the_outcome_of_six_visitors_computed_by_hand() -> None:
 
 def test_visitors_who_decline_are_not_paid() -> None:
     given = make_plan(visitors_a_day=2, days=3, price_of_a_star=3.0)
-    run = visited([0] * 6, [0] * 6, [150, 0, 75, 0, 150, 0])
+    run = make_visits([0] * 6, [0] * 6, [150, 0, 75, 0, 150, 0])
     run.accepted[2] = False
     assert measure_outcome(run, run, MEANS, given).spend == 3.0
 
 
 def test_a_run_that_ends_with_a_wrong_item_has_no_lead_day() -> None:
-    run = visited([0] * 6, [0, 0, 0, 0, 0, 1], [0] * 6)
+    run = make_visits([0] * 6, [0, 0, 0, 0, 0, 1], [0] * 6)
     given = make_plan(visitors_a_day=2, days=3)
     assert measure_outcome(run, run, MEANS, given).lead_day == NEVER
-    always = visited([0] * 6, [0] * 6, [0] * 6)
+    always = make_visits([0] * 6, [0] * 6, [0] * 6)
     assert measure_outcome(always, always, MEANS, given).lead_day == 1
 
 
 def test_the_budget_lasts_until_it_first_changes_an_offer() -> None:
     given = make_plan(visitors_a_day=2, days=3, budget=1.0)
-    run = visited([0] * 6, [0] * 6, [0] * 6)
+    run = make_visits([0] * 6, [0] * 6, [0] * 6)
     assert measure_outcome(run, run, MEANS, given).budget_day == NEVER
     run.budget_limited[[3, 5]] = True
     assert measure_outcome(run, run, MEANS, given).budget_day == 2
@@ -85,7 +85,7 @@ def test_the_budget_lasts_until_it_first_changes_an_offer() -> None:
 
 
 def test_ratings_are_whole_stars_with_an_exact_mean() -> None:
-    """40,000 ratings of 4 stars raised by 0.3: standard error 0.0023; 5 of them have p = 6e-7."""
+    """40,000 ratings of 4 stars raised by 0.3: standard error 0.0023; 5 of them: p = 6e-7."""
     shares = np.array([[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
     visitor_model = VisitorModel(7, np.cumsum(shares, axis=1), 0.6, 1.0, 200)
     stream = np.zeros(4, np.uint64)
@@ -117,7 +117,7 @@ def test_ratings_are_whole_stars_with_an_exact_mean() -> None:
     ],
 )
 def test_delays_have_the_given_distribution(delay: Any, quantiles: list[float]) -> None:
-    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them are 1 in 10^6."""
+    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them: 1 in 10^6."""
     plan = make_plan(visitors_a_day=800, rating_delay=delay, share_who_rate=1.0)
     visits, _ = PlanRunner(plan).simulate_run(0, 0)
     days = (visits.rated_at - np.arange(4000) * DAY // 800) / DAY
@@ -127,7 +127,7 @@ def test_delays_have_the_given_distribution(delay: Any, quantiles: list[float]) 
 
 
 def test_shares_of_raters_and_of_accepted_offers() -> None:
-    """Shares of 2,000 visitors have a standard error of 0.011; 4 of them are 1 in 10^4."""
+    """Shares of 2,000 visitors have a standard error of 0.011; 4 of them: 1 in 10^4."""
     half = entice.TableAcceptance(payments=[0, 1], shares=[0.5, 0.5])
     plan = make_plan(visitors_a_day=400, share_who_rate=0.3, acceptance=half, policies=[TURNS])
     visits, _ = PlanRunner(plan).simulate_run(0, 0)

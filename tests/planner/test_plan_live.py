@@ -127,7 +127,7 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         assert live.state.committed == visits.spent.sum()
         assert live.state.reserved == 0
         assert [verdict.fault for verdict in verify(store, live.campaign)] == [None]
-        # The case exercises its subject.
+        # Each case must exercise its own feature.
         assert visits.spent.sum() > 0
         if plan.budget is not None:
             assert "limited" in {offer["reason"] for offer in live.offers}

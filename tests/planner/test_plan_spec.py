@@ -1,4 +1,4 @@
-"""Plans and beliefs: validation, TOML, and sampler of worlds."""
+"""Plans and beliefs: validation, TOML, and the drawing of worlds."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_shares_have_the_given_means_and_maximum_entropy() -> None:
 def test_spreads_have_the_given_centre_and_width() -> None:
     rng = np.random.default_rng(0)
     drawn = Spread(centre=3.5, width=0.4).sampler(4000).draw(rng) @ STARS
-    # 4,000 draws: standard errors 0.0063 (mean) and 0.0045 (width); 5 of them are one in a million
+    # 4,000 draws: standard errors 0.0063 (mean) and 0.0045 (width); 5 of them: one in a million
     assert drawn.mean() == pytest.approx(3.5, abs=0.032)
     assert drawn.std() == pytest.approx(0.4, abs=0.023)
     flat = Spread(centre=4.5, width=1, shape="uniform").sampler(4000).draw(rng) @ STARS

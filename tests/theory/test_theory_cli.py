@@ -138,7 +138,7 @@ def test_an_interruption_is_reported(
     Path("paper.toml").write_text(PAPER)
     ran = run_entice(*command, "paper.toml")
     assert ran.code == 130
-    assert plain(ran.err) == "Interrupted. Nothing was kept."
+    assert plain(ran.err) == "Interrupted. Nothing was saved."
 
 
 def test_growth_requires_a_long_enough_horizon(run_entice: RunEntice) -> None:
@@ -160,7 +160,7 @@ def test_growth_runs_the_papers_arms_by_default() -> None:
 
 
 def drawn(**settings: Any) -> tuple[list[str], str]:
-    """Draw a study's regret with its bounds: the legend, and what stands below."""
+    """Plot a study's regret with its bounds; return the legend and the notes below."""
     result = entice.simulate(horizon=2_000, replications=5, seed=7, **settings)
     figure = entice.theory.plot_bounds(result, "regret")
     figure.draw_without_rendering()

@@ -39,7 +39,7 @@ def test_growth_is_logarithmic_inside_assumption_1_and_linear_under_a_step() -> 
     assert set(outside["fits"]) == {"power"}
 
 
-def points_of(T: Any, mean: Any, error: float = 0.01) -> pl.DataFrame:
+def make_points(T: Any, mean: Any, error: float = 0.01) -> pl.DataFrame:
     """Points of one cell with a given relative standard error."""
     return pl.DataFrame({"T": T, "mean": mean, "stderr": error * mean}).with_columns(
         policy=pl.lit("p"), drift=pl.lit("d"), metric=pl.lit("regret"),
@@ -50,7 +50,7 @@ def points_of(T: Any, mean: Any, error: float = 0.01) -> pl.DataFrame:
 def test_fits_recover_exact_curves() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
     for curve, fits in ((5 + 3 * np.log(T), "log"), (2 * T**0.7, "power")):
-        row = fit(points_of(T, curve))
+        row = fit(make_points(T, curve))
         assert row["fits"] == fits
         assert row[f"{fits}_error"] < 1e-6
         slope = math.log(curve[-1] / curve[2]) / math.log(10)
@@ -100,9 +100,9 @@ def test_growth_requires_more_than_one_run() -> None:
 def test_similar_errors_of_both_fits_are_undecided() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
     mean = np.array([10.0, 16.0, 23.0, 31.0, 42.0])
-    assert fit(points_of(T, mean, error=0.06))["fits"] == "undecided"
+    assert fit(make_points(T, mean, error=0.06))["fits"] == "undecided"
     assert (
-        fit(points_of(T, mean, error=0.01))["fits"] == "too short"
+        fit(make_points(T, mean, error=0.01))["fits"] == "too short"
     )  # the exponent falls significantly
 
 
@@ -114,7 +114,7 @@ def test_growth_with_a_falling_exponent_is_not_a_power(l: float) -> None:
     """
     for last, fits in ((5, "too short"), (9, "log")):
         T = np.array([round(10 ** (k / 2)) for k in range(6, 2 * last + 1)])
-        row = fit(points_of(T, theory.steady_state.ucb(T, means=MEANS, l=l).regret, error=0.003))
+        row = fit(make_points(T, theory.steady_state.ucb(T, means=MEANS, l=l).regret, error=0.003))
         assert row["fits"] == fits
         assert row["exponent"] < row["exponent_before"]
         if (last, l) == (5, 3.0):  # control: the fits alone
@@ -125,19 +125,19 @@ def test_a_power_needs_enough_runs() -> None:
     """T^0.6 is recognised if its exponent is precise enough to exclude logarithmic growth."""
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000])
     for error, fits in ((0.01, "power"), (0.2, "undecided")):
-        assert fit(points_of(T, 3 * T**0.6, error=error))["fits"] == fits
+        assert fit(make_points(T, 3 * T**0.6, error=error))["fits"] == fits
 
 
 def test_a_log_fit_is_rejected_if_the_exponent_rises() -> None:
     T = np.array([1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000])
     assert classify_growth(0.05, 0.1, ExponentChange(0.1, 0.02, 0.06, -0.02)) == "too short"
-    assert fit(points_of(T, 5 + 3 * np.log(T)))["fits"] == "log"
+    assert fit(make_points(T, 5 + 3 * np.log(T)))["fits"] == "log"
 
 
 def test_fewer_than_two_decades_are_too_short() -> None:
     T = np.array([2_000, 6_325, 20_000, 63_246, 180_000])
     for curve in (5 + 3 * np.log(T), 2 * T**0.7):
-        row = fit(points_of(T, curve))
+        row = fit(make_points(T, curve))
         assert row["fits"] == "too short"
         assert row["exponent_before"] is None
 

@@ -114,14 +114,16 @@ def test_a_false_declaration_of_no_drift_is_ignored() -> None:
     study = unit_interval_study(drifts=[drift], feedback_range=None)
     most, _ = theory.setting.largest_value("payment", Setting(study, study.policies[0], drift))
     assert most == math.inf
-    honest = Setting(unit_interval_study(feedback_range=None), study.policies[0], entice.NoDrift())
-    assert theory.setting.largest_value("payment", honest)[0] == 1.0
+    without_drift = Setting(
+        unit_interval_study(feedback_range=None), study.policies[0], entice.NoDrift()
+    )
+    assert theory.setting.largest_value("payment", without_drift)[0] == 1.0
 
 
 # --- Inequalities that hold in every round --------------------------------------------------
 
 
-def wide(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> int:
+def wide_ucb(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -> int:
     """UCB with a width of sqrt(8 log t / n), unlike the paper's."""
     best, top = 0, -math.inf
     for i in range(len(pulls)):
@@ -175,7 +177,7 @@ def test_payments_of_ucb_with_another_noise_are_within_the_scaled_bounds(noise: 
         (entice.UCB(), entice.LinearDrift(2.0), 0.2, {"payment": True, "arm_drift": False}),
         (entice.UCB(), entice.StepDrift(2.0), 0.3, {"payment": True, "arm_drift": False}),
         (
-            entice.CustomPolicy(wide),
+            entice.CustomPolicy(wide_ucb),
             entice.LinearDrift(0.5),
             0.5,
             {"payment": False, "arm_drift": True},

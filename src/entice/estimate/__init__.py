@@ -1,6 +1,6 @@
 """Estimates of the drift from the data that the principal sees: arms, payments, feedback.
 
-`probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are unbiased;
+`probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are reliable;
 `DriftEstimator` computes `probe_slope` one rating at a time. `regression` needs no probe but is
 biased: payments depend on past feedback, so it finds a drift where there is none.
 """

@@ -73,8 +73,8 @@ FEW_PROBES = 30
 def probe_warning(heads: int, probes: int) -> str:
     """Return the warning about an estimate from this many probes and heads, or an empty string.
 
-    If the share of heads is as extreme as less than once in 1,000 times for a fair coin, the coin
-    was not fair, or offers are missing for a reason that depends on it.
+    If a fair coin shows such a share of heads less than once in 1,000 times, the coin was not
+    fair, or offers are missing for a reason that depends on it.
     """
     warnings = []
     if probes < FEW_PROBES:

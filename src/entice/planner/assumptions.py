@@ -28,7 +28,7 @@ def describe_assumptions(plan: Plan) -> list[str]:
         f"item. {_percent(plan.share_who_rate)} of them rate it, {_delay(plan.rating_delay)}. "
         f"{_rating_window(plan)}",
         f"Visitors who take an item that looks worse are paid {star} for each star of the "
-        f"difference. {_takers(plan, plan.acceptance)} Visitors who decline take the item that "
+        f"difference. {_acceptance(plan, plan.acceptance)} Visitors who decline take the item that "
         "looks best.",
         f"A payment worth one star raises the rating by {slope}. Ratings are whole stars from 1 "
         "to 5.",
@@ -109,7 +109,7 @@ def _items(plan: Plan) -> str:
     return f"Each run draws its items{of} from {Path(plan.star_counts.path).name}."
 
 
-def _takers(plan: Plan, acceptance: Acceptance) -> str:
+def _acceptance(plan: Plan, acceptance: Acceptance) -> str:
     if isinstance(acceptance, AlwaysAccept):
         return "All visitors accept such an offer."
     if isinstance(acceptance, LogisticAcceptance):

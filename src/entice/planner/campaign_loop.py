@@ -73,7 +73,7 @@ class LoopSettings(NamedTuple):
     steps: int
     probe_share: float
     probe_amounts: Floats
-    own_price: bool
+    custom_payment_rule: bool
     """Whether the policy has its own payment rule."""
 
 
@@ -83,7 +83,7 @@ class LoopState(NamedTuple):
     ledger: Ledger
     totals: Counts
     """The sum of each item's ratings."""
-    flight: InFlight
+    in_flight: InFlight
     memory: Floats
     """The policy's memory."""
     before: Floats
@@ -173,7 +173,7 @@ def new_state(
     state = LoopState(
         ledger=new_ledger(arms, (shown - settings.zero) / settings.steps),
         totals=np.zeros(arms, np.int64),
-        flight=new_in_flight(arms, settings.window),
+        in_flight=new_in_flight(arms, settings.window),
         memory=np.zeros(rules.memory),
         before=np.zeros(rules.memory),
         budget_limited=np.zeros(1, np.int64),
@@ -264,7 +264,7 @@ def simulate_visits(
     `explain`, this is done for every offer, otherwise until the budget has changed one.
     `counts_in_flight` returns whether the expected ratings matter: see `in_flight_counting`.
     """
-    ledger, flight, memory, stream = state.ledger, state.flight, state.memory, state.stream
+    ledger, in_flight, memory, stream = state.ledger, state.in_flight, state.memory, state.stream
     for i in range(first, visits.offered.shape[0]):
         if i % STOP_EVERY == 0 and stop[0] != 0:
             return STOPPED, i, 0
@@ -272,26 +272,26 @@ def simulate_visits(
         while state.pending_count[0] > 0 and visits.rated_at[state.pending[0]] <= at:
             _apply_next_rating(update, policy_params, settings, visitors_a_day, state, visits)
         counting = counts_in_flight(state.unrated[0])
-        free = settings.budget - state.committed[0]
-        limit = free
+        remaining = settings.budget - state.committed[0]
+        limit = remaining
         if settings.pace_over > 0:
             share = min(1.0, math.log1p(n) / math.log1p(settings.pace_over))
             limit = min(limit, max(0, int(settings.budget * share) - state.committed[0]))
         if stop_when_low and limit < ample_amount:
             return BUDGET_LOW, i, 0
         limit = min(limit, settings.cap)
-        most = _max_stars_for(limit, settings.price_of_a_star, settings.margin)
-        check_limits = explain or (state.budget_limited[0] == 0 and limit == free)
-        watching = check_limits and (
-            limit < ample_amount or (settings.own_price and limit < UNLIMITED_AMOUNT)
+        max_stars = _max_stars_for(limit, settings.price_of_a_star, settings.margin)
+        check_limits = explain or (state.budget_limited[0] == 0 and limit == remaining)
+        may_repeat = check_limits and (
+            limit < ample_amount or (settings.custom_payment_rule and limit < UNLIMITED_AMOUNT)
         )
-        if watching:
+        if may_repeat:
             for j in range(memory.shape[0]):
                 state.before[j] = memory[j]
         rules_version = EXPECTED_RATINGS if counting else 0
         arm, own, payment, limited, _, coin, coin_amount = _decide(
-            select, display, payment_rule, settings.seed, n, at, rules_version, ledger, flight,
-            state.in_flight_counts, memory, policy_params, most / settings.steps,
+            select, display, payment_rule, settings.seed, n, at, rules_version, ledger, in_flight,
+            state.in_flight_counts, memory, policy_params, max_stars / settings.steps,
             settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
             state.shown, state.permitted, state.means, state.counts, state.counted,
             state.awaited, stream,
@@ -307,26 +307,26 @@ def simulate_visits(
             stars, reason = coin_amount, PROBE
         if limited > 0 and limit >= ample_amount:
             return UNEXPECTED_LIMIT, i, 0
-        free_arm, free_own, wanted = arm, own, payment * settings.steps
-        if watching and (limited > 0 or settings.own_price):
-            free_arm, free_own, wanted, _, _, _, _ = decide(
+        unlimited_arm, unlimited_own, unlimited_stars = arm, own, payment * settings.steps
+        if may_repeat and (limited > 0 or settings.custom_payment_rule):
+            unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
-                flight, state.in_flight_counts, state.before, policy_params, np.inf,
+                in_flight, state.in_flight_counts, state.before, policy_params, np.inf,
                 settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
                 state.shown, state.permitted, state.means, state.counts, state.counted,
                 state.awaited, stream,
             )  # fmt: skip
-            wanted *= settings.steps
-        if free_arm == free_own and wanted == 0.0 and coin == HEADS:
-            wanted = coin_amount
-        changed = arm != free_arm or stars != wanted
+            unlimited_stars *= settings.steps
+        if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
+            unlimited_stars = coin_amount
+        changed = arm != unlimited_arm or stars != unlimited_stars
         if changed and reason != PROBE:
             reason = LIMITED
-        budget_limited = changed and limit == free
+        budget_limited = changed and limit == remaining
         state.budget_limited[0] += budget_limited
         amount = _amount_of(stars, settings.price_of_a_star, settings.margin)
         if counting:
-            _begin_pull(flight, n, at, arm)
+            _begin_pull(in_flight, n, at, arm)
         accepted, taken, rating, after = draw_response(
             accept,
             draw_delay,
@@ -344,7 +344,7 @@ def simulate_visits(
             if after >= settings.window and not settings.late_ratings:
                 rating = 0
         elif counting:
-            _end_pull(flight, n, at, arm, WITHDRAWN)
+            _end_pull(in_flight, n, at, arm, WITHDRAWN)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
         visits.budget_limited[i] = budget_limited
@@ -383,7 +383,7 @@ def _apply_next_rating(
     if visits.accepted[visitor]:
         paid = visits.stars[visitor]
         if at - visitor * DAY // visitors_a_day < settings.window:
-            _end_pull(state.flight, visitor + 1, at, arm, RATED)
+            _end_pull(state.in_flight, visitor + 1, at, arm, RATED)
     state.totals[arm] += rating
     pulls = state.ledger.pulls[arm] + 1
     state.unrated[0] -= pulls == 1

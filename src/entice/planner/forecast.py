@@ -76,7 +76,7 @@ def plan(
 ) -> Forecast:
     """Forecast the cost of exploration, and how soon the best item is found, before a launch.
 
-    All other parameters are those of `Plan`.
+    Parameters not listed here are those of `Plan`.
 
     Parameters
     ----------

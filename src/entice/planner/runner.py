@@ -125,7 +125,7 @@ def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
         steps=1 if stars else int(STARS[-1] - STARS[0]),
         probe_share=probe.share if probe else 0.0,
         probe_amounts=np.array(probe.amounts if probe else (0.0,)),
-        own_price=rules.payment_rule is not pay_required,
+        custom_payment_rule=rules.payment_rule is not pay_required,
     )
 
 
@@ -180,12 +180,12 @@ class _PolicyRunner:
             begin = self._call(settings, world, run, 0, while_ample, state, visits)
         if begin == self._plan.visitors:
             return visits, visits
-        unlimited, other = visits, state
+        unlimited, unlimited_state = visits, state
         if settings.budget < MAX_MONEY:
-            unlimited, other = visits.copy(), state.copy()
+            unlimited, unlimited_state = visits.copy(), state.copy()
             self._call(settings, world, run, begin, to_the_end, state, visits)
         free = settings._replace(budget=MAX_MONEY, pace_over=0)
-        self._call(free, world, run, begin, to_the_end, other, unlimited)
+        self._call(free, world, run, begin, to_the_end, unlimited_state, unlimited)
         return visits, unlimited
 
     def _state(self, settings: LoopSettings) -> LoopState:

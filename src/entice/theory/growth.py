@@ -1,4 +1,4 @@
-"""How regret and compensation grow with the horizon: like log T, or like a power of T."""
+"""The growth of regret and compensation with the horizon: like log T, or like a power of T."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
     T, y, error = (points[name].to_numpy().astype(float) for name in ("T", "mean", "stderr"))
     row = {name: points[name][0] for name in ("policy", "drift", "metric")}
     row |= {name: points[name][0] for name in ("policy_index", "drift_index")}
-    empty = dict.fromkeys((*_FOUND, *_CHANGE, "fits"))
+    empty = dict.fromkeys((*_FIT_COLUMNS, *_CHANGE_COLUMNS, "fits"))
     if y.min() <= 0:  # no payments: nothing grows
         return row | empty
     end, low, high = _exponent(T, y, error, last=True)
@@ -168,9 +168,9 @@ def fit(points: pl.DataFrame) -> dict[str, Any]:
         _relative(np.exp(power[0] + power[1] * np.log(T)), y),
     )
     values = (end, low, high, first, *line, errors[0], np.exp(power[0]), power[1], errors[1])
-    found = {name: float(value) for name, value in zip(_FOUND, values, strict=True)}
+    found = {name: float(value) for name, value in zip(_FIT_COLUMNS, values, strict=True)}
     change = _change(T, y, error)
-    row |= found | (dict.fromkeys(_CHANGE) if change is None else change._asdict())
+    row |= found | (dict.fromkeys(_CHANGE_COLUMNS) if change is None else change._asdict())
     return row | {"fits": classify_growth(errors[0], errors[1], change)}
 
 
@@ -189,7 +189,7 @@ class ExponentChange(NamedTuple):
     """The difference under logarithmic growth over both decades."""
 
 
-_CHANGE = ExponentChange._fields
+_CHANGE_COLUMNS = ExponentChange._fields
 
 
 def classify_growth(log_error: float, power_error: float, change: ExponentChange | None) -> str:
@@ -236,7 +236,7 @@ def _a_decade_before(T: Floats, j: int) -> int | None:
     return int(found[-1]) if len(found) else None
 
 
-_FOUND = (
+_FIT_COLUMNS = (
     "exponent",
     "exponent_low",
     "exponent_high",

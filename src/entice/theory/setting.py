@@ -225,10 +225,10 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
         return T * float(setting.gaps.max()), "the largest gap in every round"
     if metric == "compensated_pulls":
         return float(T), "a payment in every round"
-    each = _widest_payment(setting)
+    widest = _widest_payment(setting)
     if metric == "payment":
-        return each, "the width of the averages' range"
-    total = (T * each, f"{each:g} in every round")
+        return widest, "the width of the averages' range"
+    total = (T * widest, f"{widest:g} in every round")
     if (
         isinstance(setting.policy, UCB)
         and study.cold_start == "each_arm_once"

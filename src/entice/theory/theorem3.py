@@ -77,8 +77,8 @@ def _terms(
 
 def _regret(logs: Floats, gap: Floats, Q: Floats) -> Floats:
     P = 18 * np.maximum(0.0, logs + 2 * np.log(gap)) / gap**2
-    each = (4 * math.exp(11) + 21) * P + 5 / gap**2 + Q + math.pi**2 / 6
-    return np.asarray(each.sum(axis=-1))[()]
+    terms = (4 * math.exp(11) + 21) * P + 5 / gap**2 + Q + math.pi**2 / 6
+    return np.asarray(terms.sum(axis=-1))[()]
 
 
 def compensation_bound(

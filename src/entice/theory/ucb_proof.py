@@ -100,15 +100,15 @@ def compare_with_trace(rounds: pl.DataFrame, *, l: float, noise: float = 1.0) ->
     required = {"t", "arm", "payment", "drift"}
     if not isinstance(rounds, pl.DataFrame) or not required <= set(rounds.columns):
         raise InputError("rounds", "must be a frame returned by entice.trace", given=rounds)
-    each = rounds.select(
+    table = rounds.select(
         "t",
         "arm",
         "payment",
         before=pl.int_range(pl.len()).over("arm"),
         arm_drift=pl.col("drift").cum_sum().over("arm"),
     ).filter(pl.col("t") >= 2)
-    t, before = each["t"].to_numpy(), each["before"].to_numpy()
-    return each.with_columns(
+    t, before = table["t"].to_numpy(), table["before"].to_numpy()
+    return table.with_columns(
         payment_bound=payment_bound(t, pulls=before, noise=noise),
         arm_drift_bound=arm_drift_bound(t, pulls=before + 1, l=l, noise=noise),
     ).select("t", "arm", "payment", "payment_bound", "arm_drift", "arm_drift_bound")
