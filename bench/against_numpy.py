@@ -1,10 +1,9 @@
-"""How much faster the generic kernel is than the same study in NumPy: `make bench`.
+"""The speed of the generic kernel relative to the same study in NumPy: `make bench`.
 
-K = 9 (the paper's means), T = 20,000, linear drift 0.5, compensation and drift accounted for, one
-thread, CPU time, the fastest of several runs, everything in one process. "plain" is NumPy as one
-would write it, over 1,000 replications at once; "tuned" is what a determined person gets out of
-it. (Fast paths are in `speed.py`.) The last rows hold a user's policy and drift, plain Python
-functions, against the built-in pair.
+K = 9 (the paper's means), T = 20,000, linear drift 0.5, with compensation and drift. CPU time on
+one thread, the fastest of several runs, all in one process. "plain" is straightforward NumPy over
+1,000 replications at once, "tuned" is optimised NumPy. (Fast paths are in `speed.py`.) The last
+rows compare a user-defined policy and drift, plain Python functions, with the built-in pair.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-# One thread for everyone; NumPy reads these when it is imported.
+# One thread; NumPy reads these on import.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import numpy as np
@@ -42,7 +41,7 @@ POLICIES: dict[numpy_tuned.Policy, Policy] = {
 
 
 def textbook_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """UCB as in a textbook, and as the package's documentation shows it."""
+    """UCB as in a textbook, and as in the package's documentation."""
     best, top = 0, -math.inf
     for i in range(pulls.shape[0]):
         bound = means[i] + math.sqrt(2.0 * math.log(t) / pulls[i])
@@ -52,7 +51,7 @@ def textbook_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyp
 
 
 def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """A copy of the built-in UCB: known roots are kept, and log t is seldom taken."""
+    """A copy of the built-in UCB, which caches roots and computes log t rarely."""
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
     last = int(memory[0])
@@ -67,12 +66,12 @@ def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped
 
 
 def my_linear(payment, t, arm, params):  # type: ignore[no-untyped-def]
-    """A user's linear drift."""
+    """A user-defined linear drift."""
     return params[0] * payment
 
 
 def nanoseconds(work: Callable[[], Any], replications: int, repeats: int) -> float:
-    """CPU time per round and replication, the least of several runs."""
+    """Return CPU time per round and replication, the least of several runs."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -87,8 +86,8 @@ def entice_time(policy: Policy, drift: Drift) -> float:
         horizon=HORIZON, seed=7, checkpoints=1, engine="generic",
     )  # fmt: skip
     cell = Cell(study, policy, drift, stop=np.zeros(1, dtype=np.int64))
-    room = cell.allocate(200)
-    return nanoseconds(lambda: cell.run(0, room), 200, repeats=20)
+    arrays = cell.allocate(200)
+    return nanoseconds(lambda: cell.run(0, arrays), 200, repeats=20)
 
 
 def main() -> None:
@@ -125,13 +124,13 @@ def main() -> None:
     console.print(table)
     mine = entice.CustomDrift(my_linear, params=[SLOPE])
     copy = entice.CustomPolicy(copied_ucb, memory=4, memory_per_arm=2)
-    for what, user in (
+    for label, user in (
         ("a copy of UCB", copy),
         ("textbook UCB", entice.CustomPolicy(textbook_ucb)),
     ):
         ours = entice_time(user, mine)
         console.print(
-            f"{what} and a linear drift, both user-defined: {ours:.1f} ns, "
+            f"{label} and a linear drift, both user-defined: {ours:.1f} ns, "
             f"{ours / builtin:.2f} times the built-in pair"
         )
 

@@ -1,14 +1,14 @@
-"""What a cluster costs over threads, measured here; and a model of 1,000 workers.
+"""The overhead of a cluster over threads, measured, and a model of 1,000 workers.
 
     python bench/cluster.py            # `make bench-cluster`, five minutes on an idle machine
 
 Starts a Dask scheduler and two workers of one thread each, as processes on this machine.
 
-- *Overhead*: the same study on two threads of one process and on the two workers, in turns.
-- *A block*: what one costs the scheduler and the client beside its work: a small one, which does
-  next to nothing, and one of a large study, whose digest is fetched, kept in a folder and summed.
+- *Overhead*: the same study on two threads of one process and on the two workers, alternately.
+- *A block*: its cost to scheduler and client besides the simulation, for a small block and for one
+  of a large study, whose digest is fetched, saved in a folder and aggregated.
 - *Memory*: of the client, in a study of 1,000,000 replications × 200 checkpoints.
-- *Model*: of the time that a long study takes on more workers than there are here.
+- *Model*: the time that a long study takes on more workers than this machine has.
 """
 
 from __future__ import annotations
@@ -49,40 +49,42 @@ PAPER = entice.Study(
 )
 WORKERS = (2, 10, 100, 1_000)
 MANY_HOURS = 1_000
-"""Core hours of the study that the model is asked about."""
+"""Core hours of the modelled study."""
 
 
 class Cost(NamedTuple):
-    """CPU seconds of one block, beside its work."""
+    """CPU seconds of one block, besides the simulation."""
 
     scheduler: float
     client: float
 
 
-def seconds(study: entice.Study, **how: Any) -> float:
-    began = time.perf_counter()
-    entice.run(study, progress=False, **how)
-    return time.perf_counter() - began
+def seconds(study: entice.Study, **options: Any) -> float:
+    start = time.perf_counter()
+    entice.run(study, progress=False, **options)
+    return time.perf_counter() - start
 
 
-def overhead(cluster: DaskCluster, wanted: float, turns: int) -> tuple[float, list[float]]:
-    """Seconds on two threads, and the ratios of cluster to threads, turn by turn."""
+def overhead(cluster: DaskCluster, duration: float, repeats: int) -> tuple[float, list[float]]:
+    """Return seconds on two threads, and the ratio of cluster to threads in each repetition."""
     with Client(cluster.address, set_as_default=False) as client:
-        some = msgspec.structs.replace(PAPER, replications=4_000)
-        for how in ({"threads": 2}, {"cluster": client}):  # both have compiled before we look
-            seconds(some, **how)
-        scale = wanted / seconds(some, threads=2)
-        study = msgspec.structs.replace(some, replications=round(4_000 * scale))
-        pairs = [(seconds(study, threads=2), seconds(study, cluster=client)) for _ in range(turns)]
+        pilot = msgspec.structs.replace(PAPER, replications=4_000)
+        for options in ({"threads": 2}, {"cluster": client}):  # compiles on both sides
+            seconds(pilot, **options)
+        scale = duration / seconds(pilot, threads=2)
+        study = msgspec.structs.replace(pilot, replications=round(4_000 * scale))
+        pairs = [
+            (seconds(study, threads=2), seconds(study, cluster=client)) for _ in range(repeats)
+        ]
     return statistics.median(a for a, _ in pairs), [b / a for a, b in pairs]
 
 
 def costs(cluster: DaskCluster, blocks: int) -> dict[str, Cost]:
-    """Run many blocks that take next to no time, and see whose time they take all the same."""
+    """Measure the cost of many blocks that simulate next to nothing."""
     small = msgspec.structs.replace(
         PAPER, policies=[entice.Greedy()], horizon=9, checkpoints=1, replications=blocks
     )
-    # As many rounds as checkpoints: digests as large as those of long runs, from short ones.
+    # As many rounds as checkpoints: short runs with digests as large as those of long runs.
     large = msgspec.structs.replace(
         PAPER, policies=[entice.Greedy()], horizon=200, replications=blocks // 10 * 2_000
     )
@@ -90,10 +92,10 @@ def costs(cluster: DaskCluster, blocks: int) -> dict[str, Cost]:
 
 
 def cost(cluster: DaskCluster, study: entice.Study, size: int) -> Cost:
-    """What each block of so many replications costs."""
+    """Measure the cost of each block of a study."""
     scheduler = psutil.Process(cluster.scheduler.pid)
     with Client(cluster.address, set_as_default=False) as client:
-        for _ in range(2):  # the first time is for compiling
+        for _ in range(2):  # the first time compiles
             with tempfile.TemporaryDirectory() as folder:
                 before, own = sum(scheduler.cpu_times()[:2]), time.process_time()
                 run = StudyRun(study, DaskExecutor(client), Path(folder), block_size=size)
@@ -104,55 +106,57 @@ def cost(cluster: DaskCluster, study: entice.Study, size: int) -> Cost:
 
 
 def memory(cluster: DaskCluster, replications: int) -> tuple[float, float]:
-    """Seconds and peak MB of a client that runs a study in a process of its own."""
+    """Return seconds and peak MB of a client in its own process."""
     command = [sys.executable, __file__, "--client", cluster.address, str(replications)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     took, peak = json.loads(done.stdout)
     return took, peak
 
 
-def be_client(address: str, replications: int) -> None:
+def run_client(address: str, replications: int) -> None:
     study = msgspec.structs.replace(
         PAPER, policies=[entice.EpsilonGreedy(c=5)], replications=replications, checkpoints=200
     )
     with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
+        start = time.perf_counter()
         run_in_folder(study, folder, cluster=address, progress=False)
-        took = time.perf_counter() - began
+        took = time.perf_counter() - start
     print(json.dumps([took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
 
-def modelled(workers: int, block: Cost, lasts: float) -> tuple[float, str]:
-    """The share of the ideal speed, and what holds it back: a model, measured nowhere.
+def model(workers: int, block: Cost, duration: float) -> tuple[float, str]:
+    """Return the modelled share of the ideal speed, and the bottleneck.
 
-    All work is W core seconds in blocks of b seconds, n = W / b of them. Workers need W / w, and
-    b more, since the last block is waited for. Scheduler and client each need n times what a
-    block costs them, at the same time as the others. The slowest of the three decides.
+    The work is W core seconds in n = W / b blocks of b seconds. The w workers need W / w, and b
+    more for the last block. Scheduler and client each need n times their cost of a block, at the
+    same time. The slowest of the three determines the speed.
     """
     work = MANY_HOURS * 3600
     needs = {
-        "workers": work / workers + lasts,
-        "scheduler": work / lasts * block.scheduler,
-        "client": work / lasts * block.client,
+        "workers": work / workers + duration,
+        "scheduler": work / duration * block.scheduler,
+        "client": work / duration * block.client,
     }
-    slowest = max(needs, key=lambda who: needs[who])
+    slowest = max(needs, key=lambda role: needs[role])
     return work / workers / needs[slowest], slowest
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="shorter runs: a look, not a result")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter runs, with inaccurate results"
+    )
     parser.add_argument("--client", nargs=2, metavar=("ADDRESS", "REPLICATIONS"))
-    given = parser.parse_args()
-    if given.client:
-        be_client(given.client[0], int(given.client[1]))
+    options = parser.parse_args()
+    if options.client:
+        run_client(options.client[0], int(options.client[1]))
         return
     console = Console(highlight=False)
-    quick = given.quick
+    quick = options.quick
     with tempfile.TemporaryDirectory() as folder, dask_cluster(Path(folder), workers=2) as cluster:
         threads, ratios = overhead(cluster, 3 if quick else 20, 1 if quick else 3)
-        told = ", ".join(f"{ratio:.3f}" for ratio in sorted(ratios))
-        console.print(f"Two threads: {threads:.1f} s. Two workers / two threads: {told}")
+        text = ", ".join(f"{ratio:.3f}" for ratio in sorted(ratios))
+        console.print(f"Two threads: {threads:.1f} s. Two workers / two threads: {text}")
         found = costs(cluster, 300 if quick else 3_000)
         for kind, block in found.items():
             console.print(
@@ -165,16 +169,18 @@ def main() -> None:
                 f"{replications:,} replications × 200 checkpoints: client at most {peak:.0f} MB, "
                 f"{took:.0f} s"
             )
-    lengths = (0.2, 1.0, 3.0, 10.0)
+    durations = (0.2, 1.0, 3.0, 10.0)
     table = Table(title=f"Model: share of the ideal speed, {MANY_HOURS:,} core hours of work")
     table.add_column("workers", justify="right")
     table.add_column("study")
-    for lasts in lengths:
-        table.add_column(f"blocks of {lasts:g} s", justify="right")
+    for duration in durations:
+        table.add_column(f"blocks of {duration:g} s", justify="right")
     for workers in WORKERS:
         for kind, block in found.items():
-            shares = [modelled(workers, block, lasts) for lasts in lengths]
-            table.add_row(f"{workers:,}", kind, *(f"{share:.0%} ({who})" for share, who in shares))
+            shares = [model(workers, block, duration) for duration in durations]
+            table.add_row(
+                f"{workers:,}", kind, *(f"{share:.0%} ({role})" for share, role in shares)
+            )
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""The paper's study as one would write it in NumPy: all runs at once, a loop over rounds."""
+"""The paper's study in straightforward NumPy: all runs at once, a loop over rounds."""
 
 from __future__ import annotations
 

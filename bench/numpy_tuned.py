@@ -1,11 +1,11 @@
-"""The paper's study in plain NumPy: the reference a compiled simulator is measured against.
+"""The paper's study in optimised NumPy, a reference for compiled simulators.
 
 Liu, Wang, Shen, Liu, Chen, *Incentivized Exploration for Multi-Armed Bandits under Reward
 Drift* (AAAI 2020), with Gaussian arms of unit noise and linear drift ``b = l * x``. All
-replications advance together, one round per turn of a Python loop. The code is independent of
-the package.
+replications advance together, one round per iteration of a Python loop. The code is independent
+of the package.
 
-What makes it fast, all of it ordinary NumPy:
+Its optimisations, all in ordinary NumPy:
 
 * arms are rows and replications are columns, so every reduction over arms is a SIMD pass;
 * ``ndarray.argmax`` over a short axis is slow, so ``_ArgMax`` finds the maximum and then looks
@@ -118,7 +118,7 @@ def simulate(
     Parameters
     ----------
     policy
-        Who chooses the arm that players are paid to pull.
+        Policy that selects the arm that players are paid to pull.
     means
         True mean reward of each of the K arms; rewards have unit Gaussian noise.
     l
@@ -146,7 +146,7 @@ def simulate(
         raise ValueError(f"horizon must be at least the number of arms, {arms}, got {horizon}")
     rng = np.random.Generator(np.random.SFC64(seed))
 
-    # What the principal sees, after each arm was pulled once. Flat views are for `cell` below.
+    # The principal's view after each arm was pulled once. Flat views are for `cell` below.
     average = rng.standard_normal((arms, replications))
     average += true_means[:, np.newaxis]
     pulls = np.ones((arms, replications), dtype=np.intp)
@@ -180,7 +180,7 @@ def simulate(
     cell = np.empty(replications, dtype=np.intp)  # flat index of (arm, replication)
     n = np.empty(replications, dtype=np.intp)
     paid = np.empty(replications, dtype=np.bool_)
-    best, own, payment, drift, feedback, reward, scratch = np.empty((7, replications))
+    best, own, payment, drift, feedback, reward, buffer = np.empty((7, replications))
 
     for t in range(arms + 1, horizon + 1):
         np.maximum.reduce(average, axis=0, out=best)
@@ -209,13 +209,13 @@ def simulate(
         np.add(n, 1, out=n)
         pulls_flat[cell] = n
         np.subtract(feedback, own, out=feedback)
-        one_over_n.take(n, out=scratch, mode="clip")
-        np.multiply(feedback, scratch, out=feedback)
+        one_over_n.take(n, out=buffer, mode="clip")
+        np.multiply(feedback, buffer, out=feedback)
         np.add(own, feedback, out=own)
         average_flat[cell] = own
         if has_width:
-            width_of_n.take(n, out=scratch, mode="clip")
-            width_flat[cell] = scratch
+            width_of_n.take(n, out=buffer, mode="clip")
+            width_flat[cell] = buffer
 
     return {
         "regret": (true_means.max() - true_means) @ pulls,

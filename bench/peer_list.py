@@ -1,4 +1,4 @@
-"""Whom `peers.py` compares with: what each runs, how Entice runs the same, why a regret differs."""
+"""The peers of `peers.py`: their rules, Entice's twins, and reasons for different regrets."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Line:
 
     policy: str
     rule: str
-    """As the peer calls it, with its parameters."""
+    """The peer's name for it, with its parameters."""
     twin: Twin | None
-    """None where the peer has nothing of the kind; `rule` says what it has."""
+    """None if the peer has no such policy; then `rule` describes what it has."""
     reason: str = ""
-    """Why its regret differs from the twin's, as its source has it."""
+    """Why its regret differs from the twin's, according to its source."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library, by the name of its driver and its pinned file."""
+    """A library; its key in `PEERS` names its driver and its lock file."""
 
     title: str
     kind: Kind
@@ -56,8 +56,8 @@ PEERS = {
         ),
         "thompson": Line(
             THOMPSON, "Thompson(Gauss), documented as N(m, 1/n)", twins.THOMPSON_FLAT,
-            "its Gaussian posterior takes 1/n for the standard deviation, where its "
-            "documentation has it for the variance",
+            "its Gaussian posterior uses 1/n as the standard deviation, where its "
+            "documentation has it as the variance",
         ),
     }),
     "mabwiser": Peer("MABWiser", "online library", {
@@ -68,8 +68,8 @@ PEERS = {
         "thompson": Line(
             THOMPSON, "LinTS(alpha=1, l2_lambda=1) on a constant: N(S/(n+1), 1/(n+1))",
             twins.THOMPSON_PRIOR_OPENED,
-            "fitting copies the generator with each arm's model, so that in a round the samples of "
-            "all arms come from the same normal draw",
+            "fitting copies the generator with each arm's model, so the samples of all arms in a "
+            "round come from the same normal draw",
         ),
         "thompson_beta": Line(
             f"{THOMPSON}, Beta", "ThompsonSampling, rewards above 1/2 count as successes",
@@ -95,7 +95,7 @@ PEERS = {
             twins.EPSILON_FIXED_FROM_0,
         ),
         "thompson": Line(
-            THOMPSON, "has Beta posteriors only, and refuses rewards outside [0, 1]", None
+            THOMPSON, "has Beta posteriors only, and rejects rewards outside [0, 1]", None
         ),
     }),
     "bayesianbandits": Peer("bayesianbandits", "online library", {

@@ -152,7 +152,7 @@ def run_driver(name: str, seconds: float, min_runs: int) -> Iterator[Measurement
     python = environment(name)
     log = ENVIRONMENTS / f"{name}.log"
     command = [python, "-E", DRIVERS / f"drive_{name}.py"]  # -E: ignore our PYTHONPATH
-    options = {"--rounds": HORIZON, "--seconds": seconds, "--fewest": min_runs}
+    options = {"--rounds": HORIZON, "--seconds": seconds, "--min-runs": min_runs}
     for option, value in options.items():
         command += [option, str(value)]
     with (

@@ -1,7 +1,7 @@
-"""What a round costs as the work grows: with arms, with rounds, with threads. `make bench`.
+"""The cost of a round against arms, rounds and threads: `make bench`.
 
 Draws docs/scaling.png: CPU nanoseconds per round against K at T = 20,000 (or 20 K, if that is more)
-and against T at K = 9, on one thread, and how much faster the whole study is on more threads (wall
+and against T at K = 9, on one thread, and the speed-up of a whole study on more threads (wall
 clock). The instance is that of `speed.py`.
 """
 
@@ -31,7 +31,7 @@ POLICIES: dict[str, Policy] = {
     "Thompson sampling": entice.ThompsonSampling(),
 }
 ENGINES: dict[Literal["auto", "generic"], str] = {"auto": "fast path", "generic": "kernel"}
-TURN_SECONDS, TURNS = 0.3, 3
+REPEAT_SECONDS, REPEATS = 0.3, 3
 
 Points = dict[tuple[str, str], list[tuple[int, float]]]
 
@@ -39,7 +39,7 @@ Points = dict[tuple[str, str], list[tuple[int, float]]]
 def study(
     policy: Policy, engine: Any, arms: int, horizon: int, replications: int = 1
 ) -> entice.Study:
-    """One cell: the paper's arms, or so many in the same range."""
+    """Return a study of one cell: the paper's arms, or another number in the same range."""
     means = 0.9 - 0.8 * np.arange(arms) / (arms - 1)
     return entice.Study(
         arms=entice.Gaussian(means.tolist()), policies=[policy], drifts=[entice.LinearDrift(0.5)],
@@ -48,52 +48,52 @@ def study(
 
 
 def nanoseconds(policy: Policy, engine: Any, arms: int, horizon: int) -> float:
-    """CPU time per round on one thread, the least of a few turns."""
+    """Return CPU time per round on one thread, the least of a few repetitions."""
     spec = study(policy, engine, arms, horizon)
     cell = Cell(spec, policy, spec.drifts[0], stop=np.zeros(1, dtype=np.int64))
     replications, seconds = 1, 0.0
     while True:
-        room = cell.allocate(replications)
+        arrays = cell.allocate(replications)
         start = time.process_time()
-        cell.run(0, room)
+        cell.run(0, arrays)
         seconds = time.process_time() - start
-        if seconds > TURN_SECONDS / 4:
+        if seconds > REPEAT_SECONDS / 4:
             break
         replications *= 2
-    for _ in range(TURNS - 1 if seconds < 2 else 0):
+    for _ in range(REPEATS - 1 if seconds < 2 else 0):
         start = time.process_time()
-        cell.run(0, room)
+        cell.run(0, arrays)
         seconds = min(seconds, time.process_time() - start)
     return seconds / (replications * horizon) * 1e9
 
 
-def against(what: Literal["arms", "horizon"], console: Console) -> Points:
-    """Measure a round's cost against the number of arms, or of rounds."""
+def costs_by(variable: Literal["arms", "horizon"], console: Console) -> Points:
+    """Measure the cost of a round against the number of arms or of rounds."""
     points: Points = {}
-    for size in ARMS if what == "arms" else HORIZONS:
-        arms, horizon = (size, max(20_000, 20 * size)) if what == "arms" else (9, size)
+    for size in ARMS if variable == "arms" else HORIZONS:
+        arms, horizon = (size, max(20_000, 20 * size)) if variable == "arms" else (9, size)
         for name, policy in POLICIES.items():
             for engine, label in ENGINES.items():
-                spent = nanoseconds(policy, engine, arms, horizon)
-                points.setdefault((name, label), []).append((size, spent))
+                cost = nanoseconds(policy, engine, arms, horizon)
+                points.setdefault((name, label), []).append((size, cost))
         console.print(
-            f"{what} {size:>10,}: "
+            f"{variable} {size:>10,}: "
             + ", ".join(f"{name} {label} {p[-1][1]:.3g}" for (name, label), p in points.items())
         )
     return points
 
 
 def speedups(console: Console) -> Points:
-    """Measure how much sooner a study is done on more threads."""
-    most = os.cpu_count() or 1
+    """Measure the speed-up of a study on more threads."""
+    cores = os.cpu_count() or 1
     points: Points = {}
     for name, policy in POLICIES.items():
         # About two seconds on one thread, in many blocks.
-        spent = nanoseconds(policy, "auto", 9, 20_000)
-        spec = study(policy, "auto", 9, 20_000, round(2e9 / (spent * 20_000)))
+        cost = nanoseconds(policy, "auto", 9, 20_000)
+        spec = study(policy, "auto", 9, 20_000, round(2e9 / (cost * 20_000)))
         walls = {}
-        for threads in range(1, most + 1):
-            walls[threads] = min(_wall(spec, threads) for _ in range(TURNS))
+        for threads in range(1, cores + 1):
+            walls[threads] = min(_wall(spec, threads) for _ in range(REPEATS))
         points[name, "fast path"] = [(n, walls[1] / wall) for n, wall in walls.items()]
         console.print(
             f"{name}: " + ", ".join(f"{n} threads × {s:.2f}" for n, s in points[name, "fast path"])
@@ -108,7 +108,7 @@ def _wall(spec: entice.Study, threads: int) -> float:
 
 
 def draw(by_arms: Points, by_rounds: Points, by_threads: Points) -> Figure:
-    """Draw the three side by side."""
+    """Draw the three panels."""
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     axes = figure.subplots(1, 3, width_ratios=(3, 3, 2))
     colours = dict(zip(POLICIES, COLOURS, strict=False))
@@ -126,7 +126,7 @@ def draw(by_arms: Points, by_rounds: Points, by_threads: Points) -> Figure:
     axes[0].set_ylabel("CPU ns per round, one thread")
     most = max(n for n, _ in next(iter(by_threads.values())))
     axes[2].plot([1, most], [1, most], color="#9ca3af", linewidth=1, zorder=0)
-    axes[2].set(title="More threads", xlabel="threads", ylabel="times as fast",
+    axes[2].set(title="More threads", xlabel="threads", ylabel="speed-up",
                 xticks=range(1, most + 1))  # fmt: skip
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
@@ -140,7 +140,7 @@ def main() -> None:
     out = parser.parse_args().out
     console = Console(highlight=False, soft_wrap=True)
     with figure_style():
-        figure = draw(against("arms", console), against("horizon", console), speedups(console))
+        figure = draw(costs_by("arms", console), costs_by("horizon", console), speedups(console))
         figure.savefig(out / "scaling.png")
     console.print(f"Figure: {out / 'scaling.png'}")
 

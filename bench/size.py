@@ -1,4 +1,4 @@
-"""How much disk a campaign takes: the sizes in docs/operations.md. Runs within `make load`."""
+"""Disk usage of a campaign: the sizes in docs/operations.md. Part of `make load`."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.writer import Writer
 
-LIVES = 2000
+OFFERS = 2000
 BATCH = 100
 
 
 def main() -> None:
-    """Let offers live, with few arms and with many, and look at the file."""
+    """Make, accept and rate offers, with few arms and with many, and measure the file."""
     print(
-        f"{'arms':>6} {'a life':>8} {'the state':>10} {'an answer':>10} {'of a batch':>11}   bytes"
+        f"{'arms':>6} {'an offer':>8} {'the state':>10} {'a response':>10} {'in a batch':>11}"
+        "   bytes"
     )
     for arms in (10, 1000):
         with tempfile.TemporaryDirectory() as folder:
-            life, state, answer, batch = sizes(arms, Path(folder) / "entice.db")
-        print(f"{arms:>6} {life:>8.0f} {state:>10} {answer:>10} {batch:>11.0f}")
+            offer, state, response, batch = sizes(arms, Path(folder) / "entice.db")
+        print(f"{arms:>6} {offer:>8.0f} {state:>10} {response:>10} {batch:>11.0f}")
 
 
 def sizes(arms: int, path: Path) -> tuple[float, int, int, float]:
-    """Bytes of an offer with its acceptance and rating, of the books, and of answers kept."""
+    """Return the bytes of a rated offer, of the state, and of saved responses."""
     store = SqliteStore(path)
     writer = Writer(store, Clock())
     writer.start()
     names = [f"item{i}" for i in range(arms)]
     spec = CampaignSpec(name="size", arms=names, budget=10**9, price_of_a_star=200, seed=7)
     campaign = json.loads(writer.submit(CreateCampaign(spec)).result().body)["id"]
-    for first in range(1, LIVES + 1, BATCH):
+    for first in range(1, OFFERS + 1, BATCH):
         offers = [MakeOffer(campaign, os.urandom(16)) for _ in range(BATCH)]
         batch = writer.submit(MakeOffers(campaign, offers)).result()
         for n in range(first, first + BATCH):
@@ -50,9 +51,9 @@ def sizes(arms: int, path: Path) -> tuple[float, int, int, float]:
         (state,) = file.execute("SELECT length(state) FROM campaigns").fetchone()
         columns = ("scope", "key", "request", "body", "digest")
         length = " + ".join(f"length({column})" for column in columns)
-        (answer,) = file.execute(f"SELECT {length} FROM answers").fetchone()
+        (response,) = file.execute(f"SELECT {length} FROM answers").fetchone()
     file.close()
-    return path.stat().st_size / LIVES, state, answer, len(batch.body) / BATCH
+    return path.stat().st_size / OFFERS, state, response, len(batch.body) / BATCH
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""How fast Entice is, next to NumPy and to C++: `make bench`.
+"""The speed of Entice compared with NumPy and C++: `make bench`.
 
 One table of CPU nanoseconds per round and replication: Entice's fast paths and its generic
 kernel, NumPy over many replications at once, and three references in C++ (`reference/`, compiled
-when g++ is there): as a textbook has it, tuned, and by somebody who does this for a living.
-Gaussian arms of unit noise with means from 0.9 down to 0.1, linear drift 0.5, compensation and
-drift accounted for, each arm once first.
+if g++ is installed): textbook, tuned, and expert. Gaussian arms of unit noise with means from 0.9
+down to 0.1, linear drift 0.5, with compensation and drift, each arm once first.
 
-Everyone has one thread and is charged CPU time. The engines of a row take turns, several times,
-each long enough to be measured, and the fastest turn counts. What is made once for all
-replications (machine code, tables) is not charged to anyone. So that nobody is fast by doing
-something else, each engine's regret and compensation are held against the generic kernel's; if
-one is off, the bench says so and fails.
+CPU time on one thread. The engines of a row alternate, several times, each long enough to be
+measured, and the fastest repetition counts. Work that is done once for all replications (machine
+code, tables) is not included. To make sure that all engines compute the same, the regret and
+compensation of each are compared with the generic kernel's; if one deviates, the benchmark reports
+it and fails.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-# One thread for everyone; NumPy reads these when it is imported.
+# One thread; NumPy reads these on import.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import numpy as np
@@ -46,10 +45,10 @@ from entice.study.running.cell import Cell
 HERE = Path(__file__).parent
 SLOPE = 0.5
 SEED = 7
-TURNS, NUMPY_TURNS = 5, 2
-TURN_SECONDS = 0.4
-ODDS = 2 * float(stats.norm.sf(4))
-"""Chance that one correct engine is taken for wrong in one comparison: four standard errors."""
+REPEATS, NUMPY_REPEATS = 5, 2
+REPEAT_SECONDS = 0.4
+FALSE_ALARM = 2 * float(stats.norm.sf(4))
+"""Probability that one comparison flags a correct engine: four standard errors."""
 
 HEADINGS = {
     (FAST := "fast"): "Entice,\nfast",
@@ -65,7 +64,7 @@ RATIOS = ((FAST, TUNED), (FAST, EXPERT), (GENERIC, TUNED), (GENERIC, EXPERT))
 
 @dataclass(frozen=True)
 class Sample:
-    """How many values there were, their mean and their variance (that of one value)."""
+    """The number of values, their mean and their variance (that of one value)."""
 
     count: int = 0
     mean: float = 0.0
@@ -73,34 +72,34 @@ class Sample:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.float64]) -> Sample:
-        """Sum up some values, at least two."""
+        """Summarise at least two values."""
         return cls(values.size, float(values.mean()), float(values.var(ddof=1)))
 
     def __add__(self, other: Sample) -> Sample:
         if self.count == 0:
             return other
-        count, off = self.count + other.count, other.mean - self.mean
+        count, delta = self.count + other.count, other.mean - self.mean
         squares = (self.count - 1) * self.variance + (other.count - 1) * other.variance
-        squares += off * off * self.count * other.count / count
-        return Sample(count, self.mean + off * other.count / count, squares / (count - 1))
+        squares += delta * delta * self.count * other.count / count
+        return Sample(count, self.mean + delta * other.count / count, squares / (count - 1))
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} ± {(self.variance / self.count) ** 0.5:.2f}"
 
     def agrees(self, other: Sample) -> bool:
-        """Whether the means may well be equal: four standard errors, wider for few values."""
+        """Return whether the means agree within four standard errors (Welch's t-test)."""
         if self.variance == other.variance == 0:
             return self.mean == other.mean
         test = stats.ttest_ind_from_stats(
             self.mean, self.variance**0.5, self.count,
             other.mean, other.variance**0.5, other.count, equal_var=False,
         )  # fmt: skip
-        return bool(test.pvalue >= ODDS)
+        return bool(test.pvalue >= FALSE_ALARM)
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What one turn of an engine cost, and what came out of its replications."""
+class Repetition:
+    """The CPU time of one repetition of an engine, and the results of its replications."""
 
     seconds: float = 0.0
     regret: Sample = Sample()
@@ -109,7 +108,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Row:
-    """One study that everybody runs."""
+    """A study that all engines run."""
 
     policy: Policy
     arms: int
@@ -117,23 +116,23 @@ class Row:
 
     @property
     def means(self) -> npt.NDArray[np.float64]:
-        """True means; for nine arms, the paper's."""
+        """True means; the paper's for nine arms."""
         return 0.9 - 0.8 * np.arange(self.arms) / (self.arms - 1)
 
     @property
     def name(self) -> str:
-        """What NumPy and C++ call the policy."""
+        """The policy's name in NumPy and C++."""
         kinds = {"UCB": "ucb", "EpsilonGreedy": "epsilon_greedy"}
         return kinds.get(type(self.policy).__name__, "thompson_sampling")
 
     @property
     def c(self) -> float:
-        """ε-greedy's constant, or any number for the others."""
+        """ε-greedy's constant; ignored by the others."""
         return self.policy.c if isinstance(self.policy, entice.EpsilonGreedy) else 1.0
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Go through the studies of the table."""
+    """Iterate over the studies of the table."""
     policies: list[Policy] = [
         entice.UCB(),
         entice.EpsilonGreedy(c=5),
@@ -146,10 +145,10 @@ def rows(quick: bool) -> Iterator[Row]:
             yield Row(policy, arms, horizon)
 
 
-class Entice:
+class EnticeEngine:
     """A fast path, or the generic kernel, which runs any policy and drift."""
 
-    turns = TURNS
+    repeats = REPEATS
 
     def __init__(self, row: Row, fast: bool = False, horizon: int | None = None) -> None:
         drift = entice.LinearDrift(SLOPE)
@@ -162,58 +161,58 @@ class Entice:
         self.rounds = study.horizon
         self._first = 0
 
-    def turn(self, replications: int) -> Turn:
-        """Run the next so many replications."""
-        room = self.cell.allocate(replications)
-        room.metrics[:] = room.pulls[:] = 0  # the first touch of fresh memory is nobody's cost
+    def run(self, replications: int) -> Repetition:
+        """Run the next replications."""
+        arrays = self.cell.allocate(replications)
+        arrays.metrics[:] = arrays.pulls[:] = 0  # exclude the first access to new memory
         start = time.process_time()
-        self.cell.run(self._first, room)
+        self.cell.run(self._first, arrays)
         seconds = time.process_time() - start
         self._first += replications
-        last = room.metrics[:, -1]
-        return Turn(seconds, Sample.of(last[:, 0]), Sample.of(last[:, 1]))
+        last = arrays.metrics[:, -1]
+        return Repetition(seconds, Sample.of(last[:, 0]), Sample.of(last[:, 1]))
 
 
-class Numpy:
-    """NumPy over 1,000 replications; where that takes too long, over fewer rounds or replications.
+class NumpyEngine:
+    """NumPy over 1,000 replications, or over fewer rounds or replications if that takes too long.
 
-    What a round costs does not depend on t, so a part of the rounds is as good as all of them.
+    The cost of a round does not depend on t, so some of the rounds represent all of them.
     """
 
-    turns = NUMPY_TURNS
+    repeats = NUMPY_REPEATS
 
     def __init__(self, row: Row) -> None:
         self._row = row
         self.replications = min(1_000, 100_000 // row.arms)
         rounds = min(row.horizon - row.arms, 180_000_000 // (row.arms * self.replications))
         self.horizon = row.arms + rounds
-        # To try each arm once is a single call, for all practical purposes free.
+        # Trying each arm once is a single call, whose cost is negligible.
         self.rounds = rounds * row.horizon / (row.horizon - row.arms)
         self._seed = SEED
 
-    def turn(self, replications: int) -> Turn:
-        """Run it with a seed of its own, always over all replications at once."""
+    def run(self, replications: int) -> Repetition:
+        """Run it with a new seed, over all replications at once."""
         row, self._seed = self._row, self._seed + 1
         start = time.process_time()
         result = numpy_plain.simulate(
             row.name, row.means, SLOPE, self.horizon, replications, self._seed, row.c
         )
         seconds = time.process_time() - start
-        return Turn(seconds, Sample.of(result["regret"]), Sample.of(result["compensation"]))
+        return Repetition(seconds, Sample.of(result["regret"]), Sample.of(result["compensation"]))
 
 
-class Cpp:
-    """One of the references; it measures its own CPU time, without starting up."""
+class CppEngine:
+    """A C++ reference. It measures its own CPU time, without start-up."""
 
-    turns = TURNS
+    repeats = REPEATS
 
     def __init__(self, row: Row, program: Path) -> None:
         self._row, self._program = row, program
         self.rounds = row.horizon
         self._seed = SEED
 
-    def turn(self, replications: int) -> Turn:
-        """Run it with a seed of its own."""
+    def run(self, replications: int) -> Repetition:
+        """Run it with a new seed."""
         row, self._seed = self._row, self._seed + 1
         options = (row.name, row.arms, row.horizon, replications, self._seed, row.c, SLOPE)
         done = subprocess.run(
@@ -221,17 +220,19 @@ class Cpp:
         )
         found = json.loads(done.stdout)
         regret, compensation = (
-            Sample(replications, found[f"{of}_mean"], found[f"{of}_sem"] ** 2 * replications)
-            for of in ("regret", "compensation")
+            Sample(
+                replications, found[f"{metric}_mean"], found[f"{metric}_sem"] ** 2 * replications
+            )
+            for metric in ("regret", "compensation")
         )
-        return Turn(found["cpu_seconds"], regret, compensation)
+        return Repetition(found["cpu_seconds"], regret, compensation)
 
 
-Engine = Entice | Numpy | Cpp
+Engine = EnticeEngine | NumpyEngine | CppEngine
 
 
-def compiled_references(folder: Path) -> dict[str, Path]:
-    """Compile the C++ references into a folder; none when there is no g++."""
+def compile_references(folder: Path) -> dict[str, Path]:
+    """Compile the C++ references into a folder. Return none without g++."""
     compiler = shutil.which("g++")
     if compiler is None:
         return {}
@@ -247,22 +248,22 @@ def compiled_references(folder: Path) -> dict[str, Path]:
     return programs
 
 
-def enough(engine: Engine) -> int:
-    """Find out how many replications fill a turn, at least two."""
-    if isinstance(engine, Numpy):
+def replications_for(engine: Engine) -> int:
+    """Return the number of replications that fill a repetition, at least two."""
+    if isinstance(engine, NumpyEngine):
         return engine.replications
     pilot = 2
-    seconds = engine.turn(pilot).seconds
-    if seconds < 0.05 * TURN_SECONDS:  # too short to tell
+    seconds = engine.run(pilot).seconds
+    if seconds < 0.05 * REPEAT_SECONDS:  # too short to measure
         pilot *= 10
-        seconds = engine.turn(pilot).seconds
-    wanted = pilot * TURN_SECONDS / max(seconds, 1e-6)
+        seconds = engine.run(pilot).seconds
+    wanted = pilot * REPEAT_SECONDS / max(seconds, 1e-6)
     return max(2, round(wanted))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an engine showed in all its turns of one row."""
+    """The results of all repetitions of an engine in one row."""
 
     nanoseconds: float
     regret: Sample
@@ -270,34 +271,34 @@ class Measured:
 
 
 def measure(engines: dict[str, Engine]) -> dict[str, Measured]:
-    """Let the engines of a row take turns."""
-    counts = {name: enough(engine) for name, engine in engines.items()}
-    turns: dict[str, list[Turn]] = {name: [] for name in engines}
-    for number in range(TURNS):
+    """Run the engines of a row alternately."""
+    counts = {name: replications_for(engine) for name, engine in engines.items()}
+    repetitions: dict[str, list[Repetition]] = {name: [] for name in engines}
+    for number in range(REPEATS):
         for name, engine in engines.items():
-            if number < engine.turns:
-                turns[name].append(engine.turn(counts[name]))
+            if number < engine.repeats:
+                repetitions[name].append(engine.run(counts[name]))
     return {
         name: Measured(
-            min(turn.seconds for turn in turns[name]) / (engine.rounds * counts[name]) * 1e9,
-            sum((turn.regret for turn in turns[name]), Sample()),
-            sum((turn.compensation for turn in turns[name]), Sample()),
+            min(r.seconds for r in repetitions[name]) / (engine.rounds * counts[name]) * 1e9,
+            sum((r.regret for r in repetitions[name]), Sample()),
+            sum((r.compensation for r in repetitions[name]), Sample()),
         )
         for name, engine in engines.items()
     }
 
 
 def engines_of(row: Row, programs: dict[str, Path]) -> dict[str, Engine]:
-    """Get everyone ready who can run this row, in the order of the columns."""
-    engines: dict[str, Engine] = {FAST: Entice(row, fast=True), GENERIC: Entice(row)}
-    engines[NUMPY] = Numpy(row)
+    """Return the engines of a row, in the order of the columns."""
+    engines: dict[str, Engine] = {FAST: EnticeEngine(row, fast=True), GENERIC: EnticeEngine(row)}
+    engines[NUMPY] = NumpyEngine(row)
     for name, program in programs.items():
-        engines[name] = Cpp(row, program)
+        engines[name] = CppEngine(row, program)
     return engines
 
 
-class Doubts:
-    """Compare everyone's results with the generic kernel's, and remember what did not fit."""
+class Deviations:
+    """Compares the results of all engines with the generic kernel's, and collects deviations."""
 
     def __init__(self) -> None:
         self.comparisons = 0
@@ -306,29 +307,29 @@ class Doubts:
     def check(
         self, row: Row, engines: dict[str, Engine], found: dict[str, Measured]
     ) -> dict[str, str]:
-        """Return what is wrong with each engine of the row of which something is."""
+        """Return a remark for each engine of the row that deviates."""
         wrong = {}
         for name, engine in engines.items():
             if name == GENERIC:
                 continue
-            truth: Turn | Measured = found[GENERIC]
-            if isinstance(engine, Numpy) and engine.horizon != row.horizon:
-                truth = Entice(row, horizon=engine.horizon).turn(60)
-            for what in ("regret", "compensation"):
-                ours: Sample = getattr(truth, what)
-                theirs: Sample = getattr(found[name], what)
+            truth: Repetition | Measured = found[GENERIC]
+            if isinstance(engine, NumpyEngine) and engine.horizon != row.horizon:
+                truth = EnticeEngine(row, horizon=engine.horizon).run(60)
+            for metric in ("regret", "compensation"):
+                ours: Sample = getattr(truth, metric)
+                theirs: Sample = getattr(found[name], metric)
                 self.comparisons += 1
                 if not theirs.agrees(ours):
-                    wrong[name] = "is off"
+                    wrong[name] = "deviates"
                     self.messages.append(
                         f"{row.policy.label}, K = {row.arms:,}, T = {row.horizon:,}: "
-                        f"{what} is {theirs} in {name}, {ours} in the generic kernel"
+                        f"{metric} is {theirs} in {name}, {ours} in the generic kernel"
                     )
         return wrong
 
 
 def new_table(columns: list[str]) -> Table:
-    """Make the empty table."""
+    """Return the empty table."""
     title = "CPU ns per round and replication, one thread; linear drift 0.5, compensation"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     ratios = [f"{a}\n/ {b.removeprefix('cpp_')}" for a, b in RATIOS if b in columns]
@@ -339,66 +340,68 @@ def new_table(columns: list[str]) -> Table:
 
 
 def add_row(table: Table, columns: list[str], row: Row, found: dict[str, Measured]) -> None:
-    """Enter a row: times, then ratios."""
+    """Add a row: times, then ratios."""
     cells = [row.policy.label, f"{row.arms:,}", f"{row.horizon:,}"]
     for name in columns:
-        spent = found[name].nanoseconds if name in found else None
-        cells.append("" if spent is None else f"{spent:.3g}" if spent < 100 else f"{spent:,.0f}")
+        cost = found[name].nanoseconds if name in found else None
+        cells.append("" if cost is None else f"{cost:.3g}" if cost < 100 else f"{cost:,.0f}")
     for a, b in RATIOS:
         if b in columns:
             cells.append(f"{found[a].nanoseconds / found[b].nanoseconds:.2g}")
     table.add_row(*cells)
 
 
-def bench(quick: bool, console: Console, say: Callable[[str], None]) -> tuple[Table, Doubts, str]:
-    """Measure all rows: the table, what is doubtful about it, and the same as JSON."""
-    doubts, plain = Doubts(), []
+def bench(
+    quick: bool, console: Console, report: Callable[[str], None]
+) -> tuple[Table, Deviations, str]:
+    """Measure all rows. Return the table, deviations, and the results as JSON."""
+    deviations, plain = Deviations(), []
     with tempfile.TemporaryDirectory() as folder:
-        programs = compiled_references(Path(folder))
+        programs = compile_references(Path(folder))
         if not programs:
-            console.print("There is no g++ here, so the columns of C++ are left out.")
+            console.print("g++ is not installed: the C++ columns are omitted.")
         columns = [name for name in HEADINGS if programs or name not in CPP]
         table = new_table(columns)
         for row in rows(quick):
-            say(f"{row.policy.label}, K = {row.arms:,}, T = {row.horizon:,}")
+            report(f"{row.policy.label}, K = {row.arms:,}, T = {row.horizon:,}")
             engines = engines_of(row, programs)
             found = measure(engines)
             add_row(table, columns, row, found)
-            wrong = doubts.check(row, engines, found)
+            wrong = deviations.check(row, engines, found)
             if wrong:
                 table.add_row(
-                    "unequal: see below", "", "", *(wrong.get(c, "") for c in columns), style="red"
+                    "deviates: see below", "", "", *(wrong.get(c, "") for c in columns), style="red"
                 )
             for name, measured in found.items():
                 plain.append({
                     "policy": row.policy.label, "K": row.arms, "T": row.horizon,
                     "engine": name, "ns_per_round": measured.nanoseconds,
                 })  # fmt: skip
-    return table, doubts, json.dumps({"rows": plain}, indent=1, ensure_ascii=False) + "\n"
+    return table, deviations, json.dumps({"rows": plain}, indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> int:
-    """Print the table, write it down, and say by the exit status whether it compares equals."""
+    """Print the table and write it as JSON; return 1 if an engine deviates."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="only K = 9 and T = 20,000")
     parser.add_argument(
-        "--json", type=Path, default=HERE / "speed.json", help="where the same goes as JSON"
+        "--json", type=Path, default=HERE / "speed.json", help="output file for the results as JSON"
     )
     options = parser.parse_args()
     console = Console()
-    console.width = max(console.width, 136)  # the table is as wide as that
-    with console.status("Getting ready") as status:
-        table, doubts, text = bench(options.quick, console, status.update)
+    console.width = max(console.width, 136)  # the width of the table
+    with console.status("Preparing") as status:
+        table, deviations, text = bench(options.quick, console, status.update)
     console.print(table)
     options.json.write_text(text, encoding="utf-8")
     console.print(
-        f"{doubts.comparisons} comparisons of regret and compensation with the generic kernel's, "
-        f"each at four standard errors (Welch's t where replications are few): if all engines are "
-        f"right, some comparison fails with probability {doubts.comparisons * ODDS:.2g} at most."
+        f"{deviations.comparisons} comparisons of regret and compensation with the generic "
+        "kernel's, each at four standard errors (Welch's t-test): if all engines are correct, some "
+        f"comparison fails with probability {deviations.comparisons * FALSE_ALARM:.2g} at most."
     )
-    for message in doubts.messages:
-        console.print(f"Unequal: {message}", style="red")
-    return 1 if doubts.messages else 0
+    for message in deviations.messages:
+        console.print(f"Deviation: {message}", style="red")
+    return 1 if deviations.messages else 0
 
 
 if __name__ == "__main__":

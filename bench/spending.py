@@ -1,7 +1,7 @@
-"""What a campaign's spending curve costs after a million offers: `python bench/spending.py`.
+"""The cost of a campaign's spending curve after a million offers: `python bench/spending.py`.
 
-Writes a log as a service would have (offers, sales, ratings, some reversals), then asks for the
-curve as the studio does: again and again, until the whole history is read, then once more.
+Writes an event log as the service would (offers, sales, ratings, some reversals), then requests the
+curve as the studio does: repeatedly until the whole history is read, then once more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPEC = CampaignSpec(
 
 
 def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
-    """A log in which six of ten offers are taken, four of ten rated, and some sales undone."""
+    """Yield a log in which 6 of 10 offers are accepted, 4 of 10 rated, and some sales reversed."""
     state, name = campaign.state, campaign.state.campaign
     yield log.Created(name, 1, 0, SPEC.to_plain(), "bench")
     seq = 1
@@ -58,7 +58,7 @@ def history(campaign: Campaign, offers: int) -> Iterator[log.Event]:
 
 
 def write(store: Store, campaign: Campaign, offers: int) -> int:
-    """Fill a database, and return the campaign's number in it."""
+    """Fill a database, and return the number of the campaign."""
     head, rows = log.GENESIS, []
     with store.write() as session:
         [[number]] = session.rows(
@@ -78,46 +78,46 @@ def write(store: Store, campaign: Campaign, offers: int) -> int:
 
 
 def measure(store: Store, offers: int, console: Console) -> None:
-    """Ask until the whole history is there, then for each way of spreading it."""
+    """Request the curve until the whole history is read, then by date and by offer."""
     campaign = Campaign.create("c_bench", SPEC, 0)
     number = write(store, campaign, offers)
     spendings, times, cpu = SpendingCache(), [], time.process_time()
     state = campaign.state
 
-    def ask(by: Any) -> int:
+    def request(by: Any) -> int:
         start = time.perf_counter()
         with store.read() as session:
             view = spendings.view(session, number, state, by, 200)
         times.append(time.perf_counter() - start)
         return view.through
 
-    while ask("date") < state.seq:
+    while request("date") < state.seq:
         pass
-    spent = time.process_time() - cpu
+    cpu = time.process_time() - cpu
     worst = max(times)
     console.print(
         f"{offers:,} offers, {state.seq:,} events: read in {len(times)} requests, "
-        f"{sum(times):.1f} s in all ({spent / state.seq * 1e6:.2f} µs of CPU an event), "
+        f"{sum(times):.1f} s in all ({cpu / state.seq * 1e6:.2f} µs of CPU an event), "
         f"the longest {1000 * worst:.0f} ms"
     )
     for by in ("date", "offer"):
         times.clear()
         for _ in range(20):
-            ask(by)
+            request(by)
         console.print(f"  then, by {by}: {1000 * sorted(times)[10]:.2f} ms")
 
 
 def main() -> None:
-    """Measure on SQLite in a temporary folder, or on a database of your own."""
+    """Measure on SQLite in a temporary folder, or on another database."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--offers", type=int, default=1_000_000, help="how many offers")
-    parser.add_argument("--database", help="an empty database, such as postgresql://…")
-    given = parser.parse_args()
+    parser.add_argument("--offers", type=int, default=1_000_000, help="number of offers")
+    parser.add_argument("--database", help="URL of an empty database, such as postgresql://…")
+    options = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder:
-        url = given.database or f"sqlite:///{folder}/entice.db"
+        url = options.database or f"sqlite:///{folder}/entice.db"
         with closing(open_store(url)) as store:
-            measure(store, given.offers, console)
+            measure(store, options.offers, console)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How long one waits before anything happens: `make bench`.
+"""Start-up times and memory: `make bench`.
 
-Wall clock of whole processes, the least of a few, on an otherwise idle machine: `entice --help`;
-a study of the paper's instance with 200 replications, import included, with its machine code in
-the cache; the same on an empty cache, for all three policies. The most memory that a long study
-takes, whatever its horizon. And what curves of 200 checkpoints cost in CPU time, on one thread: in
-the inner loop, and in a whole call with 1,000 replications.
+Wall-clock time of whole processes, the least of a few, on an otherwise idle machine: `entice
+--help`; a study of the paper's instance with three policies and 200 replications, with imports, on
+an empty cache and with its machine code in the cache. Peak memory of studies with short and long
+horizons. CPU time of curves with 200 checkpoints on one thread, in the inner loop and in a whole
+call with 1,000 replications.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ for policy in (entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(
             drifts=[entice.LinearDrift(0.5)], horizon=20_000, replications=1_000, seed=7,
             checkpoints=checkpoints)
         cell = Cell(study, policy, study.drifts[0], stop=np.zeros(1, dtype=np.int64))
-        room = cell.allocate(1_000)
-        loops.append(least(lambda: cell.run(0, room)))
+        arrays = cell.allocate(1_000)
+        loops.append(least(lambda: cell.run(0, arrays)))
         calls.append(least(lambda: entice.run(study, threads=1, progress=False)))
     loop, call = loops[1] / loops[0] - 1, calls[1] / calls[0] - 1
     print(f"{policy.label} +{loop:.0%} (whole call +{call:.0%})")
@@ -64,7 +64,7 @@ for policy in (entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(
 
 
 def seconds(script: str, cache: str, times: int = 3) -> float:
-    """Run a script in fresh processes; the least of their times."""
+    """Run a script in new processes, and return the least of their times."""
     least = float("inf")
     for _ in range(times):
         start = time.perf_counter()
@@ -74,7 +74,7 @@ def seconds(script: str, cache: str, times: int = 3) -> float:
 
 
 def run(script: str, cache: str) -> str:
-    """Run a script with a cache of its own; what it printed."""
+    """Run a script with its own cache, and return its output."""
     return subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True,
         env=os.environ | {"ENTICE_CACHE_DIR": cache},
@@ -82,22 +82,22 @@ def run(script: str, cache: str) -> str:
 
 
 def main() -> None:
-    """Measure and say."""
+    """Measure and print."""
     console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as cache:
         console.print(f"entice --help: {seconds(HELP, cache, 5):.2f} s")
-        for engine, what in (("auto", "fast paths"), ("generic", "generic kernel")):
+        for engine, label in (("auto", "fast paths"), ("generic", "generic kernel")):
             script = STUDY.format(engine=engine)
             first = seconds(script, cache, times=1)
             console.print(
-                f"three policies, 200 replications, {what}: first run on an empty cache "
+                f"three policies, 200 replications, {label}: first run on an empty cache "
                 f"{first:.1f} s, then {seconds(script, cache):.2f} s"
             )
         for horizon in (10_000, 10_000_000):
             peak = float(run(LONG.format(horizon=horizon), cache))
             console.print(f"64 replications of {horizon:,} rounds: at most {peak:.0f} MB")
-        told = run(CURVES, cache).split("\n")
-        console.print(f"200 checkpoints instead of one: {', '.join(filter(None, told))}")
+        lines = run(CURVES, cache).split("\n")
+        console.print(f"200 checkpoints instead of one: {', '.join(filter(None, lines))}")
 
 
 if __name__ == "__main__":

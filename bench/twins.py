@@ -1,6 +1,6 @@
-"""The rules that peers run, in Entice: built in where they are, else as a user would write them.
+"""The peers' rules in Entice: built-in policies where they exist, else custom ones.
 
-A difference in regret then comes from the peer, not from our having chosen another rule.
+A difference in regret then comes from the peer, not from a different rule.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from entice.study.spec import ColdStart
 
 
 def shrunk(n: int, mean: float, prior: float) -> float:
-    """An average that `prior` observations of 0 come on top of."""
+    """Return an average that includes `prior` observations of 0."""
     return mean * n / (n + prior) if n + prior > 0 else mean
 
 
@@ -40,8 +40,8 @@ def epsilon_greedy(t, pulls, means, memory, params, rng):  # type: ignore[no-unt
 def posterior(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
     """The mean's posterior for unit noise: N(0, 1/prior) before the first reward.
 
-    With `width` 0 a sample of it is the index (Thompson sampling), else so many standard deviations
-    above its mean are.
+    With `width` 0 the index is a sample from it (Thompson sampling), else its mean plus `width`
+    standard deviations.
     """
     width, prior = params
     best, top = 0, -math.inf
@@ -56,7 +56,7 @@ def posterior(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-
 
 @dataclass(frozen=True)
 class Twin:
-    """A policy and how it begins; `prior` begins at averages of 0, as a peer without an opening."""
+    """A policy and its cold start; `prior` starts at averages of 0, like a peer without one."""
 
     policy: Policy
     cold_start: ColdStart = "each_arm_once"

@@ -1,4 +1,4 @@
-"""Drives bayesianbandits' Agent: pull, then update."""
+"""Driver of bayesianbandits: pull and update of its Agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayesianbandits import (
 from measure import ARMS, Choose, Learn, main, one_by_one
 
 
-def asked(policy: object, seed: int) -> tuple[Choose, Learn]:
+def functions_of(policy: object, seed: int) -> tuple[Choose, Learn]:
     arms = [Arm(i, learner=NormalRegressor(alpha=1.0, beta=1.0)) for i in ARMS]
     agent = Agent(arms, policy, random_seed=seed)
 
@@ -29,15 +29,15 @@ def asked(policy: object, seed: int) -> tuple[Choose, Learn]:
 
 
 def ucb(seed: int) -> tuple[Choose, Learn]:
-    return asked(UpperConfidenceBound(alpha=0.99), seed)
+    return functions_of(UpperConfidenceBound(alpha=0.99), seed)
 
 
 def epsilon_greedy(seed: int) -> tuple[Choose, Learn]:
-    return asked(EpsilonGreedy(epsilon=0.1), seed)
+    return functions_of(EpsilonGreedy(epsilon=0.1), seed)
 
 
 def thompson(seed: int) -> tuple[Choose, Learn]:
-    return asked(ThompsonSampling(), seed)
+    return functions_of(ThompsonSampling(), seed)
 
 
 PLAYS = {

@@ -1,4 +1,4 @@
-"""Drives mabby's Simulation, a run at a time: it sums regret over its trials."""
+"""Driver of mabby: one Simulation for each run, because it sums regret over its trials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mabby.strategies import EpsilonGreedyStrategy, Strategy, UCB1Strategy
 from measure import MEANS, Play, main
 
 
-def simulated(strategy: Strategy) -> Play:
+def play_of(strategy: Strategy) -> Play:
     def run(seed: int, rounds: int) -> float:
         bandit = GaussianArm.bandit(seed=seed, loc=MEANS, scale=[1.0] * len(MEANS))
         # Streams of the bandit and of the agent must differ.
@@ -22,8 +22,8 @@ def simulated(strategy: Strategy) -> Play:
 
 
 PLAYS = {
-    "ucb": simulated(UCB1Strategy(alpha=math.sqrt(2))),
-    "epsilon_greedy": simulated(EpsilonGreedyStrategy(eps=0.1)),
+    "ucb": play_of(UCB1Strategy(alpha=math.sqrt(2))),
+    "epsilon_greedy": play_of(EpsilonGreedyStrategy(eps=0.1)),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Drives MABWiser: predict, then partial_fit with a single decision."""
+"""Driver of MABWiser: predict, then partial_fit with a single decision."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from mabwiser.mab import MAB, LearningPolicy
 from measure import ARMS, Choose, Learn, main, one_by_one
 
 K = len(ARMS)
-CONSTANT = [[1.0]]  # a context that says nothing: ridge regression on it is a shrunk average
+CONSTANT = [[1.0]]  # a constant context: ridge regression on it is a shrunk average
 
 
-def asked(policy: object, seed: int) -> tuple[Choose, Learn]:
+def functions_of(policy: object, seed: int) -> tuple[Choose, Learn]:
     mab = MAB(list(ARMS), policy, seed=seed)
     return mab.predict, lambda arm, reward: mab.partial_fit([arm], [reward])
 
 
 def ucb(seed: int) -> tuple[Choose, Learn]:
-    return asked(LearningPolicy.UCB1(alpha=1), seed)
+    return functions_of(LearningPolicy.UCB1(alpha=1), seed)
 
 
 def epsilon_greedy(seed: int) -> tuple[Choose, Learn]:
-    return asked(LearningPolicy.EpsilonGreedy(epsilon=0.1), seed)
+    return functions_of(LearningPolicy.EpsilonGreedy(epsilon=0.1), seed)
 
 
 def thompson(seed: int) -> tuple[Choose, Learn]:
@@ -35,10 +35,10 @@ def above_half(_arm: int, reward: float) -> int:
 
 
 def thompson_beta(seed: int) -> tuple[Choose, Learn]:
-    return asked(LearningPolicy.ThompsonSampling(binarizer=above_half), seed)
+    return functions_of(LearningPolicy.ThompsonSampling(binarizer=above_half), seed)
 
 
-# It has to be fitted before it predicts, so each arm is tried once first.
+# MABWiser must be fitted before it predicts, so each arm is tried once first.
 PLAYS = {
     "ucb": one_by_one(ucb, opening=K),
     "epsilon_greedy": one_by_one(epsilon_greedy, opening=K),

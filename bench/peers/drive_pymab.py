@@ -1,4 +1,4 @@
-"""Drives PyMAB: an Experiment runs all replications in its compiled core."""
+"""Driver of PyMAB: an Experiment runs all replications in its compiled core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymab.policies import (
 K = len(MEANS)
 
 
-def simulated(policy: Policy) -> Play:
+def play_of(policy: Policy) -> Play:
     def play(seeds: range, rounds: int) -> list[float]:
         experiment = Experiment(
             environment=BanditEnvironment(means=MEANS, reward_model=GaussianReward(std=1.0)),
@@ -30,13 +30,13 @@ def simulated(policy: Policy) -> Play:
 
 
 PLAYS = {
-    "ucb": simulated(UCBPolicy(n_arms=K, c=2.0)),
-    "epsilon_greedy": simulated(
+    "ucb": play_of(UCBPolicy(n_arms=K, c=2.0)),
+    "epsilon_greedy": play_of(
         DecayingEpsilonGreedyPolicy(
             n_arms=K, initial_epsilon=1.0, min_epsilon=0.0, decay_rate=1 / (5 * K)
         )
     ),
-    "thompson": simulated(GaussianThompsonSamplingPolicy(n_arms=K)),
+    "thompson": play_of(GaussianThompsonSamplingPolicy(n_arms=K)),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Drives river's bandit policies: pull, then update."""
+"""Driver of river: pull and update of its bandit policies."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from river import bandit, proba
 IDS = list(ARMS)
 
 
-def asked(policy: bandit.base.Policy) -> tuple[Choose, Learn]:
+def functions_of(policy: bandit.base.Policy) -> tuple[Choose, Learn]:
     return lambda: policy.pull(IDS), policy.update
 
 
 def ucb(seed: int) -> tuple[Choose, Learn]:
-    return asked(bandit.UCB(delta=1, seed=seed))
+    return functions_of(bandit.UCB(delta=1, seed=seed))
 
 
 def epsilon_greedy(seed: int) -> tuple[Choose, Learn]:
-    return asked(bandit.EpsilonGreedy(epsilon=0.1, burn_in=1, seed=seed))
+    return functions_of(bandit.EpsilonGreedy(epsilon=0.1, burn_in=1, seed=seed))
 
 
 def thompson(seed: int) -> tuple[Choose, Learn]:
-    # A fitted standard deviation needs two rewards; with one it is 0.
-    return asked(bandit.ThompsonSampling(reward_obj=proba.Gaussian(), burn_in=2, seed=seed))
+    # A fitted standard deviation requires two rewards; with one it is 0.
+    return functions_of(bandit.ThompsonSampling(reward_obj=proba.Gaussian(), burn_in=2, seed=seed))
 
 
 PLAYS = {

@@ -1,4 +1,4 @@
-"""Drives SMPyBandits' policies directly: its Evaluator would only add to the time."""
+"""Driver of SMPyBandits: its policies without its Evaluator, which would add to the time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from SMPyBandits.Policies.Posterior import Gauss
 K = len(ARMS)
 
 
-def asked(policy: BasePolicy, seed: int) -> tuple[Choose, Learn]:
-    random.seed(seed)  # it draws from both global generators
+def functions_of(policy: BasePolicy, seed: int) -> tuple[Choose, Learn]:
+    random.seed(seed)  # its policies draw from both global generators
     np.random.seed(seed)
     policy.startGame()
     return policy.choice, policy.getReward
 
 
 def ucb(seed: int) -> tuple[Choose, Learn]:
-    return asked(UCB(K), seed)
+    return functions_of(UCB(K), seed)
 
 
 def epsilon_greedy(seed: int) -> tuple[Choose, Learn]:
-    return asked(EpsilonDecreasing(K, epsilon=5 * K), seed)
+    return functions_of(EpsilonDecreasing(K, epsilon=5 * K), seed)
 
 
 def thompson(seed: int) -> tuple[Choose, Learn]:
-    return asked(Thompson(K, posterior=Gauss), seed)
+    return functions_of(Thompson(K, posterior=Gauss), seed)
 
 
 PLAYS = {

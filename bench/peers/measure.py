@@ -1,7 +1,7 @@
-"""What all drivers share: the bandit, the loop around an online library, the stopwatch.
+"""The bandit, the loop around an online library, and the measurement, shared by all drivers.
 
-A driver is run by the Python of its peer's environment. It names what it can play and hands that to
-`main`, which prints a line of JSON for each, as soon as it is measured.
+A driver runs in its peer's environment. It passes its policies to `main`, which prints a line of
+JSON for each as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ GAPS = [MEANS[0] - mean for mean in MEANS]
 ARMS = range(len(MEANS))
 
 Play = Callable[[range, int], list[float]]
-"""Run a policy once for each seed, so many rounds, and return each run's regret by true means."""
+"""`play(seeds, rounds)` runs a policy once for each seed and returns each run's regret."""
 
 Choose = Callable[[], int]
 Learn = Callable[[int, float], object]
 
-TURN_SECONDS = 0.3  # long enough for the clock of CPU time
-MOST_AT_ONCE = 256  # some keep every round of every run
+REPEAT_SECONDS = 0.3  # long enough for the clock of CPU time
+MAX_RUNS = 256  # some libraries keep every round of every run
 
 
 def one_by_one(new: Callable[[int], tuple[Choose, Learn]], opening: int = 0) -> Play:
-    """Play a library that is asked for one decision at a time.
+    """Return a play of a library that makes one decision at a time.
 
     Parameters
     ----------
     new
-        Makes a fresh policy from a seed: how it chooses, and how it learns of a reward.
+        Creates a policy from a seed: functions that choose an arm and learn a reward.
     opening
-        So many rounds try the arms in turn, before the library is asked.
+        Number of rounds that try the arms in turn, before the library chooses.
     """
 
     def run(seed: int, rounds: int) -> float:
         choose, learn = new(seed)
-        # A library may well seed the same generator: the rewards must not repeat its draws.
+        # A library may use the same generator and seed: rewards must not repeat its draws.
         noise = np.random.default_rng([seed, 1]).standard_normal(rounds).tolist()
         regret = 0.0
         for t in range(rounds):
@@ -54,20 +54,20 @@ def one_by_one(new: Callable[[int], tuple[Choose, Learn]], opening: int = 0) -> 
     return lambda seeds, rounds: [run(seed, rounds) for seed in seeds]
 
 
-def measured(play: Play, rounds: int, seconds: float, fewest: int) -> dict[str, float]:
-    """Run in turns for so many seconds of CPU time: the fastest turn, and all runs' regret."""
+def measure(play: Play, rounds: int, seconds: float, min_runs: int) -> dict[str, float]:
+    """Measure the fastest repetition within some CPU seconds, and the regret of all runs."""
     regrets: list[float] = []
-    turn, spent, fastest = 1, 0.0, math.inf
-    while spent < seconds or len(regrets) < fewest or fastest == math.inf:
-        seeds = range(len(regrets), len(regrets) + turn)
+    runs, spent, fastest = 1, 0.0, math.inf
+    while spent < seconds or len(regrets) < min_runs or fastest == math.inf:
+        seeds = range(len(regrets), len(regrets) + runs)
         start = time.process_time()
         regrets += play(seeds, rounds)
         took = time.process_time() - start
         spent += took
-        if took < TURN_SECONDS and turn < MOST_AT_ONCE:
-            turn *= 2
+        if took < REPEAT_SECONDS and runs < MAX_RUNS:
+            runs *= 2
         else:
-            fastest = min(fastest, took / turn)
+            fastest = min(fastest, took / runs)
     return {
         "ns_per_round": fastest / rounds * 1e9,
         "runs": len(regrets),
@@ -77,12 +77,14 @@ def measured(play: Play, rounds: int, seconds: float, fewest: int) -> dict[str, 
 
 
 def main(plays: Mapping[str, Play]) -> None:
-    """Measure each and print it."""
+    """Measure each policy and print the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3_000)
     parser.add_argument("--seconds", type=float, default=12.0, help="CPU time for each policy")
-    parser.add_argument("--fewest", type=int, default=10, help="runs, however long they take")
+    parser.add_argument(
+        "--min-runs", type=int, default=10, help="least number of runs of each policy"
+    )
     options = parser.parse_args()
     for key, play in plays.items():
-        found = measured(play, options.rounds, options.seconds, options.fewest)
+        found = measure(play, options.rounds, options.seconds, options.min_runs)
         print(json.dumps({"policy": key, **found}), flush=True)
