@@ -330,7 +330,9 @@ def test_an_invalid_address_is_reported_without_hanging(
         capture_output=True, text=True, timeout=HANG, env=without_coverage(),
     )  # fmt: skip
     assert run.returncode == 2
-    assert " ".join(run.stderr.split()).startswith("Error: cluster must be the address of a Dask")
+    assert " ".join(run.stderr.split()).startswith(
+        "Error: cluster must be the address of a running Dask"
+    )
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "out").exists()
 
