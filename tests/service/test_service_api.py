@@ -1,4 +1,4 @@
-"""The API does what its description says, and says what is wrong."""
+"""The API follows its OpenAPI document, and its errors say what is wrong."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_the_life_of_an_offer(shop: Service) -> None:
     money = shop.client.get(f"/v1/campaigns/{campaign}").json()
     assert (money["reserved"], money["committed"]) == (0, 0)
 
-    told = shop.client.get(path).json()
-    assert [event["kind"] for event in told["history"]] == [
+    history = shop.client.get(path).json()
+    assert [event["kind"] for event in history["history"]] == [
         "offered", "accepted", "rated", "reversed",
     ]  # fmt: skip
-    assert told["arithmetic"]["amount"] == 400
+    assert history["arithmetic"]["amount"] == 400
     problem = assert_problem(shop.client.post(f"{path}/accept"), 409, "conflict")
     assert problem["state"] == "reversed"
 
@@ -92,7 +92,7 @@ def test_a_campaign_changes(shop: Service) -> None:
     assert problem["state"] == "closed"
 
 
-def test_a_budget_is_not_cut_below_what_is_spent(shop: Service) -> None:
+def test_a_budget_below_the_sum_spent_is_rejected(shop: Service) -> None:
     campaign = shop.campaign()
     shop.client.post(
         f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}
@@ -102,11 +102,11 @@ def test_a_budget_is_not_cut_below_what_is_spent(shop: Service) -> None:
     assert assert_problem(answer, 409)["least"] == 400
 
 
-def test_a_batch_is_made_whole_or_not_at_all(shop: Service) -> None:
+def test_a_batch_is_made_completely_or_not_at_all(shop: Service) -> None:
     campaign = shop.campaign()
     path = f"/v1/campaigns/{campaign}/offers/batch"
-    asked = [{"player": f"player {i}"} for i in range(50)]
-    offers = shop.client.post(path, json={"requests": asked}).json()["offers"]
+    requests = [{"player": f"player {i}"} for i in range(50)]
+    offers = shop.client.post(path, json={"requests": requests}).json()["offers"]
     assert [offer["decision"] for offer in offers] == list(range(1, 51))
     bad = [{"player": "new"}, {"player": "newer", "eligible": ["cocoa"]}]
     assert_problem(shop.client.post(path, json={"requests": bad}), 422)
@@ -116,7 +116,7 @@ def test_a_batch_is_made_whole_or_not_at_all(shop: Service) -> None:
     assert problem["errors"][0]["pointer"] == "/requests"
 
 
-def test_an_idempotency_key_is_used_once(shop: Service) -> None:
+def test_a_request_with_an_idempotency_key_is_executed_once(shop: Service) -> None:
     campaign = shop.campaign()
     path, key = f"/v1/campaigns/{campaign}/ratings", {"idempotency-key": "monday-1"}
     body = {"ratings": [{"arm": "oolong", "rating": 5}]}
@@ -233,15 +233,15 @@ def test_seeds_of_new_campaigns_fit_a_double(shop: Service) -> None:
     assert 0 <= drawn.json()["spec"]["seed"] <= largest
 
 
-def test_a_drift_without_a_probe_is_not_told(shop: Service) -> None:
-    told = shop.client.get(f"/v1/campaigns/{shop.campaign()}/drift").json()
-    assert (told["probed"], told["slope"]) == (False, None)
+def test_without_a_probe_there_is_no_drift_estimate(shop: Service) -> None:
+    drift = shop.client.get(f"/v1/campaigns/{shop.campaign()}/drift").json()
+    assert (drift["probed"], drift["slope"]) == (False, None)
 
 
 # Export
 
 
-def test_all_formats_hold_the_same(shop: Service, tmp_path: Path) -> None:
+def test_all_export_formats_have_the_same_rows(shop: Service, tmp_path: Path) -> None:
     campaign = shop.campaign(arms=["-1x", "sencha"], probe={"share": 1.0, "amount": 0.5})
     for i in range(30):
         offer = shop.offer(campaign, f"player {i}")
@@ -269,7 +269,7 @@ def test_all_formats_hold_the_same(shop: Service, tmp_path: Path) -> None:
     assert_problem(shop.client.get(path, params={"format": "xlsx"}), 422)
 
 
-def test_few_exports_at_once(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_exports_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/v1/campaigns/{shop.campaign()}/export"
     monkeypatch.setattr(exports, "MAX_EXPORTS", 0)
     assert_problem(shop.client.get(path), 429)
@@ -282,7 +282,7 @@ def test_few_exports_at_once(shop: Service, monkeypatch: pytest.MonkeyPatch) -> 
 # Streams
 
 
-def test_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stream_resumes_after_the_last_event(tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         campaign = shop.campaign()
         shop.offer(campaign, "ann")
@@ -307,14 +307,14 @@ def test_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "scheme": "http",
         }  # fmt: skip
         asking = asyncio.create_task(app(scope, receive, send))  # type: ignore[arg-type]
-        while b"retry" not in b"".join(parts):  # then it is settled which event comes first
+        while b"retry" not in b"".join(parts):  # from then on, the first event is fixed
             await asyncio.sleep(0.01)
         await asyncio.to_thread(offer, until)
         await asyncio.wait_for(asking, 20)
         return b"".join(parts).decode()
 
     with service(tmp_path) as shop:
-        # In the event loop of the service itself: it is not made for two.
+        # In the event loop of the service: it supports one only.
         app, portal = shop.client.app, shop.client.blocking_portal
 
         def offer(player: int) -> None:
@@ -331,7 +331,7 @@ def test_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:
         assert_problem(shop.client.get(path, headers={"last-event-id": "x"}), 400)
 
 
-def test_few_streams_at_once(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_streams_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_api, "MAX_STREAMS", 0)
     answer = shop.client.get(f"/v1/campaigns/{shop.campaign()}/stream")
     assert_problem(answer, 429, "too-many-streams")
@@ -369,7 +369,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_monsters_of_offers(shop: Service, name: str) -> None:
+def test_hostile_offer_requests_are_rejected(shop: Service, name: str) -> None:
     body, status = BODIES[name]
     path = f"/v1/campaigns/{shop.campaign()}/offers"
     assert_problem(shop.client.post(path, content=body, headers=JSON), status)
@@ -398,7 +398,7 @@ CAMPAIGNS: dict[str, tuple[dict[str, Any] | bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
-def test_monsters_of_campaigns(shop: Service, name: str) -> None:
+def test_hostile_campaign_requests_are_rejected(shop: Service, name: str) -> None:
     body, words = CAMPAIGNS[name]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = shop.client.post("/v1/campaigns", content=content, headers=JSON)
@@ -420,7 +420,7 @@ def test_monsters_of_campaigns(shop: Service, name: str) -> None:
         (b"{}", "must have the field 'rating'"),
     ],
 )
-def test_monsters_of_ratings(shop: Service, body: bytes, words: str) -> None:
+def test_hostile_ratings_are_rejected(shop: Service, body: bytes, words: str) -> None:
     offer = shop.offer(shop.campaign(), "ann")
     path = f"/v1/offers/{offer['id']}"
     shop.client.post(f"{path}/accept")
@@ -445,7 +445,7 @@ def test_a_whole_rating_may_be_written_as_a_float(shop: Service, body: bytes) ->
 
 
 @pytest.mark.parametrize("arm", [".", ".."])
-def test_arms_that_no_address_can_name_are_refused(shop: Service, arm: str) -> None:
+def test_arm_ids_that_no_url_can_hold_are_rejected(shop: Service, arm: str) -> None:
     answer = shop.client.post("/v1/campaigns", json={**TEAS, "arms": ["oolong", arm]})
     assert "must not be '.' or '..'" in assert_problem(answer, 422)["detail"]
     path = f"/v1/campaigns/{shop.campaign(arms=['...', '.a', 'a..'])}/arms"
@@ -454,7 +454,7 @@ def test_arms_that_no_address_can_name_are_refused(shop: Service, arm: str) -> N
     assert [found["id"] for found in shop.client.get(path).json()] == ["...", ".a", "a.."]
 
 
-def test_nested_fields_are_named(shop: Service) -> None:
+def test_errors_in_nested_fields_have_a_pointer(shop: Service) -> None:
     path = f"/v1/campaigns/{shop.campaign()}/ratings"
     problem = assert_problem(
         shop.client.post(path, json={"ratings": [{"arm": "oolong", "ratng": 1}]}), 422
@@ -484,7 +484,9 @@ def test_nested_fields_are_named(shop: Service) -> None:
         ("HEAD", "/v1/campaigns", 405),
     ],
 )
-def test_addresses_that_there_are_not(shop: Service, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods_are_rejected(
+    shop: Service, method: str, path: str, status: int
+) -> None:
     answer = shop.client.request(method, path)
     assert answer.status_code == status
     if method != "HEAD":
@@ -493,7 +495,7 @@ def test_addresses_that_there_are_not(shop: Service, method: str, path: str, sta
         assert set(answer.headers["allow"].replace(" ", "").split(",")) >= {"GET", "OPTIONS"}
 
 
-def test_offers_are_found_by_their_own_name_only(shop: Service) -> None:
+def test_offers_are_found_by_their_exact_id_only(shop: Service) -> None:
     offer = shop.offer(shop.campaign(), "ann")["id"]
     campaign = offer.partition(".")[0]
     for name in (f"{campaign}.01", f"{campaign}.+1", f"{campaign}.1.0", f"{campaign}.", campaign):
@@ -502,7 +504,7 @@ def test_offers_are_found_by_their_own_name_only(shop: Service) -> None:
 
 
 @pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded"])
-def test_bodies_are_json(shop: Service, media_type: str | None) -> None:
+def test_bodies_must_be_json(shop: Service, media_type: str | None) -> None:
     headers = {} if media_type is None else {"content-type": media_type}
     path = f"/v1/campaigns/{shop.campaign()}/offers"
     assert_problem(shop.client.post(path, content=b'{"player":"x"}', headers=headers), 415)
@@ -510,7 +512,7 @@ def test_bodies_are_json(shop: Service, media_type: str | None) -> None:
     assert shop.client.post(path, content=b'{"player":"x"}', headers=loose).status_code == 201
 
 
-def test_what_nobody_foresaw_is_told_by_its_number(
+def test_an_unexpected_error_returns_the_request_id_only(
     shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: str) -> None:
@@ -518,12 +520,12 @@ def test_what_nobody_foresaw_is_told_by_its_number(
 
     monkeypatch.setattr(shop.context.queries, "campaign", broken)
     answer = shop.client.get("/v1/campaigns/c_0")
-    told = assert_problem(answer, 500, "internal")
-    assert told["instance"] == f"urn:entice:request:{answer.headers['x-request-id']}"
+    problem = assert_problem(answer, 500, "internal")
+    assert problem["instance"] == f"urn:entice:request:{answer.headers['x-request-id']}"
     assert "inside" not in answer.text
 
 
-# The description
+# The OpenAPI document
 
 
 def test_the_document_has_every_route(shop: Service, document: dict[str, Any]) -> None:
@@ -538,7 +540,7 @@ def test_the_document_has_every_route(shop: Service, document: dict[str, Any]) -
     }
 
 
-def test_every_operation_is_explained(document: dict[str, Any]) -> None:
+def test_every_operation_has_a_description_and_examples(document: dict[str, Any]) -> None:
     assert document["openapi"] == "3.1.0"
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -577,6 +579,6 @@ def test_examples_fit_their_types(shop: Service) -> None:
             assert json.loads(msgspec.json.encode(decoded)) == example, handler
 
 
-def test_options_name_all_methods(shop: Service) -> None:
+def test_options_lists_all_methods(shop: Service) -> None:
     answer = shop.client.options(f"{HERE}/v1/campaigns")
     assert (answer.status_code, answer.headers["allow"]) == (204, "GET, OPTIONS, POST")

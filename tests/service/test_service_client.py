@@ -32,7 +32,7 @@ PROBLEM = b'{"type":"urn:entice:problem:conflict","title":"No","detail":"Why","s
 
 
 class Scripted(ThreadingHTTPServer):
-    """A server that answers as it is told, and remembers what it was asked."""
+    """A server that plays a script of responses and records the requests."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -40,7 +40,7 @@ class Scripted(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Scribe)
         self.script: list[Any] = []
-        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.received: list[tuple[str, str, dict[str, str], bytes]] = []
         self.connections: set[Any] = set()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -51,7 +51,7 @@ class Scribe(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.asked.append((self.command, self.path, dict(self.headers), body))
+        self.server.received.append((self.command, self.path, dict(self.headers), body))
         self.server.connections.add(self.client_address)
         todo = self.server.script.pop(0) if self.server.script else (200, b"[]")
         if todo == "hang up":
@@ -119,33 +119,38 @@ BUSY = (503, b"{}", ("Retry-After", "1"))
 @pytest.mark.parametrize(
     "trouble", ["hang up", "half", (503, b"{}"), (429, b"{}"), (502, b"<html>"), (504, b"")]
 )
-def test_tries_again_with_the_same_key_and_body(
+def test_retries_use_the_same_key_and_body(
     scripted: Scripted, pauses: list[float], trouble: Any
 ) -> None:
     scripted.script = [trouble, trouble, trouble, (201, b'{"entered":1}')]
     with Client(scripted.url) as client:
         assert client.enter_ratings("c_tea", [("oolong", 4)]) == 1
-    assert len(scripted.asked) == 4
+    assert len(scripted.received) == 4
     assert (
-        len({(path, headers["Idempotency-Key"], body) for _, path, headers, body in scripted.asked})
+        len(
+            {
+                (path, headers["Idempotency-Key"], body)
+                for _, path, headers, body in scripted.received
+            }
+        )
         == 1
     )
     assert [low <= wait <= 2 * low for wait, low in zip(pauses, (0.125, 0.25, 0.5), strict=True)]
 
 
-def test_each_write_has_a_key_of_its_own_and_reads_have_none(scripted: Scripted) -> None:
+def test_each_write_has_its_own_idempotency_key_and_reads_have_none(scripted: Scripted) -> None:
     with Client(scripted.url) as client:
         scripted.script = [(201, b'{"entered":1}')] * 3
         for key in (None, None, "my own"):
             client.enter_ratings("c_tea", [("oolong", 4)], once=key)
         client.campaigns()
-    keys = [headers.get("Idempotency-Key") for _, _, headers, _ in scripted.asked]
+    keys = [headers.get("Idempotency-Key") for _, _, headers, _ in scripted.received]
     assert keys[2:] == ["my own", None]
     assert keys[0] != keys[1]
     assert len(keys[0] or "") == 32
 
 
-def test_respects_retry_after(scripted: Scripted, pauses: list[float]) -> None:
+def test_pauses_respect_retry_after(scripted: Scripted, pauses: list[float]) -> None:
     scripted.script = [(503, b"{}", ("Retry-After", "3")), (429, b"{}", ("Retry-After", "soon"))]
     with Client(scripted.url) as client:
         assert client.campaigns() == []
@@ -153,11 +158,11 @@ def test_respects_retry_after(scripted: Scripted, pauses: list[float]) -> None:
     assert pauses[1] <= 0.5
 
 
-def test_gives_up_in_time(scripted: Scripted, pauses: list[float]) -> None:
+def test_retries_end_at_the_deadline(scripted: Scripted, pauses: list[float]) -> None:
     scripted.script = [(503, PROBLEM.replace(b"conflict", b"unavailable"))] * 21
-    with Client(scripted.url, retries=20) as client, pytest.raises(ServiceError) as told:
+    with Client(scripted.url, retries=20) as client, pytest.raises(ServiceError) as raised:
         client.campaigns()
-    assert (told.value.status, told.value.kind) == (503, "unavailable")
+    assert (raised.value.status, raised.value.kind) == (503, "unavailable")
     assert len(pauses) == 20
     assert 2.5 <= max(pauses) <= 5
     pauses.clear()
@@ -169,26 +174,26 @@ def test_gives_up_in_time(scripted: Scripted, pauses: list[float]) -> None:
     scripted.script = [(503, b"{}", ("Retry-After", "3600"))]
     with Client(scripted.url) as client, pytest.raises(ServiceError):
         client.campaigns()
-    assert pauses == []  # nobody waits an hour inside a call
+    assert pauses == []  # no call waits an hour
 
 
-def test_a_slow_answer_is_not_waited_for(scripted: Scripted, pauses: list[float]) -> None:
+def test_a_slow_response_times_out(scripted: Scripted, pauses: list[float]) -> None:
     scripted.script = [0.5, 0.5]
     with (
         Client(scripted.url, timeout=0.1, retries=1) as client,
-        pytest.raises(ServiceError) as told,
+        pytest.raises(ServiceError) as raised,
     ):
         client.campaigns()
-    assert told.value.status == 0
-    assert len(scripted.asked) == 2
+    assert raised.value.status == 0
+    assert len(scripted.received) == 2
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500])
-def test_refusals_are_told_at_once(scripted: Scripted, status: int) -> None:
+def test_rejections_raise_at_once(scripted: Scripted, status: int) -> None:
     scripted.script = [(status, PROBLEM)]
-    with Client(scripted.url) as client, pytest.raises(ServiceError) as told:
+    with Client(scripted.url) as client, pytest.raises(ServiceError) as raised:
         client.accept("c_tea.1")
-    error = told.value
+    error = raised.value
     assert isinstance(error, EnticeError)
     assert (error.status, error.kind, error.title, error.detail) == (
         status,
@@ -198,25 +203,30 @@ def test_refusals_are_told_at_once(scripted: Scripted, status: int) -> None:
     )
     assert error.problem["state"] == "declined"
     assert str(error) == f"No: Why ({status}, conflict)"
-    assert len(scripted.asked) == 1
+    assert len(scripted.received) == 1
 
 
 @pytest.mark.parametrize("page", [b"<html>", b"", b"[1]", b"\xff", b'"x"'])
-def test_an_error_that_is_no_problem_is_told_by_its_status(scripted: Scripted, page: bytes) -> None:
+def test_an_error_without_problem_details_is_named_by_its_status(
+    scripted: Scripted, page: bytes
+) -> None:
     scripted.script = [(418, page)]
-    with Client(scripted.url) as client, pytest.raises(ServiceError, match="I'm a Teapot") as told:
+    with (
+        Client(scripted.url) as client,
+        pytest.raises(ServiceError, match="I'm a Teapot") as raised,
+    ):
         client.campaigns()
-    assert told.value.kind == "unknown"
+    assert raised.value.kind == "unknown"
 
 
 @pytest.mark.parametrize("page", [b"<html>", b'[{"id":1}]', b'{"id":"c"}'])
-def test_an_answer_that_is_none_is_a_service_error(scripted: Scripted, page: bytes) -> None:
+def test_an_unexpected_response_is_a_service_error(scripted: Scripted, page: bytes) -> None:
     scripted.script = [(200, page)]
     with Client(scripted.url) as client, pytest.raises(ServiceError, match="Unexpected response"):
         client.campaigns()
 
 
-def test_connections_are_kept_and_dead_ones_are_no_failure(scripted: Scripted) -> None:
+def test_connections_are_kept_and_closed_ones_replaced(scripted: Scripted) -> None:
     with Client(scripted.url, retries=0) as client:
         for _ in range(5):
             client.campaigns()
@@ -232,19 +242,19 @@ def test_connections_are_kept_and_dead_ones_are_no_failure(scripted: Scripted) -
 
 def test_threads_share_a_client(scripted: Scripted) -> None:
     with Client(scripted.url) as client:
-        scripted.script = [threading.Barrier(8)] * 8  # nobody is answered before all have asked
+        scripted.script = [threading.Barrier(8)] * 8  # no response before all requests have arrived
         threads = [threading.Thread(target=client.campaigns) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(scripted.asked) == 8
+        assert len(scripted.received) == 8
         for _ in range(20):
             client.campaigns()
         assert len(scripted.connections) == 8
 
 
-def test_an_interrupted_call_leaves_no_half_read_answer(
+def test_an_interrupted_call_leaves_no_half_read_response(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: Any) -> bytes:
@@ -260,33 +270,33 @@ def test_an_interrupted_call_leaves_no_half_read_answer(
         assert len(scripted.connections) == 2
 
 
-def test_names_do_not_break_out_of_their_address(scripted: Scripted) -> None:
+def test_ids_are_quoted_in_paths(scripted: Scripted) -> None:
     with Client(f"{scripted.url}/behind/a/proxy/") as client:
         client.arms("../admin?x=1#y z")
-    assert scripted.asked[0][1] == "/behind/a/proxy/v1/campaigns/..%2Fadmin%3Fx%3D1%23y%20z/arms"
+    assert scripted.received[0][1] == "/behind/a/proxy/v1/campaigns/..%2Fadmin%3Fx%3D1%23y%20z/arms"
 
 
 def test_secrets_are_sent_and_not_shown(scripted: Scripted) -> None:
     with Client(scripted.url, key="entice_0123abcd_secret") as client:
         client.campaigns()
         assert "secret" not in repr(client)
-    assert scripted.asked[0][2]["Authorization"] == "Bearer entice_0123abcd_secret"
+    assert scripted.received[0][2]["Authorization"] == "Bearer entice_0123abcd_secret"
     for key in ("entice_x_secret\nX: y", "entice secret", "entice_sécret", ""):
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as raised:
             Client(key=key)
-        assert "cret" not in str(told.value)
+        assert "cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8000", "ftp://shop", "http://", "http://me:secret@shop"]
 )
-def test_addresses_are_checked_and_not_shown(url: str) -> None:
-    with pytest.raises(InputError, match="must be a URL such as http") as told:
+def test_invalid_urls_are_rejected_and_not_shown(url: str) -> None:
+    with pytest.raises(InputError, match="must be a URL such as http") as raised:
         Client(url)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
-def test_nobody_there(pauses: list[float]) -> None:
+def test_a_refused_connection_is_reported_after_retries(pauses: list[float]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         client = Client(f"http://127.0.0.1:{unused.getsockname()[1]}", retries=2)
@@ -325,10 +335,10 @@ class Service:
     def wait(self) -> None:
         client, end = Client(self.url), time.monotonic() + 60
         while not client.ready():
-            told = (self.folder / "log").read_text()
+            log = (self.folder / "log").read_text()
             assert self.process is not None
-            assert self.process.poll() is None, told
-            assert time.monotonic() < end, told
+            assert self.process.poll() is None, log
+            assert time.monotonic() < end, log
             time.sleep(0.05)
         client.close()
 
@@ -380,10 +390,10 @@ def test_the_life_of_an_offer(shop: Client) -> None:
     assert shop.reverse(third.id).state == "reversed"
     assert shop.decline(second.id).state == "declined"
     assert shop.campaign(tea.id).free == tea.budget
-    with pytest.raises(ServiceError) as told:
+    with pytest.raises(ServiceError) as raised:
         shop.accept(second.id)
-    assert (told.value.status, told.value.kind) == (409, "conflict")
-    assert told.value.problem["state"] == "declined"
+    assert (raised.value.status, raised.value.kind) == (409, "conflict")
+    assert raised.value.problem["state"] == "declined"
     assert shop.history(first.id).offer.id == first.id
     assert [one.id for one in shop.list_offers(tea.id)] == [third.id, second.id, first.id]
     assert [one.id for one in shop.list_offers(tea.id, state="declined")] == [second.id]
@@ -391,7 +401,7 @@ def test_the_life_of_an_offer(shop: Client) -> None:
     assert (arm.rated, arm.average, arm.shown, arm.in_flight, arm.greedy) == (1, 5.0, 5.0, 0, True)
 
 
-def test_campaigns_change(shop: Client) -> None:
+def test_campaigns_are_changed(shop: Client) -> None:
     tea = shop.create_campaign(**TEA)
     assert tea.id in {campaign.id for campaign in shop.campaigns()}
     assert shop.change_campaign(tea.id, status="paused").status == "paused"
@@ -407,12 +417,12 @@ def test_campaigns_change(shop: Client) -> None:
     assert shop.change_campaign(tea.id, status="closed").status == "closed"
     with pytest.raises(ServiceError, match="closed"):
         shop.offer(tea.id, "bob")
-    with pytest.raises(ServiceError) as told:
+    with pytest.raises(ServiceError) as raised:
         shop.campaign("c_nosuchthing")
-    assert (told.value.status, told.value.kind) == (404, "not-found")
-    with pytest.raises(ServiceError, match="budgett") as told:
+    assert (raised.value.status, raised.value.kind) == (404, "not-found")
+    with pytest.raises(ServiceError, match="budgett") as raised:
         shop.create_campaign(**TEA, budgett=1)
-    assert told.value.status == 422
+    assert raised.value.status == 422
 
 
 def test_batches_organic_ratings_and_drift(shop: Client) -> None:
@@ -424,9 +434,9 @@ def test_batches_organic_ratings_and_drift(shop: Client) -> None:
     again = [shop.enter_ratings(tea.id, [("assam", 3)], once="once") for _ in range(3)]
     assert again == [1] * 3
     assert sum(arm.rated for arm in shop.arms(tea.id)) == 3
-    with pytest.raises(ServiceError) as told:
+    with pytest.raises(ServiceError) as raised:
         shop.enter_ratings(tea.id, [("assam", 4)], once="once")
-    assert (told.value.status, told.value.kind) == (422, "idempotency-key-reused")
+    assert (raised.value.status, raised.value.kind) == (422, "idempotency-key-reused")
     assert shop.drift(tea.id).slope is None
     spent = shop.spending(tea.id, "offer", points=10)
     assert (spent.offers[0], spent.offers[-1]) == (0, 2)
@@ -441,7 +451,7 @@ def test_batches_organic_ratings_and_drift(shop: Client) -> None:
     assert 0 < drift.low < drift.slope
 
 
-def test_the_log_in_pages_as_it_grows_and_as_a_file(shop: Client, tmp_path: Path) -> None:
+def test_events_in_pages_as_a_stream_and_as_a_file(shop: Client, tmp_path: Path) -> None:
     tea = shop.create_campaign(**TEA)
     for number in range(25):
         shop.offers(tea.id, [f"player {number}"])
@@ -469,7 +479,7 @@ def test_the_log_in_pages_as_it_grows_and_as_a_file(shop: Client, tmp_path: Path
     assert "entice" in shop.metrics()
 
 
-def test_a_key_opens_what_its_role_may(tmp_path: Path) -> None:
+def test_a_key_allows_what_its_role_allows(tmp_path: Path) -> None:
     service = Service(tmp_path)
     made = subprocess.run(
         service.entice("keys", "create", "--role", "read", "--name", "reader"),
@@ -481,19 +491,19 @@ def test_a_key_opens_what_its_role_may(tmp_path: Path) -> None:
     service.start()
     try:
         service.wait()
-        with Client(service.url) as stranger, pytest.raises(ServiceError) as told:
+        with Client(service.url) as stranger, pytest.raises(ServiceError) as raised:
             stranger.campaigns()
-        assert told.value.status == 401
+        assert raised.value.status == 401
         with Client(service.url, key=key) as reader:
             assert reader.campaigns() == []
-            with pytest.raises(ServiceError) as told:
+            with pytest.raises(ServiceError) as raised:
                 reader.create_campaign(**TEA)
-        assert told.value.status == 403
+        assert raised.value.status == 403
     finally:
         service.stop()
 
 
-def test_a_server_that_is_killed_and_restarted_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_killed_and_restarted_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Four threads go on with offers and organic ratings while the server dies three times."""
     service = Service(tmp_path)
     service.start()
@@ -555,10 +565,10 @@ def test_the_example_runs() -> None:
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = " ".join(done.stdout.split())
-    assert "300 of 300" in told
-    assert "300 visitors, of whom" in told
-    assert "cannot exceed" in told
+    output = " ".join(done.stdout.split())
+    assert "300 of 300" in output
+    assert "300 visitors, of whom" in output
+    assert "cannot exceed" in output
 
 
 def test_the_example_completes_open_offers_on_interrupt(service: Service, shop: Client) -> None:
@@ -571,9 +581,9 @@ def test_the_example_completes_open_offers_on_interrupt(service: Service, shop: 
             assert time.monotonic() < end
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        told, _ = running.communicate(timeout=60)
+        output, _ = running.communicate(timeout=60)
     assert running.returncode == 0
-    assert "visitors, of whom" in told
+    assert "visitors, of whom" in output
     (tea,) = (campaign for campaign in shop.campaigns() if campaign.id not in before)
     assert tea.reserved == 0 < tea.committed  # undecided visitors were asked
 

@@ -1,4 +1,4 @@
-"""Running the service: the process, its end, its logs, its metrics, its commands."""
+"""Running the service: processes, shutdown, logs, metrics and commands."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lines_of(log: Path) -> list[dict[str, Any]]:
 # The process
 
 
-def test_everything_that_was_answered_is_there_after_the_end(tmp_path: Path) -> None:
+def test_acknowledged_requests_survive_shutdown(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         campaign = campaign_at(running)
         url = f"{running.url}/v1/campaigns/{campaign}/offers"
@@ -90,12 +90,12 @@ def test_everything_that_was_answered_is_there_after_the_end(tmp_path: Path) -> 
     with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
         kept = {f"{campaign}.{n}" for (n,) in database.execute("SELECT n FROM offers")}
     assert set(answered) <= kept
-    told = [line["event"] for line in lines_of(running.log)]
-    assert told[0] == "start"
-    assert told[-2:] == ["stopped", "stop"]
+    events = [line["event"] for line in lines_of(running.log)]
+    assert events[0] == "start"
+    assert events[-2:] == ["stopped", "stop"]
 
 
-def test_the_end_does_not_wait_for_streams(tmp_path: Path) -> None:
+def test_shutdown_does_not_wait_for_streams(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         campaign = campaign_at(running)
         url = f"{running.url}/v1/campaigns/{campaign}/stream"
@@ -137,7 +137,7 @@ def deaths_in(log: Path) -> list[dict[str, Any]]:
     return [line for line in lines_of(log) if line["event"] == "worker-died"]
 
 
-def test_the_death_of_the_only_worker_is_logged_and_ends_the_service(tmp_path: Path) -> None:
+def test_the_death_of_the_only_worker_is_logged_and_stops_the_service(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         [worker] = children(running.process.pid)
         os.kill(worker, signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_the_death_of_the_only_worker_is_logged_and_ends_the_service(tmp_path: P
     assert lines_of(running.log)[-1]["event"] == "stop"
 
 
-def test_a_worker_that_has_died_is_restarted_but_not_again_and_again(
+def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
     tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
@@ -174,14 +174,14 @@ def test_a_worker_that_has_died_is_restarted_but_not_again_and_again(
         assert httpx.get(f"{running.url}/healthz").status_code == 200
         os.kill(new, signal.SIGKILL)
         assert running.process.wait(60) == 1
-    told = [(death["pid"], death["signal"], death["next"]) for death in deaths_in(running.log)]
-    assert told == [
+    logged = [(death["pid"], death["signal"], death["next"]) for death in deaths_in(running.log)]
+    assert logged == [
         (before[0], "SIGKILL", "restart the worker"),
         (new, "SIGKILL", "stop the service with exit code 1"),
     ]
 
 
-def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
+def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         running.process.send_signal(signal.SIGINT)
         for worker in children(running.process.pid):  # as a terminal does
@@ -196,7 +196,7 @@ def test_a_port_is_not_shared(tmp_path: Path, run_entice: RunEntice) -> None:
         assert_error(run_entice("serve", "--port", port), "port cannot be bound", "--port")
 
 
-def test_what_serve_refuses(run_entice: RunEntice, tmp_path: Path) -> None:
+def test_serve_rejects_invalid_options(run_entice: RunEntice, tmp_path: Path) -> None:
     assert_error(run_entice("serve", "--workers", "2"), "must be 1 with SQLite", "PostgreSQL")
     assert_error(run_entice("serve", "--workers", "0"), "workers must be")
     assert_error(run_entice("serve", "--host", "here"), "host must be an IP address")
@@ -211,7 +211,7 @@ def test_what_serve_refuses(run_entice: RunEntice, tmp_path: Path) -> None:
 # Logs
 
 
-def test_logs_name_no_player_and_no_secret(tmp_path: Path) -> None:
+def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         key = re.escape("entice_")
         campaign = campaign_at(running)
@@ -252,7 +252,7 @@ def test_logs_name_no_player_and_no_secret(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_goes_wrong_inside_is_logged_without_its_words(
+def test_unexpected_errors_are_logged_without_their_message(
     shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = io.BytesIO()
@@ -273,7 +273,7 @@ def test_what_goes_wrong_inside_is_logged_without_its_words(
 
 
 @pytest.mark.parametrize("error", [Unavailable("no disk"), Corrupt("a bit"), SchemaTooNew("2")])
-def test_a_database_in_trouble(
+def test_errors_of_the_database_return_503(
     shop: Service, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     target = io.BytesIO()
@@ -290,13 +290,13 @@ def test_a_database_in_trouble(
     # Trying again helps where the database is away, and not where it is damaged.
     assert answer.headers.get("retry-after") == ("1" if isinstance(error, Unavailable) else None)
     offer = shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": "x"})
-    told = assert_problem(offer, 503)
-    assert str(error) not in told["detail"]
+    problem = assert_problem(offer, 503)
+    assert str(error) not in problem["detail"]
     assert str(error) in target.getvalue().decode()
     assert shop.client.get("/healthz").status_code == 200
 
 
-def test_it_is_ready_when_campaigns_are_warm(tmp_path: Path) -> None:
+def test_the_service_is_ready_when_policies_are_compiled(tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         campaign = shop.campaign()
         shop.client.patch(f"/v1/campaigns/{shop.campaign()}", json={"status": "closed"})
@@ -314,7 +314,7 @@ def test_it_is_ready_when_campaigns_are_warm(tmp_path: Path) -> None:
         assert_problem(shop.client.get("/readyz"), 503, "unavailable")
 
 
-def test_warming_up_waits_for_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warm_up_waits_for_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     context, read = shop.context, shop.store.read
     for failure in (Unavailable("away"), Corrupt("a bit")):
         tries: list[int] = []
@@ -339,7 +339,7 @@ def values(text: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def test_metrics(shop: Service) -> None:
+def test_metrics_count_requests_commits_and_money(shop: Service) -> None:
     campaign = shop.campaign()
     shop.client.post(
         f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}
@@ -375,7 +375,7 @@ def test_metrics(shop: Service) -> None:
         ("DELETE FROM events WHERE seq = 3", "log_gap"),
     ],
 )
-def test_gauges_that_must_be_0_can_be_otherwise(shop: Service, damage: str, gauge: str) -> None:
+def test_gauges_that_must_be_0_show_damage(shop: Service, damage: str, gauge: str) -> None:
     campaign = shop.campaign()
     shop.client.post(
         f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}
@@ -387,7 +387,7 @@ def test_gauges_that_must_be_0_can_be_otherwise(shop: Service, damage: str, gaug
     assert found[f'entice_campaign_{gauge}{{campaign="{campaign}"}}'] != 0
 
 
-def test_metrics_outlive_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_work_without_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise Unavailable("no disk")
 
@@ -400,7 +400,7 @@ def test_metrics_outlive_the_database(shop: Service, monkeypatch: pytest.MonkeyP
     assert values(shop.client.get("/metrics").text)["entice_database_up"] == 1
 
 
-def test_the_counts_of_the_dead_are_forgotten(
+def test_gauges_of_ended_processes_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -433,7 +433,7 @@ def test_keys_on_the_command_line(run_entice: RunEntice, tmp_path: Path) -> None
     assert_error(bad, "role must be a known role", "Did you mean 'read'?")
 
 
-def test_a_campaign_goes_from_file_to_export(
+def test_a_campaign_from_a_file_to_an_export(
     run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENTICE_DB", "sqlite:///other.db")
@@ -472,7 +472,7 @@ def test_verify_names_the_first_bad_event(run_entice: RunEntice, tmp_path: Path)
     assert (ran.code, "FAILED." in ran.out) == (1, True)
 
 
-def test_a_backup_is_made_while_the_service_runs(run_entice: RunEntice, tmp_path: Path) -> None:
+def test_a_backup_works_while_the_service_runs(run_entice: RunEntice, tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         campaign = shop.campaign()
         shop.offer(campaign, "ann")
@@ -480,12 +480,12 @@ def test_a_backup_is_made_while_the_service_runs(run_entice: RunEntice, tmp_path
         shop.offer(campaign, "bob")
     assert "2 events replayed" in run_entice("verify", "--db", "sqlite:///copy.db").out
     assert_error(run_entice("backup", "copy.db"), "must not exist yet")
-    told = run_entice("backup", "more.db", "--db", "postgresql://x")
-    assert_error(told, "must be a SQLite", "pg_dump")
+    ran = run_entice("backup", "more.db", "--db", "postgresql://x")
+    assert_error(ran, "must be a SQLite", "pg_dump")
 
 
-def test_help_teaches(run_entice: RunEntice) -> None:
-    told = {
+def test_help_has_examples(run_entice: RunEntice) -> None:
+    expected = {
         "serve": "entice keys create",
         "campaign": "Create and list campaigns",
         "keys": "API keys",
@@ -493,14 +493,14 @@ def test_help_teaches(run_entice: RunEntice) -> None:
         "export": "entice.estimate",
         "backup": "pg_dump",
     }
-    for command, words in told.items():
+    for command, words in expected.items():
         ran = run_entice(command, "--help")
         assert ran.code == 0
         assert words in plain(ran.out)
     assert "price_of_a_star" in plain(run_entice("campaign", "create", "--help").out)
 
 
-def test_the_commands_cost_help_nothing() -> None:
+def test_help_does_not_import_the_service() -> None:
     """Nothing heavy is imported before it is needed."""
     script = "import sys, entice.cli.service; print(*sys.modules)"
     loaded = subprocess.run(

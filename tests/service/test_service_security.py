@@ -1,4 +1,4 @@
-"""Safe by default: each promise of the design's security paragraph, and a test that can fail."""
+"""Security: keys, roles, loopback, limits, headers, and hashed player ids."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from entice.service.storage.store import open_store
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that asks for keys."""
+    """A service that requires keys."""
     with service(tmp_path_factory.mktemp("shop")) as made:
         made.client.headers.update(made.bearer("admin"))
         yield made
 
 
-# Loopback, and nothing else without keys
+# Without keys: loopback only
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_no_other_address_without_a_key(run_entice: RunEntice, host: str) -> None:
+def test_without_a_key_the_service_binds_to_loopback_only(run_entice: RunEntice, host: str) -> None:
     ran = run_entice("serve", "--host", host)
     assert_error(ran, "host must be a loopback address", "as long as no key exists", "keys create")
 
 
-def test_a_revoked_key_is_no_reason_to_open_up(tmp_path: Path) -> None:
+def test_a_revoked_key_does_not_make_the_service_public(tmp_path: Path) -> None:
     with service(tmp_path) as shop:
         assert shop.client.get("/v1/campaigns").status_code == 200
         view, _ = shop.keys.create("admin", None, "me")
@@ -48,7 +48,7 @@ def test_a_revoked_key_is_no_reason_to_open_up(tmp_path: Path) -> None:
         assert_problem(shop.client.get("/v1/campaigns"), 401)
 
 
-def test_a_service_for_others_is_never_open(tmp_path: Path) -> None:
+def test_a_service_off_loopback_always_requires_a_key(tmp_path: Path) -> None:
     with service(tmp_path, open_to_loopback=False) as shop:
         assert_problem(shop.client.get("/v1/campaigns"), 401)
 
@@ -67,7 +67,7 @@ def test_a_service_for_others_is_never_open(tmp_path: Path) -> None:
         ({"origin": "http://127.0.0.1:9999"}, "foreign-origin"),
     ],
 )
-def test_browsers_led_here_from_elsewhere_are_refused(
+def test_foreign_hosts_and_origins_are_rejected(
     tmp_path: Path, headers: dict[str, str], kind: str
 ) -> None:
     with service(tmp_path) as shop:
@@ -84,7 +84,7 @@ def test_browsers_led_here_from_elsewhere_are_refused(
 # Keys
 
 
-def test_a_key_has_256_bits_and_is_kept_as_a_hash(shop: Service) -> None:
+def test_a_key_has_256_bits_and_is_stored_as_a_hash(shop: Service) -> None:
     view, secret = shop.keys.create("read", None, "ann")
     found = re.fullmatch(r"entice_([0-9a-f]{8})_([A-Za-z0-9_-]{43})", secret)
     assert found is not None
@@ -99,27 +99,27 @@ def test_a_key_has_256_bits_and_is_kept_as_a_hash(shop: Service) -> None:
 
 def test_the_log_names_the_key_that_changed_a_campaign(tmp_path: Path) -> None:
     with service(tmp_path) as shop:
-        campaign = shop.campaign()  # while there is no key
+        campaign = shop.campaign()  # before any key exists
         view, secret = shop.keys.create("admin", None, "ann")
         shop.keys.reload()
         key = {"authorization": f"Bearer {secret}"}
         path = f"/v1/campaigns/{campaign}"
-        asked = [
+        responses = [
             shop.client.patch(path, json={"budget": 60_000}, headers=key),
             shop.client.post(f"{path}/arms", json={"arms": ["gyokuro"]}, headers=key),
             shop.client.patch(f"{path}/arms/gyokuro", json={"retired": True}, headers=key),
             shop.client.post("/v1/campaigns", json=TEAS, headers=key),
         ]
-        assert [answer.status_code for answer in asked] == [200, 201, 200, 201]
+        assert [answer.status_code for answer in responses] == [200, 201, 200, 201]
         events = shop.client.get(f"{path}/events", headers=key).json()["events"]
-        told = [(event["body"]["kind"], event["body"].get("by")) for event in events]
-        assert told == [
+        changes = [(event["body"]["kind"], event["body"].get("by")) for event in events]
+        assert changes == [
             ("created", None),
             ("changed", view.id),
             ("arms_added", view.id),
             ("arm_retired", view.id),
         ]
-        other = f"/v1/campaigns/{asked[-1].json()['id']}/events"
+        other = f"/v1/campaigns/{responses[-1].json()['id']}/events"
         assert shop.client.get(other, headers=key).json()["events"][0]["body"]["by"] == view.id
         assert [verdict.fault for verdict in verify(shop.store)] == [None, None]
 
@@ -142,7 +142,7 @@ def test_keys_are_compared_in_constant_time(shop: Service, monkeypatch: pytest.M
     assert shop.keys.check(secret) == view
     assert shop.keys.check(secret[:-1] + ("A" if secret[-1] != "A" else "B")) is None
     assert shop.keys.check("entice_00000000_" + "x" * 43) is None
-    # Also for an id that there is not: it must not be quicker to refuse.
+    # Also for an unknown id: its rejection must not be faster.
     assert len(compared) == 3
     assert all(len(a) == len(b) == 32 for a, b in compared)
 
@@ -159,7 +159,7 @@ def test_keys_are_compared_in_constant_time(shop: Service, monkeypatch: pytest.M
         "Bearer {bad}",
     ],
 )
-def test_what_is_no_key_opens_nothing(shop: Service, sent: str) -> None:
+def test_malformed_keys_are_rejected(shop: Service, sent: str) -> None:
     _, secret = shop.keys.create("admin", None, "ann")
     value = sent.replace("{bad}", secret[:-1]).encode("latin-1")
     answer = shop.client.get("/v1/campaigns", headers={"authorization": value})
@@ -167,20 +167,20 @@ def test_what_is_no_key_opens_nothing(shop: Service, sent: str) -> None:
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_revoked_key_opens_nothing_within_a_second(
+def test_a_revoked_key_is_rejected_within_a_second(
     shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view, secret = shop.keys.create("read", None, "ann")
     header = {"authorization": f"Bearer {secret}"}
     shop.keys.reload()
     assert shop.client.get("/v1/campaigns", headers=header).status_code == 200
-    Keys(shop.store).revoke(view.id)  # by another process, as it were
+    Keys(shop.store).revoke(view.id)  # as another process would
     now = keys_module.time.monotonic()
     monkeypatch.setattr(keys_module.time, "monotonic", lambda: now + 1.01)
     assert_problem(shop.client.get("/v1/campaigns", headers=header), 401)
 
 
-def test_keys_are_made_with_sense(shop: Service) -> None:
+def test_invalid_settings_of_keys_are_rejected(shop: Service) -> None:
     for role, campaign, name in (("boss", None, "x"), ("read", "c_0", "x"), ("read", None, "")):
         with pytest.raises(InputError):
             shop.keys.create(role, campaign, name)
@@ -239,17 +239,17 @@ def test_every_route_is_in_the_table_with_its_roles(shop: Service) -> None:
 
 @pytest.mark.parametrize(
     ("operation", "role"),
-    list(itertools.product(ALLOWED, ["nobody", "decide", "feedback", "read", "admin"])),
+    list(itertools.product(ALLOWED, ["no key", "decide", "feedback", "read", "admin"])),
 )
-def test_roles(shop: Service, operation: str, role: str) -> None:
+def test_each_route_accepts_its_roles_only(shop: Service, operation: str, role: str) -> None:
     method, path = operation.split()
     path = path.format(campaign="c_0", offer="c_0.1", arm="oolong", file="plotly.min.js")
-    headers = {"authorization": ""} if role == "nobody" else shop.bearer(role)
+    headers = {"authorization": ""} if role == "no key" else shop.bearer(role)
     answer = shop.client.request(method, path, headers=headers)
     may = ALLOWED[operation].split()
     if may == ["anybody"]:
         assert answer.status_code == 200
-    elif role == "nobody":
+    elif role == "no key":
         assert_problem(answer, 401)
     elif role == "admin" or role in may:
         assert answer.status_code not in (401, 403)
@@ -257,10 +257,10 @@ def test_roles(shop: Service, operation: str, role: str) -> None:
         assert role in assert_problem(answer, 403, "forbidden")["detail"]
 
 
-# Campaigns of others
+# Keys limited to one campaign
 
 
-def test_a_key_of_one_campaign_knows_of_no_other(shop: Service) -> None:
+def test_a_key_of_one_campaign_sees_no_other(shop: Service) -> None:
     own, foreign = shop.campaign(), shop.campaign()
     offer = shop.offer(foreign, "ann")["id"]
     missing, no_offer = "c_ffffffffffffffff", "c_ffffffffffffffff.1"
@@ -279,8 +279,8 @@ def test_a_key_of_one_campaign_knows_of_no_other(shop: Service) -> None:
                 for c, o in ((foreign, offer), (missing, no_offer))
             )
             assert_problem(found, 404)
-            # But for the name that was asked for, nothing tells one from the other.
-            assert _told(found, foreign) == _told(lost, missing), operation
+            # The two responses differ in the requested id only.
+            assert _comparable(found, foreign) == _comparable(lost, missing), operation
     listed = shop.client.get("/v1/campaigns", headers=shop.bearer("read", own)).json()
     assert [campaign["id"] for campaign in listed] == [own]
     bound = shop.bearer("admin", own)
@@ -289,12 +289,12 @@ def test_a_key_of_one_campaign_knows_of_no_other(shop: Service) -> None:
     assert shop.client.get(f"/v1/campaigns/{own}", headers=bound).status_code == 200
 
 
-def _told(answer: Any, name: str) -> tuple[Any, ...]:
+def _comparable(answer: Any, name: str) -> tuple[Any, ...]:
     headers = {k: v for k, v in answer.headers.items() if k not in ("x-request-id", "date")}
     return answer.status_code, answer.text.replace(name, "..."), headers
 
 
-def test_idempotency_keys_of_others_are_not_seen(shop: Service) -> None:
+def test_idempotency_keys_are_separate_for_each_api_key(shop: Service) -> None:
     campaign = shop.campaign()
     path, key = f"/v1/campaigns/{campaign}/ratings", {"idempotency-key": "one"}
     body = {"ratings": [{"arm": "oolong", "rating": 5}]}
@@ -308,7 +308,7 @@ def test_idempotency_keys_of_others_are_not_seen(shop: Service) -> None:
 # Limits
 
 
-def test_bodies_have_a_limit(shop: Service) -> None:
+def test_bodies_are_limited_in_size(shop: Service) -> None:
     path = f"/v1/campaigns/{shop.campaign()}/offers"
     body = b'{"player":"x"}'
     largest = body + b" " * (1024 * 1024 - len(body))
@@ -332,7 +332,7 @@ def test_bodies_have_a_limit(shop: Service) -> None:
         ("POST", "/v1/campaigns"),
     ],
 )
-def test_every_answer_carries_the_same_protection(shop: Service, method: str, path: str) -> None:
+def test_every_response_has_the_security_headers(shop: Service, method: str, path: str) -> None:
     headers = shop.client.request(method, path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -345,30 +345,30 @@ def test_every_answer_carries_the_same_protection(shop: Service, method: str, pa
     assert "access-control-allow-origin" not in headers
 
 
-# PlayerHasher
+# Player ids
 
 
-def test_players_are_kept_as_keyed_hashes(shop: Service) -> None:
+def test_player_ids_are_stored_as_keyed_hashes(shop: Service) -> None:
     campaign, player = shop.campaign(), "ann.unlikely@example.org"
     path = f"/v1/campaigns/{campaign}/offers"
     offer = shop.client.post(
         path, json={"player": player}, headers={"idempotency-key": "once"}
     ).json()
     shop.client.post(path, json={"player": player, "eligible": ["cocoa"]})
-    told = shop.client.get(f"/v1/offers/{offer['id']}").json()
+    history = shop.client.get(f"/v1/offers/{offer['id']}").json()
     hashed = PlayerHasher(bytes(32)).hash(campaign, player)
-    assert told["history"][0]["player"] == hashed.hex()
+    assert history["history"][0]["player"] == hashed.hex()
     assert hashed != PlayerHasher(bytes([1] * 32)).hash(campaign, player)
     everything = b"".join(path.read_bytes() for path in _files(shop))
     assert hashed in everything
     assert player.encode() not in everything
-    # Nor a hash that could be guessed without the key, of the id or of the body that held it.
+    # Nor a hash that can be guessed without the key, of the id or of the body.
     body = f'{{"player":"{player}"}}'.encode()
     for guess in (player.encode(), body, f"{campaign}\0{player}".encode()):
         assert sha256(guess).digest() not in everything
 
 
-def test_the_secret_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
+def test_the_secret_is_created_once_with_private_permissions(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'e.db'}")
     players = player_hasher_for(store)
     file = tmp_path / "e.db.secret"
@@ -392,9 +392,7 @@ def test_the_secret_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
     store.close()
 
 
-def test_postgresql_must_be_given_its_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_requires_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'e.db'}")
     monkeypatch.setattr(store, "url", "postgresql://somewhere/entice")
     with pytest.raises(InputError, match="ENTICE_SECRET"):
@@ -412,6 +410,6 @@ def _files(shop: Service) -> list[Path]:
     return [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
 
 
-def test_own_origin_is_no_matter_where_keys_are_asked_for(shop: Service) -> None:
+def test_with_keys_any_host_name_is_accepted(shop: Service) -> None:
     answer = shop.client.get(f"{HERE}/v1/campaigns", headers={"host": "entice.example"})
     assert answer.status_code == 200

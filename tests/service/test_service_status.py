@@ -1,4 +1,4 @@
-"""What a campaign's status allows, and what passes with time."""
+"""The status of a campaign, and expiry."""
 
 from __future__ import annotations
 
@@ -41,36 +41,40 @@ def test_shadow_decides_and_records_but_pays_nothing(service: Service) -> None:
     assert service.faults(campaign) == [None]
 
 
-def test_shadow_offers_are_answered_and_rated_at_no_cost(service: Service) -> None:
+def test_shadow_offers_are_accepted_and_rated_at_no_cost(service: Service) -> None:
     campaign = service.create(status="shadow", unrated_shows=1)
     service.rate_organic(campaign, a=[5], b=[4])
     offers = [service.offer(campaign, player) for player in range(6)]
-    dear = next(offer for offer in offers if offer["would_pay"] > 0)
-    others = [offer["id"] for offer in offers if offer is not dear]
-    assert service.refusal(Accept(dear["id"], dear["would_pay"])).detail == (
-        f"amount must be from 0 to 0: €0.00 was offered; got {dear['would_pay']}."
+    paid_offer = next(offer for offer in offers if offer["would_pay"] > 0)
+    others = [offer["id"] for offer in offers if offer is not paid_offer]
+    assert service.refusal(Accept(paid_offer["id"], paid_offer["would_pay"])).detail == (
+        f"amount must be from 0 to 0 (€0.00), as offered; got {paid_offer['would_pay']}."
     )
-    accepted = service.do(Accept(dear["id"]))
+    accepted = service.do(Accept(paid_offer["id"]))
     assert (accepted["state"], accepted["paid"]) == ("accepted", 0)
-    assert (accepted["amount"], accepted["would_pay"]) == (0, dear["would_pay"])
-    assert service.do(Accept(dear["id"])) == accepted  # a repeat
-    before = service.arms(campaign)[dear["arm"]]
-    rated = service.do(Rate(dear["id"], 2))
-    assert (rated["state"], rated["rating"], rated["would_pay"]) == ("rated", 2, dear["would_pay"])
-    after = service.arms(campaign)[dear["arm"]]
-    assert (after[0], after[2]) == (before[0] + 1, 0)  # it counts; nothing is in flight
-    assert service.do(Rate(dear["id"], 3))["rating"] == 3
+    assert (accepted["amount"], accepted["would_pay"]) == (0, paid_offer["would_pay"])
+    assert service.do(Accept(paid_offer["id"])) == accepted  # a repeat
+    before = service.arms(campaign)[paid_offer["arm"]]
+    rated = service.do(Rate(paid_offer["id"], 2))
+    assert (rated["state"], rated["rating"], rated["would_pay"]) == (
+        "rated",
+        2,
+        paid_offer["would_pay"],
+    )
+    after = service.arms(campaign)[paid_offer["arm"]]
+    assert (after[0], after[2]) == (before[0] + 1, 0)  # the rating counts; nothing is in flight
+    assert service.do(Rate(paid_offer["id"], 3))["rating"] == 3
     assert service.do(Decline(others[0]))["state"] == "declined"
     assert service.refusal(Accept(others[0])).status == 409
     service.do(Accept(others[1]))
     assert service.do(Reverse(others[1]))["state"] == "reversed"
     service.do(Accept(others[2]))
     service.later(31 * 24 * 3600)
-    assert service.do(Expire(campaign)) == {"expired": 1}  # the rating is awaited no more
+    assert service.do(Expire(campaign)) == {"expired": 1}  # the rating window has passed
     assert service.queries.offer(others[2]).offer.state == "unrated"
     assert service.money(campaign) == (100_000, 0, 0)
     [event] = [e for e in service.queries.events(campaign) if b'"kind":"rated"' in bytes(e.body)]
-    assert json.loads(bytes(event.body))["payment"] == 0.0  # as whoever learns from it should know
+    assert json.loads(bytes(event.body))["payment"] == 0.0  # learning must not see a payment
     assert service.faults(campaign) == [None]
 
 
@@ -85,12 +89,12 @@ def test_a_shadow_offer_is_open_as_long_as_a_live_one(service: Service) -> None:
     third = service.offer(campaign, 3)["id"]
     service.do(ChangeCampaign(campaign=campaign, status="closed"))
     assert service.refusal(Accept(third)).detail.endswith("voided when the campaign closed.")
-    assert service.do(Rate(first, 4))["rating"] == 4  # what was taken may still be rated
+    assert service.do(Rate(first, 4))["rating"] == 4  # accepted offers may still be rated
     assert service.faults(campaign) == [None]
 
 
-def test_a_coin_that_was_thrown_in_shadow_mode_tells_nothing(service: Service) -> None:
-    """Only its tails would be believed: heads were not paid."""
+def test_probes_in_shadow_mode_do_not_count(service: Service) -> None:
+    """Heads are not paid in shadow mode, so only tails would count."""
     probe = entice.Probe(share=1.0, amount=0.5)
     campaign = service.create(status="shadow", policy=entice.Greedy(), probe=probe)
     offers = [service.offer(campaign, player) for player in range(20)]
@@ -100,7 +104,7 @@ def test_a_coin_that_was_thrown_in_shadow_mode_tells_nothing(service: Service) -
         service.do(Rate(offer["id"], 4))
     assert service.queries.drift(campaign).probes == 0
     service.do(ChangeCampaign(campaign=campaign, status="live"))
-    for player in range(20, 30):  # the control: of live offers, they tell
+    for player in range(20, 30):  # the control: live offers count
         service.rated(campaign, player, 4)
     assert service.queries.drift(campaign).probes == 10
     assert service.faults(campaign) == [None]
@@ -116,7 +120,7 @@ def test_shadow_would_pay_what_live_pays(service: Service) -> None:
     assert paid["shadow"] == paid["live"]
 
 
-def test_paused_gives_the_own_choice_unpaid(service: Service) -> None:
+def test_a_paused_campaign_offers_the_own_choice_unpaid(service: Service) -> None:
     campaign = service.create(unrated_shows=1, status="paused")
     service.rate_organic(campaign, b=[4])
     for player in range(5):
@@ -128,7 +132,7 @@ def test_paused_gives_the_own_choice_unpaid(service: Service) -> None:
     assert service.faults(campaign) == [None]
 
 
-def test_the_kill_switch_holds_for_the_very_next_decision(service: Service) -> None:
+def test_pausing_takes_effect_at_the_next_decision(service: Service) -> None:
     campaign = service.create(unrated_shows=1)
     service.rate_organic(campaign, a=[5])
     commands: list[Command] = [MakeOffer(campaign, hashed(player)) for player in range(60)]
@@ -139,7 +143,7 @@ def test_the_kill_switch_holds_for_the_very_next_decision(service: Service) -> N
     assert all((a["reason"], a["amount"]) == ("paused", 0) for a in answers[31:])
 
 
-def test_closing_voids_what_is_open_and_is_final(service: Service) -> None:
+def test_closing_voids_open_offers_and_is_final(service: Service) -> None:
     campaign = service.create(unrated_shows=1)
     service.rate_organic(campaign, a=[5])
     sold = service.offer(campaign, 0)["id"]
@@ -154,11 +158,11 @@ def test_closing_voids_what_is_open_and_is_final(service: Service) -> None:
     assert service.refusal(ChangeCampaign(campaign=campaign, budget=10**6)).status == 409
     assert service.refusal(AddArms(campaign, ["d"])).status == 409
     assert service.do(ChangeCampaign(campaign=campaign, status="closed"))["status"] == "closed"
-    assert service.do(Rate(sold, 4))["rating"] == 4  # what was sold may still be rated
+    assert service.do(Rate(sold, 4))["rating"] == 4  # accepted offers may still be rated
     assert service.faults(campaign) == [None]
 
 
-def test_limits_can_be_lifted_and_set(service: Service) -> None:
+def test_limits_can_be_removed_and_set(service: Service) -> None:
     campaign = service.create(cap_per_offer=0, cap_per_player=0, pace_over=10**6, unrated_shows=1)
     service.rate_organic(campaign, a=[5])
     assert service.offer(campaign, 1)["amount"] == 0
@@ -177,7 +181,7 @@ def test_limits_can_be_lifted_and_set(service: Service) -> None:
 def test_time_never_goes_back_in_the_log(service: Service) -> None:
     campaign = service.create()
     offer = service.offer(campaign, 1)["id"]
-    service.later(-3600)  # the machine's clock is set back while nobody looks
+    service.later(-3600)  # the machine's clock is set back
     service.do(Accept(offer))
     service.later(10 * 366 * 24 * 3600)
     service.do(Rate(offer, 3))
@@ -186,7 +190,7 @@ def test_time_never_goes_back_in_the_log(service: Service) -> None:
     assert service.faults(campaign) == [None]
 
 
-def test_a_tick_lets_pass_what_is_overdue_oldest_first(service: Service) -> None:
+def test_overdue_offers_expire_oldest_first(service: Service) -> None:
     campaign = service.create(offer_expires_after=100)
     batch = [MakeOffer(campaign, hashed(player)) for player in range(1000)]
     service.do(MakeOffers(campaign, batch))
@@ -201,7 +205,7 @@ def test_a_tick_lets_pass_what_is_overdue_oldest_first(service: Service) -> None
     assert service.faults(campaign) == [None]
 
 
-def test_what_expired_while_the_service_was_down_expires_afterwards(tmp_path: Path) -> None:
+def test_offers_that_expired_during_downtime_expire_afterwards(tmp_path: Path) -> None:
     first = Service(tmp_path / "entice.db")
     campaign = first.create()
     offer = first.offer(campaign, 1)["id"]

@@ -1,4 +1,4 @@
-"""What tests of the service share: one inside the test's own process, and one in its own."""
+"""Services for tests: one in the test's process, and one in a process of its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Service(NamedTuple):
         return context
 
     def campaign(self, **changes: Any) -> str:
-        """Begin a campaign."""
+        """Create a campaign."""
         answer = self.client.post("/v1/campaigns", json={**TEAS, **changes})
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
@@ -66,7 +66,7 @@ class Service(NamedTuple):
         return offer
 
     def bearer(self, role: str, campaign: str | None = None) -> dict[str, str]:
-        """Make a key, and the header that shows it."""
+        """Create a key, and return its header."""
         _, secret = self.keys.create(role, campaign, role)
         self.keys.reload()
         return {"authorization": f"Bearer {secret}"}
@@ -85,7 +85,7 @@ def handlers(service: Service) -> list[HTTPRouteHandler]:
 
 @contextlib.contextmanager
 def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -> Iterator[Service]:
-    """Run the service in this process, on the database of a folder; wait until it is ready."""
+    """Run the service in this process, on a database in a folder, and wait until it is ready."""
     store = open_store(f"sqlite:///{folder / 'entice.db'}")
     keys = Keys(store)
     app = make_app(
@@ -99,9 +99,9 @@ def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -
     )
     with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
         made = Service(client, store, keys)
-        end = time.monotonic() + 600  # to compile on a busy machine takes its time
+        end = time.monotonic() + 600  # compilation on a busy machine takes long
         while wait and not made.context.ready:
-            assert time.monotonic() < end, "it does not become ready"
+            assert time.monotonic() < end, "the service did not become ready"
             time.sleep(0.01)
         yield made
 
@@ -114,7 +114,7 @@ class Server(NamedTuple):
     log: Path
 
     def stop(self, within: float = 30) -> int:
-        """Ask it to end, and wait until it has."""
+        """Stop the process and return its exit code."""
         self.process.terminate()
         return self.process.wait(within)
 
@@ -130,9 +130,9 @@ def server(folder: Path, *options: str) -> Iterator[Server]:
         )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        found = re.search(r"http://\S+", told)
-        assert found is not None, told + log.read_text()
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found is not None, line + log.read_text()
         _wait_until_ready(found[0], log)
         yield Server(process, found[0], log)
     finally:
@@ -151,16 +151,16 @@ def _wait_until_ready(url: str, log: Path) -> None:
 
 
 def assert_problem(answer: Any, status: int, kind: str | None = None) -> dict[str, Any]:
-    """An error comes in the form of RFC 9457, with words, and without anything of the inside."""
+    """Assert that a response has problem details (RFC 9457) without internals; return them."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    told: dict[str, Any] = answer.json()
-    assert told["status"] == status
-    assert told["type"].startswith("urn:entice:problem:")
-    assert told["title"]
-    assert told["detail"].endswith("."), told
+    problem: dict[str, Any] = answer.json()
+    assert problem["status"] == status
+    assert problem["type"].startswith("urn:entice:problem:")
+    assert problem["title"]
+    assert problem["detail"].endswith("."), problem
     assert "Traceback" not in answer.text
     assert ".py" not in answer.text
     if kind is not None:
-        assert told["type"] == f"urn:entice:problem:{kind}"
-    return told
+        assert problem["type"] == f"urn:entice:problem:{kind}"
+    return problem

@@ -1,4 +1,4 @@
-"""A server that answers first and commits later: the control that must lose what it promised."""
+"""A server that acknowledges before it commits: a control that must lose data."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 from entice.service.http import server as serving
 from entice.service.http.server import Settings
-from entice.service.http.server import worker_app as careful_app
+from entice.service.http.server import worker_app as original_app
 from entice.studio.app import studio_extensions
 
-LATER = 0.1
-"""Seconds for which a transaction stays open while its requests are answered already."""
+DELAY = 0.1
+"""Seconds for which a transaction stays open after its requests are acknowledged."""
 
 Write = Callable[[Any], AbstractContextManager[Any]]
 
 
-class Held:
-    """A transaction that stays open while its requests are answered already."""
+class DelayedTransaction:
+    """A transaction that stays open after its requests are acknowledged."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -31,7 +31,7 @@ class Held:
 
     @contextmanager
     def write(self, store: Any) -> Iterator[Any]:
-        """Stand in for a store's `write`: join the transaction that is open, if one is."""
+        """Replace a store's `write`: join the open transaction, if there is one."""
         if self._transaction is None:
             transaction = self._write(store)
             self._session = transaction.__enter__()
@@ -41,20 +41,20 @@ class Held:
         except BaseException as error:
             self.end(error)
             raise
-        if time.monotonic() - self._began > LATER:
+        if time.monotonic() - self._began > DELAY:
             self.end()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Commit what is open, or roll it back."""
+        """Commit the open transaction, or roll it back."""
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             transaction.__exit__(type(error) if error else None, error, None)
 
 
 def commit_later(store: Any) -> None:
-    """Make the writer of a class of stores careless."""
+    """Make the writer of a class of stores commit later than it acknowledges."""
     write, read = store.write, store.read
-    held = Held(write)
+    held = DelayedTransaction(write)
 
     def writer() -> bool:
         return threading.current_thread().name == "entice-writer"
@@ -71,24 +71,26 @@ def commit_later(store: Any) -> None:
 
 
 def worker_app(settings: Settings, extensions: Any) -> Any:
-    """Make the application as the service does, on stores that commit later."""
+    """Build the application as the service does, on stores that commit later."""
     from entice.service.storage.postgres import PostgresStore
     from entice.service.storage.sqlite import SqliteStore
 
     commit_later(SqliteStore)
     commit_later(PostgresStore)
-    return careful_app(settings, extensions)
+    return original_app(settings, extensions)
 
 
 def main() -> None:
     """Serve as `entice serve` does, without care."""
-    given = argparse.ArgumentParser()
-    given.add_argument("--db", required=True)
-    given.add_argument("--port", type=int, required=True)
-    given.add_argument("--workers", type=int, required=True)
-    asked = given.parse_args()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--db", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    options = parser.parse_args()
     serving.worker_app = worker_app
-    serving.serve(asked.db, port=asked.port, workers=asked.workers, extensions=studio_extensions)
+    serving.serve(
+        options.db, port=options.port, workers=options.workers, extensions=studio_extensions
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fuzzing: whatever is sent, no 5xx, and every error is a problem in the form of RFC 9457."""
+"""Fuzzing: no request causes a 5xx, and every error has problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tracing import untraced
 
 from entice.service.storage.sqlite import SqliteStore
 from service_faults.audit import faults
-from service_faults.hostile_requests import CAMPAIGN, Monster, life, monsters
+from service_faults.hostile_requests import CAMPAIGN, HostileRequest, hostile_requests, lifecycle
 from service_faults.outcome import Outcome
 from service_faults.processes import BROKEN, LOST, Server, call, folder
 
 STEPS, SCENARIOS = 12, 20
 """Requests in a row that build on each other, and rows with the same seed."""
 
-PATIENCE = 120.0
-"""Seconds without a word: who asks for the paper first waits until it is compiled."""
+TIMEOUT = 120.0
+"""Seconds without data: the first request for the paper waits for compilation."""
 
 
-class Judge:
-    """Looks at answers."""
+class ResponseChecker:
+    """Checks and counts responses."""
 
     def __init__(self) -> None:
         self.seen: Counter[int] = Counter()
@@ -39,8 +39,8 @@ class Judge:
         self.succeeded: set[str] = set()
         """Operations that have done what they are for."""
 
-    def look(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Note an answer; complain if it breaks a promise."""
+    def check(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Count a response, and record it if it is wrong."""
         self.seen[status] += 1
         if status < 300:
             self.succeeded.add(" ".join(what.split()[:2]))
@@ -51,19 +51,19 @@ class Judge:
         elif status >= 400 and not what.startswith("HEAD") and (fault := _fault(headers, body)):
             self.bad.append(f"{what}: {status}, {fault}")
 
-    def look_at(self, case: Any, response: Any) -> None:
-        """Look at the answer to a case of schemathesis."""
+    def check_case(self, case: Any, response: Any) -> None:
+        """Check the response to a case of schemathesis."""
         headers = {name.lower(): values[0] for name, values in response.headers.items()}
         what = f"{case.method} {case.operation.path} {case.body!r:.300}"
-        self.look(what, response.status_code, headers, response.content or b"")
+        self.check(what, response.status_code, headers, response.content or b"")
 
     @property
     def cases(self) -> int:
-        """How many there were."""
+        """Number of responses."""
         return self.seen.total()
 
-    def told(self) -> str:
-        """How many answers of each kind."""
+    def summary(self) -> str:
+        """Return the number of responses of each kind."""
         kinds = Counter({f"{k}xx": 0 for k in (2, 4, 5)})
         for status, number in self.seen.items():
             kinds[f"{status // 100}xx"] += number
@@ -71,38 +71,38 @@ class Judge:
 
 
 def _fault(headers: Mapping[str, str], body: bytes) -> str | None:
-    """Say what keeps an error from being a problem by RFC 9457."""
+    """Return what is wrong with an error response, if anything."""
     kind = headers.get("content-type", "none")
     if kind != "application/problem+json":
         return f"of type {kind}: {body[:200]!r}"
     try:
-        told = json.loads(body)
+        problem = json.loads(body)
     except ValueError:
         return f"not JSON: {body[:200]!r}"
-    wrong = [name for name in ("type", "title", "status", "detail") if name not in told]
+    wrong = [name for name in ("type", "title", "status", "detail") if name not in problem]
     return f"without {', '.join(wrong)}" if wrong else None
 
 
 @untraced  # the service is in another process
-def explore(port: int, cases: int, judge: Judge) -> None:
-    """Let schemathesis follow the links in the description, with data that fit and that do not."""
+def explore(port: int, cases: int, checker: ResponseChecker) -> None:
+    """Let schemathesis follow the links of the OpenAPI document, with valid and invalid data."""
     import schemathesis
 
     described: Any = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
-    # Streams have no end; they are tested apart, and so is the description.
+    # Streams do not end. They and the document have their own tests.
     described = described.exclude(path_regex="/stream$|/openapi.json$")
-    _alone(described, cases // 5, judge)
-    everything = _machine(described, judge)
-    # Left to chance, most of a row are reads. Without them it gets to the end of an offer's life.
-    writes = _machine(described.exclude(method="GET"), judge)
+    _each_operation(described, cases // 5, checker)
+    everything = _machine(described, checker)
+    # At random, most requests are reads. Without them, a sequence reaches an offer's rating.
+    writes = _machine(described.exclude(method="GET"), checker)
     for seed in itertools.count():
-        if judge.cases >= cases:
+        if checker.cases >= cases:
             return
         machine = writes if seed % 2 else everything
         hypothesis.seed(seed)(machine)
         settings = _settings(max_examples=SCENARIOS, stateful_step_count=STEPS)
-        # What one row leaves is there for the next, so that the same answers never come again:
-        # Hypothesis calls this flaky. The next rows have another seed.
+        # Each sequence changes the database for the next one, which Hypothesis calls flaky.
+        # The next sequences have another seed.
         with contextlib.suppress(
             hypothesis.errors.Flaky, hypothesis.errors.FlakyStrategyDefinition
         ):
@@ -119,8 +119,8 @@ def _settings(**more: Any) -> hypothesis.settings:
     )
 
 
-def _alone(described: Any, cases: int, judge: Judge) -> None:
-    """Call each operation by itself: not all of them are at the end of a link."""
+def _each_operation(described: Any, cases: int, checker: ResponseChecker) -> None:
+    """Call each operation by itself: links do not lead to all of them."""
     from schemathesis import GenerationMode
 
     operations = [result.ok() for result in described.get_all_operations()]
@@ -131,87 +131,87 @@ def _alone(described: Any, cases: int, judge: Judge) -> None:
         @settings
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         def try_one(case: Any) -> None:
-            judge.look_at(case, case.call(timeout=PATIENCE))
+            checker.check_case(case, case.call(timeout=TIMEOUT))
 
-        # Some operations take nothing that could be wrong.
+        # Some operations have no input that could be invalid.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             try_one()
 
 
-def _machine(described: Any, judge: Judge) -> Any:
+def _machine(described: Any, checker: ResponseChecker) -> Any:
     base: Any = described.as_state_machine()
 
     class Machine(base):  # type: ignore[misc]
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
-            return {"timeout": PATIENCE}
+            return {"timeout": TIMEOUT}
 
         def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
-            judge.look_at(case, response)
+            checker.check_case(case, response)
 
     return Machine
 
 
 @untraced
-def release(port: int, judge: Judge) -> None:
-    """Send the monsters."""
+def send_hostile_requests(port: int, checker: ResponseChecker) -> None:
+    """Send the hostile requests."""
     _, body = call(port, "POST", "/v1/campaigns", json.dumps(CAMPAIGN).encode(), timeout=60)
     campaign = json.loads(body)["id"]
     _, body = call(port, "POST", f"/v1/campaigns/{campaign}/offers", b'{"player": "first"}')
     offer = json.loads(body)["id"]
-    with closing(Wire(port, judge)) as wire:
-        for monster in monsters(campaign, offer):
-            told = wire.send(monster)
-            if (monster.method, monster.path) == ("POST", "/v1/campaigns") and "id" in told:
-                for step in life(told):
+    with closing(Wire(port, checker)) as wire:
+        for request in hostile_requests(campaign, offer):
+            reply = wire.send(request)
+            if (request.method, request.path) == ("POST", "/v1/campaigns") and "id" in reply:
+                for step in lifecycle(reply):
                     wire.send(step)
 
 
 class Wire:
-    """A connection that sends requests as they are: http.client has opinions of its own."""
+    """A connection that sends requests byte for byte, which http.client does not."""
 
-    def __init__(self, port: int, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, port: int, checker: ResponseChecker) -> None:
+        self._checker = checker
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
-    def send(self, monster: Monster) -> dict[str, Any]:
-        """Send a request, have the answer judged, and return what it says if all went well."""
+    def send(self, request: HostileRequest) -> dict[str, Any]:
+        """Send a request, check the response, and return its body if it is a 201."""
         try:
-            status, headers, body = _send(self._connection, monster)
+            status, headers, body = _send(self._connection, request)
         except LOST as error:
-            self._judge.bad.append(f"{_name(monster)}: {error!r}")
+            self._checker.bad.append(f"{_name(request)}: {error!r}")
             self._connection.close()
             return {}
-        self._judge.look(_name(monster), status, headers, body)
+        self._checker.check(_name(request), status, headers, body)
         if headers.get("connection") == "close":
             self._connection.close()
-        told = json.loads(body) if status == 201 else {}
-        return told if isinstance(told, dict) else {}
+        reply = json.loads(body) if status == 201 else {}
+        return reply if isinstance(reply, dict) else {}
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 
-def _name(monster: Monster) -> str:
-    body = "" if monster.body is None else repr(monster.body[:80])
-    headers = str(monster.headers)[:80]
-    return f"{monster.method} {monster.path[:80]} ({monster.name}) {headers} {body}"
+def _name(request: HostileRequest) -> str:
+    body = "" if request.body is None else repr(request.body[:80])
+    headers = str(request.headers)[:80]
+    return f"{request.method} {request.path[:80]} ({request.name}) {headers} {body}"
 
 
 def _send(
-    connection: http.client.HTTPConnection, monster: Monster
+    connection: http.client.HTTPConnection, request: HostileRequest
 ) -> tuple[int, dict[str, str], bytes]:
-    lines = [f"{monster.method} {monster.path} HTTP/1.1"]
-    if "Host" not in monster.headers:
+    lines = [f"{request.method} {request.path} HTTP/1.1"]
+    if "Host" not in request.headers:
         lines.append(f"Host: 127.0.0.1:{connection.port}")
-    lines += [f"{name}: {value}" for name, value in monster.headers.items()]
-    if monster.body is not None:
-        lines.append(f"Content-Length: {len(monster.body)}")
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    if request.body is not None:
+        lines.append(f"Content-Length: {len(request.body)}")
     head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
     if connection.sock is None:
         connection.connect()
-    connection.sock.sendall(head + (monster.body or b""))
-    response = http.client.HTTPResponse(connection.sock, method=monster.method)
+    connection.sock.sendall(head + (request.body or b""))
+    response = http.client.HTTPResponse(connection.sock, method=request.method)
     try:
         response.begin()
         body = response.read()
@@ -221,15 +221,15 @@ def _send(
 
 
 def run(long: bool) -> Outcome:
-    """Try 20,000 cases, or 150 in short, and all monsters; the control has a route that breaks."""
+    """Run 20,000 cases (150 in the short run) and all hostile requests; the control is broken."""
     cases = 20_000 if long else 150
-    found, sent, control = Judge(), Judge(), Judge()
+    found, sent, control = ResponseChecker(), ResponseChecker(), ResponseChecker()
     with folder() as where:
         path = where / "entice.db"
         with Server(f"sqlite:///{path}", where) as server:
             explore(server.port, cases, found)
             operations = _operations(server.port)
-            release(server.port, sent)
+            send_hostile_requests(server.port, sent)
             server.stop()
         with closing(SqliteStore(path)) as store:
             broken = faults(store)
@@ -238,19 +238,20 @@ def run(long: bool) -> Outcome:
     caught = [what for what in control.bad if "/v1/divide" in what]
     bad = [*broken, *found.bad, *sent.bad]
     return Outcome(
-        "schemathesis and monsters",
-        f"{found.cases:,} cases, most of them stateful ({found.told()}; {len(found.succeeded)} of "
-        f"{operations} operations have succeeded), {sent.cases:,} hand-made monsters "
-        f"({sent.told()}; of these {sent.no_http} were no HTTP and ended at the parser)",
-        f"{len(found.bad) + len(sent.bad)} answers with 5xx or not in the form of RFC 9457; "
+        "schemathesis and hostile requests",
+        f"{found.cases:,} cases, most of them stateful ({found.summary()}; "
+        f"{len(found.succeeded)} of {operations} operations have succeeded), "
+        f"{sent.cases:,} hostile requests ({sent.summary()}; {sent.no_http} of them were not HTTP "
+        "and were rejected by the parser)",
+        f"{len(found.bad) + len(sent.bad)} responses with 5xx or without problem details; "
         f"{len(broken)} faults in the logs afterwards" + "".join(f"; {what}" for what in bad[:3]),
-        f"a route that breaks: found in {len(caught)} of {control.cases:,} cases",
+        f"a broken route: found in {len(caught)} of {control.cases:,} cases",
         not bad and bool(caught) and (not long or len(found.succeeded) == operations),
     )
 
 
 def _operations(port: int) -> int:
-    """How many operations the description has, apart from the stream and itself."""
+    """Count the operations, without the stream and the document itself."""
     paths = json.loads(call(port, "GET", "/openapi.json")[1])["paths"]
-    cache_aligned = ("/stream", "/openapi.json")
-    return sum(len(methods) for path, methods in paths.items() if not path.endswith(cache_aligned))
+    excluded = ("/stream", "/openapi.json")
+    return sum(len(methods) for path, methods in paths.items() if not path.endswith(excluded))

@@ -1,4 +1,4 @@
-"""Requests that nobody sends by accident."""
+"""Hostile requests: malformed, oversized or out of range in every way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 JSON = {"Content-Type": "application/json"}
 
 
-class Monster(NamedTuple):
+class HostileRequest(NamedTuple):
     """A request, byte for byte."""
 
     name: str
@@ -112,8 +112,8 @@ HEADERS = (
 )  # fmt: skip
 
 
-def monsters(campaign: str, offer: str) -> Iterator[Monster]:
-    """All of them, aimed at a campaign and an offer that exist."""
+def hostile_requests(campaign: str, offer: str) -> Iterator[HostileRequest]:
+    """Yield all hostile requests to an existing campaign and offer."""
     at = f"/v1/campaigns/{campaign}"
     writes = (
         "/v1/campaigns", f"{at}/arms", f"{at}/offers", f"{at}/offers/batch", f"{at}/ratings",
@@ -123,44 +123,50 @@ def monsters(campaign: str, offer: str) -> Iterator[Monster]:
     yield from _fields(at, offer)
     for path in writes:
         for body in BODIES:
-            yield Monster("body", "POST", path, JSON, body)
+            yield HostileRequest("body", "POST", path, JSON, body)
         for kind in CONTENT_TYPES:
-            yield Monster("content type", "POST", path, {"Content-Type": kind}, b'{"player": "a"}')
+            yield HostileRequest(
+                "content type", "POST", path, {"Content-Type": kind}, b'{"player": "a"}'
+            )
         for key in KEYS:
-            yield Monster("key", "POST", path, JSON | {"Idempotency-Key": key}, b'{"player": "a"}')
+            yield HostileRequest(
+                "key", "POST", path, JSON | {"Idempotency-Key": key}, b'{"player": "a"}'
+            )
         for query in QUERIES[:6]:
-            yield Monster("query", "POST", f"{path}?{query}", JSON, b'{"player": "a"}')
+            yield HostileRequest("query", "POST", f"{path}?{query}", JSON, b'{"player": "a"}')
     for path in queries:
         for query in QUERIES:
-            yield Monster("query", "GET", f"{path}?{query}", {})
-        yield Monster("body", "GET", path, JSON, b"[" * 1000)
+            yield HostileRequest("query", "GET", f"{path}?{query}", {})
+        yield HostileRequest("body", "GET", path, JSON, b"[" * 1000)
     for path in (*writes, *queries, *PATHS):
         for method in METHODS:
-            yield Monster("method", method, path, JSON, b"{}")
+            yield HostileRequest("method", method, path, JSON, b"{}")
     yield from _paths(at, campaign, offer)
     for headers in HEADERS:
-        yield Monster("headers", "GET", at, headers)
-        yield Monster("headers", "POST", f"{at}/offers", JSON | headers, b'{"player": "a"}')
+        yield HostileRequest("headers", "GET", at, headers)
+        yield HostileRequest("headers", "POST", f"{at}/offers", JSON | headers, b'{"player": "a"}')
 
 
-def _paths(at: str, campaign: str, offer: str) -> Iterator[Monster]:
+def _paths(at: str, campaign: str, offer: str) -> Iterator[HostileRequest]:
     for segment in SEGMENTS:
         for path in (f"/v1/campaigns/{segment}", f"{at}/{segment}", f"{at}/arms/{segment}"):
-            yield Monster("path", "GET", path, {})
-            yield Monster("path", "PATCH", path, JSON, b'{"retired": true}')
-        yield Monster("path", "GET", f"/v1/offers/{segment}", {})
-        yield Monster("path", "POST", f"/v1/offers/{segment}/accept", JSON, b"{}")
+            yield HostileRequest("path", "GET", path, {})
+            yield HostileRequest("path", "PATCH", path, JSON, b'{"retired": true}')
+        yield HostileRequest("path", "GET", f"/v1/offers/{segment}", {})
+        yield HostileRequest("path", "POST", f"/v1/offers/{segment}/accept", JSON, b"{}")
     for end in OFFERS:
-        yield Monster("path", "GET", f"/v1/offers/{campaign}{end}", {})
-        yield Monster("path", "POST", f"/v1/offers/{campaign}{end}/rating", JSON, b'{"rating": 3}')
+        yield HostileRequest("path", "GET", f"/v1/offers/{campaign}{end}", {})
+        yield HostileRequest(
+            "path", "POST", f"/v1/offers/{campaign}{end}/rating", JSON, b'{"rating": 3}'
+        )
     for path in PATHS:
-        yield Monster("path", "GET", path, {})
-        yield Monster("path", "POST", path, JSON, b"{}")
-    yield Monster("path", "POST", f"/v1/offers/{offer}/nonsense", JSON, b"{}")
+        yield HostileRequest("path", "GET", path, {})
+        yield HostileRequest("path", "POST", path, JSON, b"{}")
+    yield HostileRequest("path", "POST", f"/v1/offers/{offer}/nonsense", JSON, b"{}")
 
 
 CAMPAIGN: dict[str, Any] = {
-    "name": "Monster", "arms": ["a", "b"], "budget": 1000, "price_of_a_star": 10, "margin": 1,
+    "name": "Hostile", "arms": ["a", "b"], "budget": 1000, "price_of_a_star": 10, "margin": 1,
     "lowest_rating": 1, "highest_rating": 5, "unrated_shows": 3.0, "currency": "EUR",
     "cap_per_offer": 5, "cap_per_player": 50, "pace_over": 100, "offer_expires_after": 60,
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
@@ -184,60 +190,64 @@ PARAMETERS = (
 )
 
 
-def _fields(at: str, offer: str) -> Iterator[Monster]:
-    """Every field of every body, with everything that it must not be."""
+def _fields(at: str, offer: str) -> Iterator[HostileRequest]:
+    """Yield every field of every body with every invalid value."""
     everything = (*NUMBERS, *TEXTS)
     for field in CAMPAIGN:
         for value in everything:
-            yield Monster(field, "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, field, value))
+            yield HostileRequest(
+                field, "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, field, value)
+            )
     for value in NUMBERS:
         for kind, field in PARAMETERS:
             policy = _with({"kind": kind}, field, value).decode()
-            yield Monster(
+            yield HostileRequest(
                 "policy", "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, "policy", policy)
             )
         for field in ("share", "amount", "amounts"):
             probe = _with({"share": 1.0, "amount": 1.0}, field, value).decode()
-            yield Monster("probe", "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, "probe", probe))
+            yield HostileRequest(
+                "probe", "POST", "/v1/campaigns", JSON, _with(CAMPAIGN, "probe", probe)
+            )
     for policy in POLICIES:
         body = json.dumps({**CAMPAIGN, "policy": policy}).encode()
-        yield Monster("policy", "POST", "/v1/campaigns", JSON, body)
+        yield HostileRequest("policy", "POST", "/v1/campaigns", JSON, body)
     change = ("name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over", "seed")
     for value in everything:
         for field in change:
-            yield Monster(field, "PATCH", at, JSON, _with({}, field, value))
-        yield Monster("retired", "PATCH", f"{at}/arms/a", JSON, _with({}, "retired", value))
-        yield Monster("arms", "POST", f"{at}/arms", JSON, b'{"arms": [%s]}' % _bytes(value))
-        yield Monster("player", "POST", f"{at}/offers", JSON, _with({}, "player", value))
+            yield HostileRequest(field, "PATCH", at, JSON, _with({}, field, value))
+        yield HostileRequest("retired", "PATCH", f"{at}/arms/a", JSON, _with({}, "retired", value))
+        yield HostileRequest("arms", "POST", f"{at}/arms", JSON, b'{"arms": [%s]}' % _bytes(value))
+        yield HostileRequest("player", "POST", f"{at}/offers", JSON, _with({}, "player", value))
         some = _with({"player": "x"}, "eligible", f"[{value}]")
-        yield Monster("eligible", "POST", f"{at}/offers", JSON, some)
+        yield HostileRequest("eligible", "POST", f"{at}/offers", JSON, some)
         for shown in (
             f'{{"a": {value}}}',
             f"{{{value if value[0] == chr(34) else '1'}: 1}}",
             value,
         ):
             some = _with({"player": f"y{len(shown)}"}, "displayed", shown)
-            yield Monster("displayed", "POST", f"{at}/offers", JSON, some)
+            yield HostileRequest("displayed", "POST", f"{at}/offers", JSON, some)
         some = b'{"requests": [{"player": "z"}, {"player": %s}]}' % _bytes(value)
-        yield Monster("batch", "POST", f"{at}/offers/batch", JSON, some)
-        yield Monster(
+        yield HostileRequest("batch", "POST", f"{at}/offers/batch", JSON, some)
+        yield HostileRequest(
             "amount", "POST", f"/v1/offers/{offer}/accept", JSON, _with({}, "amount", value)
         )
         rating = _with({}, "rating", value)
-        yield Monster("rating", "POST", f"/v1/offers/{offer}/rating", JSON, rating)
+        yield HostileRequest("rating", "POST", f"/v1/offers/{offer}/rating", JSON, rating)
         some = b'{"ratings": [{"arm": "a", "rating": %s}]}' % _bytes(value)
-        yield Monster("ratings", "POST", f"{at}/ratings", JSON, some)
+        yield HostileRequest("ratings", "POST", f"{at}/ratings", JSON, some)
         some = b'{"ratings": [{"arm": %s, "rating": 3}]}' % _bytes(value)
-        yield Monster("ratings", "POST", f"{at}/ratings", JSON, some)
+        yield HostileRequest("ratings", "POST", f"{at}/ratings", JSON, some)
 
 
-def life(campaign: Any) -> Iterator[Monster]:
-    """What a campaign that was accepted must be able to live through, however odd it is."""
+def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
+    """Yield requests that an accepted campaign must handle, however odd its settings are."""
     at, spec = f"/v1/campaigns/{campaign['id']}", campaign["spec"]
     low, high = spec["lowest_rating"], spec["highest_rating"]
 
-    def post(path: str, sent: Any) -> Monster:
-        return Monster("life", "POST", path, JSON, json.dumps(sent).encode())
+    def post(path: str, sent: Any) -> HostileRequest:
+        return HostileRequest("lifecycle", "POST", path, JSON, json.dumps(sent).encode())
 
     for n in (1, 2):
         yield post(f"{at}/offers", {"player": f"early player {n}"})
@@ -251,7 +261,7 @@ def life(campaign: Any) -> Iterator[Monster]:
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
     for read in ("", "/arms", "/drift", "/spending", "/events", "/export"):
-        yield Monster("life", "GET", at + read, {})
+        yield HostileRequest("lifecycle", "GET", at + read, {})
 
 
 def _bytes(value: str) -> bytes:
@@ -259,7 +269,7 @@ def _bytes(value: str) -> bytes:
 
 
 def _with(plain: dict[str, Any], field: str, value: str) -> bytes:
-    """A JSON object with one field spelt out, right or wrong."""
+    """Return a JSON object with the raw text of one field."""
     rest = {k: v for k, v in plain.items() if k != field}
     start = json.dumps(rest)[:-1]
     return f"{start}{', ' if rest else ''}{json.dumps(field)}: {value}}}".encode()
