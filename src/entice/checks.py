@@ -1,4 +1,4 @@
-"""The checks that specs make of what they are given, with one wording for each."""
+"""Validation of the fields of specs, with one error message for each rule."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from entice.errors import InputError
 
 MAX_COUNT = 10**12
-"""No count that a study is given may be larger; a thousand CPU years of rounds are fewer."""
+"""Upper limit on counts in a study. A thousand CPU years simulate fewer rounds."""
 
 
 def set_number(spec: msgspec.Struct, field: str) -> float:
-    """Make a field a float, or say why it can't be one."""
+    """Convert a field to a finite float, or raise `InputError`."""
     value = as_number(field_name(spec, field), getattr(spec, field))
     msgspec.structs.force_setattr(spec, field, value)
     return value
 
 
 def set_noise(spec: msgspec.Struct) -> None:
-    """Make the field `noise`, a standard deviation, a float above 0, or say why it can't be."""
+    """Convert the field `noise`, a standard deviation, to a positive float."""
     value = set_number(spec, "noise")
     if value <= 0:
         rule = "must be greater than 0: it is the standard deviation of ratings"
@@ -31,7 +31,7 @@ def set_noise(spec: msgspec.Struct) -> None:
 
 
 def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple[float, ...]:
-    """Make a field a tuple of floats, or say why it can't be one."""
+    """Convert a field to a tuple of finite floats, or raise `InputError`."""
     name, given = field_name(spec, field), getattr(spec, field)
     if not is_list(given):
         raise InputError(name, "must be a list of numbers", given=given)
@@ -43,14 +43,14 @@ def set_numbers(spec: msgspec.Struct, field: str, *, at_least: int = 0) -> tuple
 
 
 def is_list(given: object) -> bool:
-    """Tell whether something is a row of values: a list, a tuple, a range, an array."""
+    """Return whether a value is a list, a tuple, a range or an array, but not a string."""
     if isinstance(given, np.ndarray):
         return given.ndim > 0
     return isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray))
 
 
 def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int = MAX_COUNT) -> int:
-    """Make a field a whole number in a range, or say why it can't be one."""
+    """Convert a field to an int in a range, or raise `InputError`."""
     name, given = field_name(spec, field), getattr(spec, field)
     value = as_whole_number(name, given)
     if value < at_least:
@@ -62,7 +62,7 @@ def set_whole(spec: msgspec.Struct, field: str, *, at_least: int, at_most: int =
 
 
 def as_number(name: str, given: Any) -> float:
-    """Return `given` as a float if it is a finite number."""
+    """Return a finite number as a float, or raise `InputError`."""
     if isinstance(given, (bool, np.bool_, str, bytes)):
         raise InputError(name, "must be a number", given=given)
     try:
@@ -75,16 +75,16 @@ def as_number(name: str, given: Any) -> float:
 
 
 def as_whole_number(name: str, given: Any) -> int:
-    """Return `given` as an int if it is a whole number (10_000.0 and 1e4 are)."""
+    """Return a whole number (10_000.0 and 1e4 are) as an int, or raise `InputError`."""
     value = as_number(name, given)
     if value != int(value):
         raise InputError(name, "must be a whole number", given=given)
-    # The float was for checking only: a large int must not pass through it.
+    # The float serves for checking only: it would round a large int.
     return int(given)
 
 
 def as_seed(name: str, given: Any) -> int:
-    """Return `given` as a seed: a whole number that fits TOML's integers."""
+    """Return a seed, a whole number in the range of TOML's integers, or raise `InputError`."""
     value = as_whole_number(name, given)
     if not 0 <= value < 2**63:
         raise InputError(name, "must be from 0 to 2**63 - 1", given=given)
@@ -92,7 +92,7 @@ def as_seed(name: str, given: Any) -> int:
 
 
 def set_name(spec: msgspec.Struct, field: str) -> None:
-    """Check that a field is a short text, or none."""
+    """Check that a field is None or a string of 1 to 100 characters."""
     given = getattr(spec, field)
     if given is None or (isinstance(given, str) and given.strip() and len(given) <= 100):
         return
@@ -101,5 +101,5 @@ def set_name(spec: msgspec.Struct, field: str) -> None:
 
 
 def field_name(spec: msgspec.Struct, field: str) -> str:
-    """Name a field as an error message does."""
+    """Return the name of a field in error messages."""
     return f"{type(spec).__name__}: {field}"

@@ -1,4 +1,4 @@
-"""Errors that help: what was wrong, what is allowed, what was given, what to do."""
+"""Exceptions whose messages name the fault, the rule, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class EnticeError(Exception):
-    """Anything Entice raises on purpose; the message is written for the person who reads it."""
+    """Base of all errors that Entice raises deliberately. Messages are written for users."""
 
 
 class InputError(EnticeError, ValueError):
-    """Something the user gave can't be used. Raised before any work starts.
+    """An invalid input, raised before any work starts.
 
     >>> raise InputError("horizon", "must be a whole number of at least 1", given=0)
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ class InputError(EnticeError, ValueError):
     ) -> None:
         message = f"{name} {rule}"
         if given is not ...:
-            message += f"; got {_short(given)}"
+            message += f"; got {_shorten(given)}"
         message += "."
         if todo is not None:
             message += f" {todo}"
@@ -33,28 +33,28 @@ class InputError(EnticeError, ValueError):
         self.name = name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel from the workers of a cluster as they are."""
-        return _again, (type(self), str(self), self.name)
+        """Pickle the message and the name: errors are sent from workers of a cluster."""
+        return _rebuild, (type(self), str(self), self.name)
 
 
 class StudyError(EnticeError, RuntimeError):
-    """A study could not go on: a policy or a world did something that has no meaning."""
+    """A study can't continue: a policy or a drift returned an invalid value or raised."""
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Say which names are allowed, and name the nearest one first when there is one."""
+    """List the allowed names, with a suggestion if one of them is similar."""
     names = sorted(allowed)
     close = difflib.get_close_matches(given.lower(), names, n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     return f"{guess}Allowed: {', '.join(names)}."
 
 
-def _again(kind: type[InputError], message: str, name: str) -> InputError:
+def _rebuild(kind: type[InputError], message: str, name: str) -> InputError:
     error = kind.__new__(kind, message)
     error.args, error.name = (message,), name
     return error
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,4 +1,4 @@
-"""What policies and drifts are called in tables and figures, and their parameters as columns."""
+"""Labels of policies and drifts in tables and figures, and their parameters as columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from entice.jit.decorators import import_path
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of specs that tables and figures show under a label."""
+    """Base of specs that have a label in tables and figures."""
 
     name: str | None = None
 
@@ -22,17 +22,17 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_label(self) -> str:
-        """The label of a spec without a name: its kind, where there is nothing to add."""
+        """The label of a spec without a name; by default its class name."""
         return type(self).__name__
 
     @property
     def label(self) -> str:
-        """The name, or else a label made of the kind and its parameters."""
+        """The name if there is one, else a label of the kind and its parameters."""
         return self.name or self.default_label
 
 
 def unique_labels(specs: Sequence[Named]) -> tuple[str, ...]:
-    """Return the labels of specs, with what tells them apart where some are the same.
+    """Return the labels of specs; equal labels get the parameters that differ.
 
     >>> import entice
     >>> from entice.labels import unique_labels
@@ -46,19 +46,19 @@ def unique_labels(specs: Sequence[Named]) -> tuple[str, ...]:
         names = list(dict.fromkeys(name for one in settings for name in one))
         differing = [n for n in names if len({repr(one.get(n)) for one in settings}) > 1]
         for i, one in zip(alike, settings, strict=True):
-            told = [f"{n}={one[n]}" for n in differing if one.get(n) is not None]
-            labels[i] += f" [{', '.join(told)}]" if told else ""
+            settings_text = [f"{n}={one[n]}" for n in differing if one.get(n) is not None]
+            labels[i] += f" [{', '.join(settings_text)}]" if settings_text else ""
     found: list[str] = []
-    for label in labels:  # equal specs are told apart by their position
+    for label in labels:  # equal specs get a number
         before = sum(other == label for other in labels[: len(found)])
         found.append(f"{label} #{before + 1}" if before else label)
     return tuple(found)
 
 
 def parameter_columns(role: str, specs: Sequence[Named]) -> dict[str, pl.Series]:
-    """Return the parameters of specs as columns `role.kind`, `role.c`, …, a row for each spec.
+    """Return the parameters of specs as columns `role.kind`, `role.c`, …, with a row per spec.
 
-    Where a spec has no such parameter there is null. Functions are left out: labels name them.
+    A parameter that a spec does not have is null. Functions are left out: labels name them.
     """
     settings = [_settings(spec, functions=False) for spec in specs]
     names = dict.fromkeys(name for one in settings for name in one)
@@ -87,5 +87,5 @@ def _column(values: list[Any]) -> pl.Series:
     ):
         if kinds and kinds <= accepted:
             return pl.Series(values, dtype=dtype, strict=False)
-    # Text, or what has no type in common, such as a number here and a word there.
+    # Strings, or values of mixed types.
     return pl.Series([None if v is None else str(v) for v in values], dtype=pl.String)

@@ -1,8 +1,8 @@
-"""Money: currencies, their amounts as people read them, and what stars cost.
+"""Money: currencies, formatted amounts, and the cost of stars.
 
-An amount is a whole number of minor units, such as cents. How many decimals a currency has is
-CLDR's word, which the package Babel brings; a currency of somebody's own, such as POINTS, comes
-with a stated number. Babel is imported by the functions that need it: it takes 25 ms.
+An amount is an integer number of minor units, such as cents. The number of decimals of a currency
+comes from CLDR, through the package Babel; a currency of your own, such as POINTS, needs a stated
+number. Babel is imported by the functions that need it, because that takes 25 ms.
 
 `amount_of`, `max_stars_for` and `stars_for` are plain arithmetic on numbers, so that compiled code
 can use them too: `numba.njit(amount_of)`. Logs are replayed with them, so their results must not
@@ -25,13 +25,13 @@ from entice.checks import as_number
 from entice.errors import InputError
 
 NO_CURRENCY = "XXX"
-"""ISO 4217's code where there is no currency: amounts are then plain numbers."""
+"""ISO 4217's code for no currency: amounts are then plain numbers."""
 MAX_DIGITS = 8
 UNSTATED_DIGITS = 2
-"""Decimals of an unknown currency in campaigns that were recorded without `currency_digits`."""
+"""Decimals of an unknown currency in campaigns recorded without `currency_digits`."""
 _OWN_NAME = re.compile("[A-Z]{3,12}")
 _ROUNDING = 1e-9
-"""What is above a whole amount by no more than this, or a few last digits, is so by rounding."""
+"""An excess over a whole amount up to this size, or a few last digits, counts as rounding error."""
 
 
 class Currency(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Currency(msgspec.Struct, frozen=True):
 
     @property
     def sign(self) -> str:
-        """What stands before an amount; empty where the code stands after it instead."""
+        """The sign written before an amount; empty if the code is written after it."""
         return known_currencies().get(self.code, ("", 0))[0]
 
     def to_minor(self, amount: float) -> int:
@@ -60,7 +60,7 @@ class Currency(msgspec.Struct, frozen=True):
         return float(units / 10**self.digits)
 
     def format(self, units: int) -> str:
-        """Write an amount of minor units for people, with all its decimals.
+        """Format an amount of minor units, with all its decimals.
 
         >>> from entice.money import Currency
         >>> Currency("EUR", 2).format(123_456), Currency("JPY", 0).format(1_200)
@@ -73,7 +73,7 @@ class Currency(msgspec.Struct, frozen=True):
         return self._signed(figure, negative=units < 0)
 
     def format_major(self, amount: float) -> str:
-        """Write an amount of major units for people; without decimals from 100 on, or if whole.
+        """Format an amount of major units; without decimals if it is whole or at least 100.
 
         >>> from entice.money import Currency
         >>> euro, dinar = Currency("EUR", 2), Currency("KWD", 3)
@@ -93,10 +93,10 @@ class Currency(msgspec.Struct, frozen=True):
 
 
 def read_currency(where: str, written: object, digits: object = None) -> Currency:
-    """Read a currency as people write it: a code of ISO 4217, a sign, nothing, or a name of theirs.
+    """Parse a currency: an ISO 4217 code, a sign, an empty string, or a name of your own.
 
-    A name that is in no list needs `digits`, so that a misspelt code is not taken for one. `where`
-    names the spec in error messages.
+    A name of your own needs `digits`, so that a misspelt code is not mistaken for one. `where` is
+    the name of the spec in error messages.
 
     >>> from entice.money import read_currency
     >>> read_currency("Plan", "€"), read_currency("Plan", "kwd")
@@ -128,10 +128,9 @@ currency_digits to the number of its decimals: 0 if it has no smaller unit.
 
 
 def recorded_currency(code: str, digits: int | None) -> Currency:
-    """Return the currency of a campaign that is recorded, whatever CLDR has to say by now.
+    """Return the currency of a recorded campaign, with its recorded digits.
 
-    Campaigns that were recorded without digits have those of CLDR; two, if CLDR does not know
-    their currency.
+    Campaigns recorded without digits have those of CLDR, or two if CLDR does not know the currency.
     """
     if digits is not None:
         return Currency(code, digits)
@@ -140,7 +139,7 @@ def recorded_currency(code: str, digits: int | None) -> Currency:
 
 @lru_cache(1)
 def known_currencies() -> dict[str, tuple[str, int]]:
-    """Return the sign and the number of decimals of each currency that CLDR knows, by its code.
+    """Return the sign and the number of decimals of each currency in CLDR, by its code.
 
     The sign is empty for currencies that CLDR writes in letters in English, such as CHF.
     """
@@ -155,7 +154,7 @@ def known_currencies() -> dict[str, tuple[str, int]]:
 
 
 def explain_minor_units(currency: Currency, given: float) -> tuple[str, str | None]:
-    """Say why an amount can't have decimals, and how to write it.
+    """Return the rule for an amount with decimals, and how to write the amount.
 
     >>> from entice.money import Currency, explain_minor_units
     >>> explain_minor_units(Currency("JPY", 0), 1000.5)
@@ -176,7 +175,7 @@ def explain_minor_units(currency: Currency, given: float) -> tuple[str, str | No
 
 
 def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
-    """What a payment in stars costs, in minor units, rounded up.
+    """Return the cost of a payment in stars, in minor units, rounded up.
 
     >>> from entice.money import amount_of
     >>> amount_of(0.25, price_of_a_star=200, margin=5)
@@ -196,10 +195,10 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
 
 
 def max_stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
-    """The largest payment in stars that costs no more than an amount, rounding included.
+    """Return the largest payment in stars that costs at most an amount, rounding included.
 
-    Half of what `amount_of` takes for rounding is added, so that an arm which costs just that much
-    is not too dear by the last digit of its price. The other half is for the digits lost since.
+    Half of the rounding tolerance of `amount_of` is added, so that a payment of exactly that cost
+    is not rejected for its last digit. The other half is left for later rounding errors.
 
     >>> from entice.money import amount_of, max_stars_for
     >>> 3.2 - 3.0 <= 1 / 5, 3.2 - 3.0 <= max_stars_for(1, price_of_a_star=5, margin=0)
@@ -211,12 +210,12 @@ def max_stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
 
 
 def stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
-    """What an amount is worth in stars."""
+    """Return the value of an amount in stars."""
     return max(0, amount - margin) / price_of_a_star
 
 
 def _code(written: object) -> str:
-    """Return the code of a currency as people write it; what is no currency in capital letters."""
+    """Return the code of a currency; the text in capital letters if it is not a known sign."""
     if not isinstance(written, str):
         return ""
     text = written.strip()
@@ -247,6 +246,6 @@ def _advice(code: str, stated: int | None) -> str | None:
 
 
 def _only_signs(symbol: str) -> str:
-    """Return a symbol that has a sign in it, as € and A$ do; nothing for a word, such as FCFA."""
+    """Return a symbol that contains a sign, such as € and A$; empty for a word, such as FCFA."""
     has_sign = any(unicodedata.category(character) == "Sc" for character in symbol)
     return symbol if has_sign and symbol != "¤" else ""

@@ -1,9 +1,9 @@
 """Random numbers: one stream for each (seed, replication, purpose).
 
 A stream is four 64-bit words, the state of xoshiro256++ (Blackman and Vigna 2021). Every function
-here changes the stream it is given and nothing else; there is no global generator. So a
-replication's numbers depend on its own coordinates alone, never on threads, blocks or machines,
-and the cells of a study, which share their streams, do not depend on each other's presence.
+here changes only the stream that is passed to it; there is no global generator. So the numbers of a
+replication depend on its own coordinates, never on threads, blocks or machines. All cells of a
+study use the same streams, so adding or removing cells does not change the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from entice.jit.decorators import compiled, compiled_noinline
 
 Stream = npt.NDArray[np.uint64]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
-"""The words of a stream, taken out for several draws so that they stay in registers."""
+"""The words of a stream as a tuple, so that they stay in registers for several draws."""
 
 POLICY = 0
-"""Purpose: what the policy draws to choose an arm."""
+"""Purpose: the policy's draws."""
 REWARD = 1
 """Purpose: the true rewards."""
 PLAYER = 2
-"""Purpose: what players decide by chance."""
+"""Purpose: the random decisions of players."""
 PROBE = 3
-"""Purpose: which offers are probed, and how the coin falls."""
+"""Purpose: which offers are probed, and the coin tosses."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -37,7 +37,7 @@ _45, _LAYER, _1 = np.uint64(45), np.uint64(255), np.uint64(1)
 
 
 def new_stream(seed: int, replication: int, purpose: int) -> Stream:
-    """Make the stream of one replication and purpose."""
+    """Return the stream of one replication and purpose."""
     stream = np.empty(4, dtype=np.uint64)
     seed_stream(stream, seed, replication, purpose)
     return stream
@@ -45,7 +45,7 @@ def new_stream(seed: int, replication: int, purpose: int) -> Stream:
 
 @compiled
 def _mix(word: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection of 64-bit words."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection."""
     word = (word ^ (word >> _30)) * _MIX_1
     word = (word ^ (word >> _27)) * _MIX_2
     return word ^ (word >> _31)
@@ -53,7 +53,7 @@ def _mix(word: np.uint64) -> np.uint64:
 
 @compiled
 def seed_stream(stream: Stream, seed: int, replication: int, purpose: int) -> None:
-    """Put a stream at the beginning of its (seed, replication, purpose).
+    """Seed a stream from (seed, replication, purpose).
 
     Each word is a bijection of one coordinate, chained with the words before it. Two streams of
     one seed therefore never share their state: a different replication changes the second word,
@@ -66,13 +66,13 @@ def seed_stream(stream: Stream, seed: int, replication: int, purpose: int) -> No
     stream[1] = second
     stream[2] = third
     stream[3] = _mix(third + _GOLDEN)
-    for _ in range(8):  # all words of the state depend on all coordinates from here on
+    for _ in range(8):  # afterwards all words of the state depend on all coordinates
         next_word(stream)
 
 
 @compiled
 def advance(state: State) -> tuple[np.uint64, State]:
-    """Make 64 random bits and the next state (xoshiro256++)."""
+    """Return 64 random bits and the next state (xoshiro256++)."""
     s0, s1, s2, s3 = state
     total = s0 + s3
     bits = ((total << _23) | (total >> _41)) + s0
@@ -83,13 +83,13 @@ def advance(state: State) -> tuple[np.uint64, State]:
 
 @compiled
 def get_state(stream: Stream) -> State:
-    """Take the state out of a stream; what is drawn from it is to be put back with `set_state`."""
+    """Return the state of a stream; after drawing from it, store it with `set_state`."""
     return stream[0], stream[1], stream[2], stream[3]
 
 
 @compiled
 def set_state(stream: Stream, state: State) -> None:
-    """Put a state back into its stream."""
+    """Store a state in its stream."""
     stream[0], stream[1], stream[2], stream[3] = state
 
 
@@ -109,7 +109,7 @@ def uniform(stream: Stream) -> float:
 
 @compiled
 def as_uniform(word: np.uint64) -> float:
-    """Make a uniform draw of 64 random bits."""
+    """Convert 64 random bits to a uniform draw."""
     return float(np.int64(word >> _11)) * 2.0**-53
 
 
@@ -124,7 +124,7 @@ def below(stream: Stream, count: int) -> int:
     return min(int(uniform(stream) * count), count - 1)
 
 
-# The ziggurat (Marsaglia and Tsang 2000): the half bell curve under 256 layers of equal area.
+# The ziggurat (Marsaglia and Tsang 2000): 256 layers of equal area cover half of the density.
 _TAIL = 3.6541528853610088  # where the lowest layer's rectangle ends, for 256 layers
 
 
@@ -154,7 +154,7 @@ def normal(stream: Stream) -> float:
 
 @compiled
 def normal_from(state: State, stream: Stream) -> tuple[float, State]:
-    """Draw N(0, 1) from a state taken out of a stream, and return the next state too."""
+    """Draw from N(0, 1) with the state of a stream; return the draw and the next state."""
     bits, state = advance(state)
     layer, x = _point(bits)
     if abs(x) < _EDGE[layer + _1]:
@@ -166,7 +166,7 @@ def normal_from(state: State, stream: Stream) -> tuple[float, State]:
 
 @compiled_noinline
 def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
-    """Fill an array with what `normal` would draw, one after the other, in less time."""
+    """Fill an array with the same draws as repeated calls of `normal`, but faster."""
     state = get_state(stream)
     for i in range(draws.shape[0]):
         draws[i], state = normal_from(state, stream)
@@ -175,7 +175,7 @@ def fill_normals(stream: Stream, draws: npt.NDArray[np.float64]) -> None:
 
 @compiled
 def _point(bits: np.uint64) -> tuple[np.uint64, float]:
-    """The low byte picks the layer; the top 53 bits, signed, place the point across it."""
+    """Return a layer, from the low byte, and a point in it, from the top 53 bits (signed)."""
     layer = bits & _LAYER
     return layer, float(np.int64(bits) >> np.int64(11)) * float(_SCALE[layer])
 
@@ -199,9 +199,9 @@ def _normal_at_the_edge(stream: Stream, layer: np.uint64, x: float) -> float:
 
 @compiled_noinline
 def log_gamma(stream: Stream, shape: float) -> float:
-    """Draw the logarithm of a Gamma(shape, 1) variable, which may itself be too small for a float.
+    """Draw the logarithm of a Gamma(shape, 1) variable, which itself may underflow.
 
-    The squeeze of Marsaglia and Tsang (2000); below shape 1 through G(a) = G(a + 1) · U^(1/a).
+    Uses the method of Marsaglia and Tsang (2000); below shape 1, G(a) = G(a + 1) · U^(1/a).
     """
     boost = 0.0
     if shape < 1.0:

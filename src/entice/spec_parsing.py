@@ -1,4 +1,4 @@
-"""From plain tables, as TOML and JSON have them, to specs: what is misspelt is told."""
+"""Parsing of tables from TOML and JSON into specs, with suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ UNIONS: dict[str, Any] = {
     "arms": Arms, "policies": Policy, "drifts": Drift, "adversary": Adversary,
     "acceptance": Acceptance, "delay": Delay,
 }  # fmt: skip
-"""The kinds that a table may name, by the field that it stands in."""
+"""The kinds of entries that each field may hold."""
 MAX_SWEPT = 1_000
-"""Entries that one table may stand for."""
+"""Maximum number of entries that one table may expand to."""
 
 
 def parse_entry(field: str, where: str, entry: Any) -> Any:
-    """Build the arms, a policy or a drift from a table that names its kind."""
+    """Build arms, a policy, a drift or another entry from a table with a `kind`."""
     kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
     if not isinstance(entry, dict) or "kind" not in entry:
         todo = did_you_mean("", kinds)
@@ -42,14 +42,14 @@ def parse_entry(field: str, where: str, entry: Any) -> Any:
 
 
 def expand_sweep(field: str, position: int, entry: Any) -> list[Any]:
-    """Expand a table in which a parameter has a list of values: a table for each of them.
+    """Expand a table in which a parameter has a list of values into one table per value.
 
     Parameters that are lists themselves take a list of lists. Several lists are combined.
     """
     kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        return [entry]  # told where it is built
+        return [entry]  # `parse_entry` reports the error
     lists = {}
     for parameter in msgspec.structs.fields(kinds[kind]):
         given = entry.get(parameter.name)
@@ -62,7 +62,7 @@ def expand_sweep(field: str, position: int, entry: Any) -> list[Any]:
                 raise InputError(where, "must have at least one value to sweep over", given=given)
     count = math.prod(map(len, lists.values()))
     if count > MAX_SWEPT:
-        rule = f"must stand for at most {MAX_SWEPT:,} entries"
+        rule = f"must expand to at most {MAX_SWEPT:,} entries"
         raise InputError(f"{field}[{position}]", rule, given=f"{count:,}")
     return [entry | dict(zip(lists, one, strict=True)) for one in product(*lists.values())]
 
@@ -72,7 +72,7 @@ def _takes_lists(kind: Any) -> bool:
 
 
 def read_text(what: str, path: Path) -> str:
-    """Read a file of text, or say why it can't be read."""
+    """Read a text file, or raise `InputError`."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -81,14 +81,14 @@ def read_text(what: str, path: Path) -> str:
 
 
 def as_table(where: str, given: Any) -> dict[str, Any]:
-    """Return a table of settings, or say that there is none."""
+    """Return a copy of a table of settings, or raise `InputError`."""
     if not isinstance(given, dict):
         raise InputError(where, "must be a table of settings", given=given)
     return dict(given)
 
 
 def build_spec(spec: Any, where: str, settings: dict[str, Any]) -> Any:
-    """Call a spec's constructor, after a look at the names of its settings."""
+    """Check the names of settings, and call the spec's constructor."""
     fields = {field.name: field for field in msgspec.structs.fields(spec)}
     for name in settings:
         if name not in fields:
@@ -101,12 +101,12 @@ def build_spec(spec: Any, where: str, settings: dict[str, Any]) -> Any:
 
 
 def kind_names(field: str) -> str:
-    """Name the kinds that a field may hold."""
+    """Return the names of the kinds that a field may hold."""
     return ", ".join(spec.__name__ for spec in get_args(UNIONS[field]))
 
 
 def without_none(plain: Any) -> Any:
-    """Leave out what is not set: TOML has no word for it."""
+    """Leave out entries that are None, which TOML can't represent."""
     if isinstance(plain, dict):
         return {k: without_none(v) for k, v in plain.items() if v is not None}
     if isinstance(plain, (list, tuple)):

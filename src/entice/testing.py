@@ -1,7 +1,7 @@
-"""Checks for users' own policies and drifts: what is wrong with them, before a study runs.
+"""Checks of user-defined policies and drifts, to find faults before a study runs.
 
-They try one function at a time, and say what is wrong with it in its own terms; a study compiles
-everything into one piece and can only pass on what the compiler says.
+They run one function at a time, and report errors in its own terms. A study compiles all functions
+together, and can only pass on the compiler's message.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from entice.checks import as_number, as_seed, as_whole_number
 from entice.errors import EnticeError, InputError
-from entice.jit.interpret import find_fault, interpreted, is_user_function
+from entice.jit.interpret import find_fault, interpret, is_user_function
 from entice.jit.user_code import compile_user_function, reject_global_random
 from entice.model.step import PLAYERS_CHOICE
 from entice.policies import Policy
 from entice.rng import PLAYER, POLICY, new_stream
 from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
 
-_INDEX_HINT = " (are memory, memory_per_arm and params long enough, and arms what was meant?)"
+_INDEX_HINT = " (are memory, memory_per_arm and params long enough, and is arms correct?)"
 
 
 class CheckFailed(EnticeError, AssertionError):
-    """A policy or a drift does not keep to the rules; the message says which rule, and where."""
+    """A policy or a drift breaks a rule; the message states the rule and the place."""
 
 
 def check_drift(
@@ -37,11 +37,11 @@ def check_drift(
     drift
         Any drift.
     lipschitz
-        The constant l that is claimed; by default what the drift itself says, if it does.
+        The claimed constant l; by default, the drift's own `lipschitz`.
     largest_payment
-        Where the grid ends.
+        The end of the grid of payments.
     arms
-        How many arms to try.
+        The number of arms.
 
     >>> import entice
     >>> from entice.testing import check_drift
@@ -70,7 +70,7 @@ def check_drift(
             values = _values(drift.label, kernel, payments, t, arm, arms, where)
             if values[0] != 0.0:
                 raise CheckFailed(f"{drift.label} is {values[0]:g} at payment 0, not 0 {where}")
-            if claims_nothing:  # it says itself that it is outside Assumption 1
+            if claims_nothing:  # the drift declares itself outside Assumption 1
                 continue
             slopes = np.diff(values) / np.diff(payments)
             steepest, falling = int(np.argmax(slopes)), int(np.argmin(slopes))
@@ -86,7 +86,7 @@ def check_drift(
 def _values(
     label: str, kernel: DriftKernel, payments: Any, t: int, arm: int, arms: int, where: str
 ) -> npt.NDArray[np.float64]:
-    """What a drift does to one player's rating, for each payment he might have got."""
+    """Return the drift of one player's rating for each of several payments."""
     if kernel.is_function_of_payment:
         function = _Checked(kernel.function)
         found = [
@@ -95,7 +95,7 @@ def _values(
         ]
     else:
         found = []
-        for x in payments:  # the same player each time: the same draws, and no past
+        for x in payments:  # the same player each time: the same draws and an empty memory
             memory, stream = np.zeros(kernel.memory_per_arm * arms), new_stream(t, arm, PLAYER)
             parts = kernel.function, 0.5, float(x), t, arm, kernel.params, memory, stream
             found.append(_call(f"{label} at payment {x:g} {where}", kernel.apply_drift, *parts))
@@ -109,13 +109,13 @@ def _values(
 
 
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:
-    """Play a policy against random ratings and check that it keeps to the rules.
+    """Run a policy on random ratings and check that it follows the rules.
 
-    It must choose an existing arm in each round, leave counts and averages alone, stay within
-    its memory, and draw from its own stream only (the same draws make the same choices). A user's
-    own functions are also run by Python itself, so that 1/0 and log(0) are found, with their
-    line: compiled code goes on with inf or nan. The first rounds have arms without ratings, as
-    with ``cold_start="prior"`` or where ratings are late.
+    It must choose an existing arm in each round, not change counts and averages, stay within its
+    memory, and draw from its own stream only (the same draws give the same choices). A user's own
+    functions are also run in plain Python, which reports 1/0 and log(0) with their line; compiled
+    code continues with inf or nan. In the first rounds some arms have no ratings, as with
+    ``cold_start="prior"`` or late ratings.
 
     >>> import entice
     >>> from entice.testing import check_policy
@@ -132,22 +132,22 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     rounds = _at_least_one("check_policy: rounds", rounds)
     seed = as_seed("check_policy: seed", seed)
     if _play(policy, arms, rounds, seed) != _play(policy, arms, rounds, seed):
-        raise CheckFailed(f"{policy.label} chose other arms when played again with the same draws")
+        raise CheckFailed(f"{policy.label} chose different arms when run again with the same draws")
 
 
 def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
-    rules = policy.kernel(arms)
-    select, update = _Checked(rules.select), _Checked(rules.update)
+    kernel = policy.kernel(arms)
+    select, update = _Checked(kernel.select), _Checked(kernel.update)
     stream, world = new_stream(seed, 0, POLICY), np.random.default_rng(seed)
-    memory = np.zeros(rules.memory)
+    memory = np.zeros(kernel.memory)
     pulls, sums, means = np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms)
     chosen = []
     for t in range(1, rounds + 1):
         before = pulls.copy(), means.copy()
-        told = f"{policy.label}: select in round {t}"
-        arm = select.call(told, t, pulls, means, memory, rules.params, stream)
+        description = f"{policy.label}: select in round {t}"
+        arm = select.call(description, t, pulls, means, memory, kernel.params, stream)
         if isinstance(arm, bool) or not isinstance(arm, int):
-            raise CheckFailed(f"{told} must return a whole number, not {arm!r}")
+            raise CheckFailed(f"{description} must return a whole number, not {arm!r}")
         if arm == PLAYERS_CHOICE:
             arm = int(means.argmax())
         if not 0 <= arm < arms:
@@ -161,44 +161,46 @@ def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
         pulls[arm] += 1
         sums[arm] += feedback
         means[arm] = sums[arm] / pulls[arm]
-        told = f"{policy.label}: update in round {t}"
-        update.call(told, memory, rules.params, arm, payment, feedback)
+        description = f"{policy.label}: update in round {t}"
+        update.call(description, memory, kernel.params, arm, payment, feedback)
         chosen.append(int(arm))
     return chosen
 
 
-def _call(told: str, function: Any, *arguments: Any) -> Any:
+def _call(description: str, function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except Exception as error:  # whatever a user's function, or its compilation, may raise
+    except Exception as error:  # a user's function, or its compilation, may raise anything
         lines = [line.strip() for line in str(error).splitlines()]
         lines = [line for line in lines if line and not line.startswith("Failed in nopython")]
         reason = " / ".join(lines[:4])
         hint = _INDEX_HINT if isinstance(error, IndexError) else ""
-        raise CheckFailed(f"{told} raised {type(error).__name__}: {reason}{hint}") from error
+        raise CheckFailed(f"{description} raised {type(error).__name__}: {reason}{hint}") from error
 
 
 class _Checked:
-    """A function compiled with its array bounds checked, and, if a user's, as Python runs it."""
+    """A function compiled with bounds checks and, if it is a user's, also run in plain Python."""
 
     def __init__(self, function: Any) -> None:
         self._compiled = compile_user_function(function, makes_arrays=True)
-        self._plain = interpreted(function) if is_user_function(function) else None
+        self._plain = interpret(function) if is_user_function(function) else None
 
-    def call(self, told: str, *arguments: Any) -> Any:
-        """Call the compiled function; find errors by line, and those that it does not raise."""
+    def call(self, description: str, *arguments: Any) -> Any:
+        """Call the compiled function; use plain Python to find the line of an error."""
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         try:
-            found = _call(told, self._compiled, *arguments)
+            found = _call(description, self._compiled, *arguments)
         except CheckFailed as failure:
             fault = self._plain and find_fault(self._plain, *copies)
             if isinstance(failure.__cause__, IndexError) and fault:
-                raise CheckFailed(f"{told} failed in {fault}{_INDEX_HINT}") from failure.__cause__
+                raise CheckFailed(
+                    f"{description} failed in {fault}{_INDEX_HINT}"
+                ) from failure.__cause__
             raise
         if self._plain and (fault := find_fault(self._plain, *copies)):
             raise CheckFailed(
-                f"{told} failed in {fault}. Compiled code does not stop there: it goes on with "
-                "inf or nan. Handle this case before it is computed."
+                f"{description} failed in {fault}. Compiled code does not stop there, but "
+                "continues with inf or nan. Handle this case before the computation."
             ) from fault.error
         return found
 

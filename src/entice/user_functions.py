@@ -1,4 +1,4 @@
-"""Users' own functions in a spec: finding them, checking them, naming them."""
+"""User-defined functions in a spec: import, validation and labels."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from entice.checks import field_name
 from entice.errors import InputError, StudyError
 from entice.jit.decorators import import_path, is_compiled, plain_python
 
-_beside: ContextVar[Path | None] = ContextVar("beside", default=None)
+_module_folder: ContextVar[Path | None] = ContextVar("beside", default=None)
 _included: dict[str, ModuleType] = {}
-_standing_in: ContextVar[bool] = ContextVar("standing_in", default=False)
+_allow_missing: ContextVar[bool] = ContextVar("standing_in", default=False)
 
 
 def set_function(spec: msgspec.Struct, field: str, arguments: tuple[str, ...]) -> None:
-    """Make a field a function of the given arguments: a Python function or "module:name"."""
+    """Convert a field, a Python function or "module:name", to a function of these arguments."""
     name, given = field_name(spec, field), getattr(spec, field)
     signature = f"({', '.join(arguments)})"
-    if isinstance(given, str) and _standing_in.get():
+    if isinstance(given, str) and _allow_missing.get():
         try:
             function = _find(name, given)
         except InputError:
-            msgspec.structs.force_setattr(spec, field, _stand_in(given))
+            msgspec.structs.force_setattr(spec, field, _placeholder(given))
             return
     else:
         function = _find(name, given) if isinstance(given, str) else given
     if not (inspect.isfunction(function) or is_compiled(function)):
         raise InputError(
-            name, f'must be a Python function of {signature}, or "module:name" of one', given=given
+            name, f'must be a Python function of {signature}, or its "module:name"', given=given
         )
     plain = plain_python(function)
-    taken = inspect.signature(plain).parameters.values()
-    if len(taken) != len(arguments) or any(p.kind is p.KEYWORD_ONLY for p in taken):
+    parameters = inspect.signature(plain).parameters.values()
+    if len(parameters) != len(arguments) or any(p.kind is p.KEYWORD_ONLY for p in parameters):
         raise InputError(
             name,
             f"must take the {len(arguments)} arguments of {field}{signature}",
@@ -55,25 +55,25 @@ def _find(name: str, given: str) -> Any:
     module_name, _, path = given.partition(":")
     if not module_name or module_name.startswith(".") or not path:
         raise InputError(name, 'must read "module:name"', given=given)
-    _forget_namesake(module_name)
+    _unload_namesake(module_name)
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's module may raise
+    except Exception as error:  # the user's module may raise anything
         raise InputError(
             name,
             f"names a module that can't be imported ({type(error).__name__}: {error})",
             given=given,
-            todo="Put its file beside the study's, or on the Python path.",
+            todo="Put its file into the study's folder, or on the Python path.",
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise InputError(name, f"names nothing in {module_name!r}", given=given)
+            raise InputError(name, f"does not exist in {module_name!r}", given=given)
         found = getattr(found, part)
     return found
 
 
 def include(path: Path) -> ModuleType:
-    """Load a file as the module that "module:name" names, before any other of that name."""
+    """Load a file as a module for "module:name"; it takes precedence over others of its name."""
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise InputError("include", "must be a Python file, such as my_policy.py", given=str(path))
     if not path.is_file():
@@ -82,7 +82,7 @@ def include(path: Path) -> ModuleType:
     before = sys.modules.get(name)
     is_own = name in _included or getattr(before, "__file__", None) == str(path)
     if name in sys.stdlib_module_names or (before is not None and not is_own):
-        rule = "must not be called like a module of Python's or of a package that is in use"
+        rule = "must not have the name of a standard-library module or of an imported package"
         raise InputError("the included file", rule, given=path.name, todo="Give it another name.")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -91,7 +91,7 @@ def include(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:  # whatever the user's module may raise, an exit among it
+    except BaseException as error:  # the user's module may raise anything, even SystemExit
         del sys.modules[name]
         if before is not None:
             sys.modules[name] = before
@@ -104,13 +104,13 @@ def include(path: Path) -> ModuleType:
 
 
 def included() -> list[ModuleType]:
-    """The modules that were loaded by `include`."""
+    """Return the modules loaded by `include`."""
     return list(_included.values())
 
 
-def _forget_namesake(module_name: str) -> None:
-    """Forget a module of this name that was loaded from elsewhere, beside another study."""
-    folder, module = _beside.get(), sys.modules.get(module_name)
+def _unload_namesake(module_name: str) -> None:
+    """Unload a module of this name that was loaded from the folder of another study."""
+    folder, module = _module_folder.get(), sys.modules.get(module_name)
     if folder is not None and module is not None and module is not _included.get(module_name):
         here = folder / f"{module_name}.py"
         if here.is_file() and getattr(module, "__file__", None) != str(here):
@@ -120,29 +120,29 @@ def _forget_namesake(module_name: str) -> None:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Let "module:name" name modules in a folder, such as a study's."""
-    token = _beside.set(folder)
+    """Make the modules in a folder, such as a study's, importable for "module:name"."""
+    token = _module_folder.set(folder)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         sys.path.remove(str(folder))
-        _beside.reset(token)
+        _module_folder.reset(token)
 
 
 @contextmanager
-def placeholders_for_missing() -> Iterator[None]:
-    """Let functions that can't be found be stood in for, so that a result can be read anywhere."""
-    token = _standing_in.set(True)
+def allow_missing_functions() -> Iterator[None]:
+    """Replace missing functions by placeholders, so that a result can be read anywhere."""
+    token = _allow_missing.set(True)
     try:
         yield
     finally:
-        _standing_in.reset(token)
+        _allow_missing.reset(token)
 
 
-def _stand_in(given: str) -> Callable[..., Any]:
+def _placeholder(given: str) -> Callable[..., Any]:
     def missing(*values: Any) -> None:
-        """Stand in for a function that was not found."""
+        """Placeholder of a function that was not found."""
 
     missing.__name__ = given.rpartition(":")[2].rpartition(".")[2]
     missing.__module__, _, missing.__qualname__ = given.partition(":")
@@ -151,17 +151,17 @@ def _stand_in(given: str) -> Callable[..., Any]:
 
 
 def is_placeholder(function: Callable[..., Any]) -> bool:
-    """Tell whether a function stands in for one that was not found."""
+    """Return whether a function is a placeholder for one that was not found."""
     return getattr(function, "is_placeholder", False)
 
 
 def ensure_found(function: Callable[..., Any]) -> None:
-    """Refuse to run a function that only stands in for another."""
+    """Reject a placeholder: the function itself was not found."""
     if is_placeholder(function):
         raise StudyError(f"{import_path(function)} was not found when this study was read.")
 
 
 def custom_label(function: Callable[..., Any], params: Sequence[float]) -> str:
-    """Name a user's function and its parameters, as in `fading(2)`."""
+    """Return the label of a user's function and its parameters, such as `fading(2)`."""
     name = plain_python(function).__name__
     return f"{name}({', '.join(f'{p:g}' for p in params)})" if params else name

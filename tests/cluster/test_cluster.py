@@ -408,8 +408,8 @@ def test_a_missing_dask_names_the_package_to_install(monkeypatch: pytest.MonkeyP
         ("missing.py", None, "must exist"),
         ("broken.py", "1 / 0", "can't be imported (ZeroDivisionError"),
         ("leaving.py", "raise SystemExit(3)", "can't be imported (SystemExit"),
-        ("queue.py", DRIFT_MODULE, "must not be called like a module of Python's"),
-        ("polars.py", DRIFT_MODULE, "must not be called like a module of Python's or of a package"),
+        ("queue.py", DRIFT_MODULE, "must not have the name of a standard-library module"),
+        ("polars.py", DRIFT_MODULE, "must not have the name of a standard-library module or of an"),
     ],
 )
 def test_a_file_that_cannot_be_included_is_reported(

@@ -514,7 +514,7 @@ def test_a_function_that_numba_can_t_compile_is_named(reason: str, cache: Path) 
     select = define(
         f"def select(t, pulls, means, memory, params, rng):\n    {UNCOMPILABLE[reason]}"
     )
-    with pytest.raises(entice.InputError, match="of_a_user:select must stay within the Python"):
+    with pytest.raises(entice.InputError, match="of_a_user:select must be in the subset of Python"):
         ask(select)
     assert list(cache.iterdir()) == []  # no entry, whole or not
 

@@ -140,7 +140,7 @@ INVALID: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a relative module": (drift("custom", function=".x:f"), ("function", "'.x:f'")),
     "a module that isn't there": (
         drift("custom", function="no_such_module:f"),
-        ("function", "no_such_module", "import", "beside the study"),
+        ("function", "no_such_module", "import", "study's folder"),
     ),
     "a name that isn't there": (
         drift("custom", function="spec_fixtures:halvd"),

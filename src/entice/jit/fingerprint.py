@@ -1,10 +1,10 @@
-"""A fingerprint of what a function computes, so that compiled code can't go stale.
+"""Fingerprints of functions, so that cached machine code can't become stale.
 
-Numba freezes everything that a function refers to when it compiles it, but its disk cache looks
-only at the file of the outermost function. So we hash what it would freeze: the bytecode and
-constants of the function and of all functions it calls, and the globals and closure cells they
-read. File names, line numbers and comments do not count. Nor does it count whether two callers
-share one function object or hold equal copies, as they do after a journey to another process.
+Numba freezes everything that a function refers to when it compiles it, but its disk cache checks
+only the file of the outermost function. So we hash everything that it freezes: the bytecode and
+constants of the function and of all functions it calls, and the globals and closure cells that they
+read. File names, line numbers and comments have no effect. Nor does it matter whether two callers
+share one function object or have equal copies, as after pickling to another process.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LIBRARIES = frozenset(
 
 
 class NoFingerprint(Exception):
-    """A function refers to something whose content can't be told from outside."""
+    """A function refers to an object whose content can't be hashed."""
 
 
 def fingerprint(*things: Any) -> str:
-    """Hash functions and plain values by content, the same in every process.
+    """Hash functions and plain values by content, with the same result in every process.
 
     >>> from entice.jit.fingerprint import fingerprint
     >>> def double(x):
@@ -58,7 +58,7 @@ def _walk(*things: Any) -> _Walk:
 
 
 class _Description:
-    """What was written about a thing; functions that it refers to are listed by number."""
+    """A hash of an object's content; the functions that it refers to are listed by number."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -70,7 +70,7 @@ class _Description:
             self._digest.update(len(data).to_bytes(8, "little") + data)
 
     def hash_with(self, hashes: list[bytes]) -> bytes:
-        """Hash what was written, with the given hashes of all functions in place of numbers."""
+        """Return the hash, with the hashes of functions in place of their numbers."""
         digest = self._digest.copy()
         for number in self.functions:
             digest.update(hashes[number])
@@ -80,7 +80,7 @@ class _Description:
 class _Walk:
     def __init__(self) -> None:
         self.compiled: list[Any] = []
-        """The compiled functions met on the way."""
+        """The compiled functions found."""
         self.roots = _Description()
         self._functions: list[types.FunctionType] = []
         self._numbers: dict[int, int] = {}
@@ -89,11 +89,11 @@ class _Walk:
     def hexdigest(self) -> str:
         """Hash the graph of functions so that equal copies of a function count as one.
 
-        Functions may call each other in circles, so there is no order in which each could be
-        hashed after those that it calls. Instead all hashes are refined together: each round takes
-        in the hashes of the callees from the round before. Once a round tells no more functions
-        apart, functions with equal hashes are equal, however deep one looks. The last two rounds
-        together then describe the graph of what is different.
+        Functions may call each other in cycles, so there may be no order in which each is hashed
+        after its callees. Instead all hashes are refined together: each round includes the hashes
+        of the callees from the round before. Once a round distinguishes no more functions,
+        functions with equal hashes are equal at any depth. The last two rounds together then
+        describe the graph of distinct functions.
         """
         hashes = [
             described.hash_with([b""] * len(self._functions)) for described in self._descriptions
@@ -109,9 +109,9 @@ class _Walk:
         return whole.hexdigest()
 
     def describe_functions(self) -> None:
-        """Describe all functions that were met, and those that are met thereby."""
+        """Describe all functions found, and those that they refer to."""
         while len(self._descriptions) < len(self._functions):
-            self._descriptions.append(self._described(self._functions[len(self._descriptions)]))
+            self._descriptions.append(self._describe(self._functions[len(self._descriptions)]))
 
     def visit(self, thing: Any, into: _Description) -> None:
         if is_compiled(thing):
@@ -126,7 +126,7 @@ class _Walk:
                 self._functions.append(thing)
             into.write("function")
             into.functions.append(self._numbers[id(thing)])
-        elif isinstance(thing, _Intrinsic):  # a function that writes machine code
+        elif isinstance(thing, _Intrinsic):  # a function that generates machine code
             into.write("intrinsic")
             self.visit(thing._defn, into)
         elif isinstance(thing, np.ndarray):
@@ -149,7 +149,7 @@ class _Walk:
         else:
             raise NoFingerprint(f"{thing!r} of type {type(thing).__name__}")
 
-    def _described(self, function: types.FunctionType) -> _Description:
+    def _describe(self, function: types.FunctionType) -> _Description:
         into = _Description()
         self._code(function.__code__, into)
         self.visit(function.__defaults__, into)
@@ -157,7 +157,7 @@ class _Walk:
         for cell in function.__closure__ or ():
             try:
                 self.visit(cell.cell_contents, into)
-            except ValueError:  # nothing has been put into it yet
+            except ValueError:  # the cell is still empty
                 raise NoFingerprint(f"{function} with an empty closure") from None
         names, read = sorted(names_used(function.__code__)), set[tuple[str, str]]()
         for name in names:
@@ -171,14 +171,14 @@ class _Walk:
     def _global(
         self, value: Any, names: list[str], read: set[tuple[str, str]], into: _Description
     ) -> None:
-        """Visit a value, or what a function may read from a user's module: the names it uses."""
+        """Visit a value or, if it is a user's module, its attributes that the function uses."""
         if not isinstance(value, types.ModuleType) or _from_library(value):
             self.visit(value, into)
             return
         into.write("module", value.__name__)
         for name in names:
             attribute = getattr(value, name, None)
-            # Modules may refer to each other in circles, but each name of each is visited once.
+            # Modules may refer to each other in cycles; each name of each is visited once.
             if attribute is not None and (value.__name__, name) not in read:
                 read.add((value.__name__, name))
                 into.write("attribute", name)
@@ -212,5 +212,5 @@ def _home(thing: Any) -> str:
 
 
 def _from_library(thing: Any) -> bool:
-    """Tell whether a thing is part of a library whose version stands in the cache key."""
+    """Return whether an object belongs to a library whose version is part of the cache key."""
     return str(_home(thing)).split(".")[0].lstrip("_") in _LIBRARIES

@@ -1,9 +1,9 @@
-"""A compiled function as a compile-time constant, so that code which takes it can be cached.
+"""A compiled function as a compile-time constant, so that code that takes it can be cached.
 
-Numba resolves a call of a function argument from its type alone, but lowers the argument itself
-as the address of a Python object. Machine code with such an address is good for one process, and
-Numba rightly refuses to write it to disk. A `FunctionConstant` has the type of its function and
-no value.
+Numba resolves a call of a function argument from its type alone, but compiles the argument itself
+to the address of a Python object. Machine code with such an address is valid in one process only,
+and Numba refuses to write it to disk. A `FunctionConstant` has the type of its function and no
+value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import register_model, typeof_impl
 
 
 class FunctionConstant:
-    """Wraps a compiled function for the globals of a generated module."""
+    """A compiled function wrapped for the globals of a generated module."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -31,10 +31,10 @@ register_model(FunctionConstantType)(OpaqueModel)
 
 
 @typeof_impl.register(FunctionConstant)  # type: ignore[untyped-decorator]
-def _typeof(part: FunctionConstant, context: Any) -> Any:
-    return FunctionConstantType(part.function)
+def _typeof(function: FunctionConstant, context: Any) -> Any:
+    return FunctionConstantType(function.function)
 
 
 @lower_constant(FunctionConstantType)  # type: ignore[untyped-decorator]
-def _no_value(context: Any, builder: Any, type_: Any, part: FunctionConstant) -> Any:
+def _no_value(context: Any, builder: Any, type_: Any, function: FunctionConstant) -> Any:
     return context.get_dummy_value()

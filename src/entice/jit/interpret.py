@@ -1,6 +1,6 @@
-"""Users' functions as Python itself runs them: slowly, but an error has a line.
+"""Users' functions run in plain Python: slow, but errors have a line number.
 
-Compiled code says that an index is out of bounds and not where, and goes on with inf or nan after
+Compiled code reports an index out of bounds without its line, and continues with inf or nan after
 1/0 or log(0), as NumPy does.
 """
 
@@ -31,25 +31,25 @@ class Fault(NamedTuple):
 
 
 def is_user_function(function: Callable[..., Any]) -> bool:
-    """Tell whether a function is a user's, and not of this package."""
+    """Return whether a function is defined by the user, not by this package."""
     return not plain_python(function).__module__.startswith("entice.")
 
 
-def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that Python runs, and the functions that it calls, without the compiler.
+def interpret(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a copy of a function that Python interprets, including the functions that it calls.
 
-    Functions of this package stay compiled, as they are correct and may divide by 0 on purpose,
-    unless they take functions: compiled ones take no Python functions.
+    Functions of this package stay compiled, because they are correct and may divide by 0 on
+    purpose, unless they take functions: compiled code can't call Python functions.
     """
-    found: Callable[..., Any] = _interpreted(function, {})
-    return found
+    result: Callable[..., Any] = _interpret(function, {})
+    return result
 
 
 def find_fault(function: Callable[..., Any], *arguments: Any) -> Fault | None:
-    """Run an interpreted function; return its error if it is of a kind that has a meaning here.
+    """Run an interpreted function, and return its error if it is an index or arithmetic error.
 
-    These are an index out of range, and arithmetic without a result: 1/0, log(0), sqrt(-1). Other
-    errors may be differences between Python and what Numba makes of it.
+    These are an index out of range, 1/0, log(0) and sqrt(-1). Other errors may be differences
+    between Python and Numba.
     """
     try:
         with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
@@ -57,12 +57,12 @@ def find_fault(function: Callable[..., Any], *arguments: Any) -> Fault | None:
     except (IndexError, ArithmeticError, ValueError) as error:
         where = _location(error)
         return Fault(error, where) if where is not None else None
-    except Exception:  # what Python does not run as Numba does
+    except Exception:  # Python and Numba differ
         return None
     return None
 
 
-def _interpreted(function: Any, done: dict[Any, Any]) -> Any:
+def _interpret(function: Any, done: dict[Any, Any]) -> Any:
     plain: Any = plain_python(function)
     if plain in done:
         return done[plain]
@@ -70,7 +70,7 @@ def _interpreted(function: Any, done: dict[Any, Any]) -> Any:
     cells = tuple(types.CellType() for _ in plain.__closure__ or ())
     copy = types.FunctionType(plain.__code__, namespace, plain.__name__, plain.__defaults__, cells)
     copy.__kwdefaults__ = plain.__kwdefaults__
-    done[plain] = copy  # before its helpers, which may call it
+    done[plain] = copy  # before its helpers, which may be recursive
     for name in names_used(plain.__code__) & namespace.keys():
         namespace[name] = _helper(namespace[name], done)
     for cell, given in zip(cells, plain.__closure__ or (), strict=True):
@@ -80,25 +80,25 @@ def _interpreted(function: Any, done: dict[Any, Any]) -> Any:
 
 def _helper(thing: Any, done: dict[Any, Any]) -> Any:
     if is_compiled(thing) and (is_user_function(thing) or takes_functions(thing)):
-        return _interpreted(thing, done)
+        return _interpret(thing, done)
     if isinstance(thing, types.FunctionType) and is_user_function(thing):
-        return _interpreted(thing, done)
+        return _interpret(thing, done)
     return thing
 
 
 def takes_functions(function: Any) -> bool:
-    """Tell whether an argument of a function of this package is a function."""
+    """Return whether a function of this package has a function among its arguments."""
     kinds = getattr(plain_python(function), "__annotations__", {}).values()
     return any("Callable" in str(kind) for kind in kinds)
 
 
 def _location(error: Exception) -> str | None:
-    """Name the innermost function of the user's in a traceback, with line and file."""
-    found, trace = None, error.__traceback__
+    """Return the innermost of the user's functions in a traceback, with line and file."""
+    result, trace = None, error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _LIBRARIES:
             file = Path(frame.f_code.co_filename).name
-            found = f"{frame.f_code.co_name}, line {trace.tb_lineno} of {file}"
+            result = f"{frame.f_code.co_name}, line {trace.tb_lineno} of {file}"
         trace = trace.tb_next
-    return found
+    return result

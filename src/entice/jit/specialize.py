@@ -1,11 +1,12 @@
-"""Binds an entry point to one choice of functions and compiles that, once per machine.
+"""Specialisation: compile an entry point for one choice of functions, once per machine.
 
 `specialize(replicate, select, update, …)` behaves like `replicate` with those functions as its
-first arguments, compiled into one piece of machine code. The code is kept in a folder of the
-user's cache that is named by a fingerprint of all functions involved, of the argument types and
-of the versions of Python and Numba: a changed function has another name, so an entry can't go
-stale. An entry is written beside its place and then moved there whole, with the checksums of its
-files, so a damaged or half-written one is never loaded; it is built again.
+first arguments, compiled together into machine code. Users' policies and drift functions are
+compiled here too, through `user_code.compile_user_function`. The machine code is cached on disk, in
+a folder named by a fingerprint of all functions involved, the argument types and the versions of
+Python and Numba. A changed function has a different fingerprint, so an entry can't become stale. An
+entry is written to a temporary folder and then renamed, with checksums of its files, so a damaged
+or incomplete entry is never loaded but compiled again.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ import numba
 
 from entice.jit import specialize
 
-entry, {parts}= specialize.linked_functions("{key}")
+entry, {functions}= specialize.linked_functions("{key}")
 
 
 @numba.njit(cache={cache}, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)
 def run({arguments}):
-    return entry({parts}{arguments})
+    return entry({functions}{arguments})
 '''
 _CHECKSUMS = "checksums.txt"
 _TARGET = cpu_target.target_context.codegen()
@@ -59,45 +60,45 @@ _VERSIONS = (
 
 _lock = threading.Lock()
 _linked: dict[str, tuple[Any, ...]] = {}
-_ready: dict[str, Callable[..., Any]] = {}
-_nothing_compiled: ContextVar[bool] = ContextVar("_nothing_compiled", default=False)
-_contents: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_compiled: dict[str, Callable[..., Any]] = {}
+_load_only: ContextVar[bool] = ContextVar("_nothing_compiled", default=False)
+_fingerprints: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: ENTICE_CACHE_DIR, or the place the system has for caches."""
+    """Return the folder of compiled code: ENTICE_CACHE_DIR, or the user's cache folder."""
     chosen = os.environ.get("ENTICE_CACHE_DIR")
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("entice", False))
 
 
 class NotCompiled(Exception):
-    """Machine code would have to be compiled, where only loading is wanted."""
+    """Machine code is not in the cache, and compilation is disabled by `load_only`."""
 
 
 @contextlib.contextmanager
-def loading_only() -> Iterator[None]:
-    """Load machine code that is kept, in this thread; raise `NotCompiled` where there is none."""
-    before = _nothing_compiled.set(True)
+def load_only() -> Iterator[None]:
+    """Only load cached machine code in this thread; raise `NotCompiled` if it is missing."""
+    before = _load_only.set(True)
     try:
         yield
     finally:
-        _nothing_compiled.reset(before)
+        _load_only.reset(before)
 
 
 def linked_functions(key: str) -> tuple[Any, ...]:
-    """Hand a generated module the functions it was generated for."""
+    """Return the functions for which a generated module was generated."""
     return _linked[key]
 
 
-def specialize(entry: Callable[..., Any], *parts: Callable[..., Any]) -> Callable[..., Any]:
+def specialize(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
     """Bind functions as the first arguments of a compiled entry point.
 
     Parameters
     ----------
     entry
-        A compiled function whose first arguments are functions, or that takes none: then its
-        machine code is only kept for the next process.
-    parts
+        A compiled function whose first arguments are functions. It may also take none; then its
+        machine code is only cached for the next process.
+    functions
         Those functions: compiled ones, or plain Python that Numba can compile.
     """
     machine_code: Callable[..., Any] | None = None
@@ -105,114 +106,115 @@ def specialize(entry: Callable[..., Any], *parts: Callable[..., Any]) -> Callabl
     def run(*arguments: Any) -> Any:
         nonlocal machine_code
         if machine_code is None:
-            machine_code = get_compiled(entry, parts, arguments)
+            machine_code = get_compiled(entry, functions, arguments)
         return machine_code(*arguments)
 
     return run
 
 
 def get_compiled(
-    entry: Callable[..., Any], parts: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
+    entry: Callable[..., Any], functions: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    """Return the machine code for these functions and argument types, compiling if it must."""
+    """Return the machine code for these functions and argument types; compile it if necessary."""
     types = tuple(numba.typeof(argument) for argument in arguments)
     with _lock:
         try:
-            _refresh(parts)
-            key = fingerprint(entry, *parts, [str(t) for t in types], _VERSIONS)[:32]
+            _refresh(functions)
+            key = fingerprint(entry, *functions, [str(t) for t in types], _VERSIONS)[:32]
         except NoFingerprint:
-            # Nothing tells whether a kept version would still be the same: go without.
+            # A cached version could not be checked for changes, so do not cache it.
             key = f"uncached{len(_linked)}"
-            _ready[key] = _compile(entry, parts, types, folder=None, key=key)
-            return _ready[key]
-        if key not in _ready:
-            if _nothing_compiled.get() and not _is_whole(cache_folder() / key):
+            _compiled[key] = _compile(entry, functions, types, folder=None, key=key)
+            return _compiled[key]
+        if key not in _compiled:
+            if _load_only.get() and not _is_intact(cache_folder() / key):
                 raise NotCompiled(import_path(entry))
-            _ready[key] = _from_cache(entry, parts, types, key)
-        return _ready[key]
+            _compiled[key] = _from_cache(entry, functions, types, key)
+        return _compiled[key]
 
 
-def _refresh(parts: tuple[Any, ...]) -> None:
-    """Make compiled functions forget machine code that froze globals which have changed since.
+def _refresh(functions: tuple[Any, ...]) -> None:
+    """Recompile functions whose globals have changed since they were compiled.
 
-    Numba keeps a function's first machine code for the life of the process; in a notebook, what
-    it refers to may be redefined meanwhile.
+    Numba keeps a function's first machine code for the life of the process, but in a notebook its
+    globals may be redefined.
     """
-    for function in compiled_within(*parts):
+    for function in compiled_within(*functions):
         content = fingerprint(function)
-        if _contents.setdefault(function, content) != content:
-            _contents[function] = content
+        if _fingerprints.setdefault(function, content) != content:
+            _fingerprints[function] = content
             function.recompile()
 
 
-def _from_cache(entry: Any, parts: tuple[Any, ...], types: tuple[Any, ...], key: str) -> Any:
-    place = cache_folder() / key
-    if _is_whole(place):
+def _from_cache(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], key: str) -> Any:
+    entry_folder = cache_folder() / key
+    if _is_intact(entry_folder):
         try:
-            return _compile(entry, parts, types, place, key)
+            return _compile(entry, functions, types, entry_folder, key)
         except Exception:
-            # Whole, and yet unreadable to this Numba, which may end in any error at all: treat it
-            # like a damaged one.
-            pass
+            pass  # intact, but this Numba can't read it (any error is possible): compile it again
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds code that is run
-        beside = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=place.parent))
-    except OSError:  # no place to keep anything, such as a read-only home
-        return _compile(entry, parts, types, folder=None, key=key)
+        # Only the user may write to the folder: its code is executed.
+        entry_folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=entry_folder.parent))
+    except OSError:  # no writable folder, such as a read-only home
+        return _compile(entry, functions, types, folder=None, key=key)
     try:
-        run = _compile(entry, parts, types, beside, key)
-        (beside / _CHECKSUMS).write_text(_checksums(beside))
-        shutil.rmtree(place, ignore_errors=True)
-        beside.rename(place)
+        run = _compile(entry, functions, types, temporary, key)
+        (temporary / _CHECKSUMS).write_text(_checksums(temporary))
+        shutil.rmtree(entry_folder, ignore_errors=True)
+        temporary.rename(entry_folder)
         return run
     except OSError:  # another process was first, or the disk is full: keep it in memory only
-        return _compile(entry, parts, types, place if _is_whole(place) else None, key)
+        folder = entry_folder if _is_intact(entry_folder) else None
+        return _compile(entry, functions, types, folder, key)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _compile(
-    entry: Any, parts: tuple[Any, ...], types: tuple[Any, ...], folder: Path | None, key: str
+    entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], folder: Path | None, key: str
 ) -> Any:
-    """Compile in memory (no folder), or into a folder, or load from one that has it all."""
-    own = [part for part in parts if not part.__module__.startswith("entice.")]
-    # A user's functions are compiled anew each time: what they refer to may have changed. First
-    # without reference counts, which is faster, then with them, for those that make arrays.
-    for part in own:
-        reject_global_random(part)
+    """Compile in memory (no folder) or into a folder, or load from a complete folder."""
+    user_functions = [f for f in functions if not f.__module__.startswith("entice.")]
+    # A user's functions are always compiled again, because their globals may have changed: first
+    # without reference counts, which is faster, then with them, for functions that make arrays.
+    for function in user_functions:
+        reject_global_random(function)
     for makes_arrays in (False, True):
         linked = [
-            compile_user_function(p, makes_arrays=makes_arrays) if p in own else p for p in parts
+            compile_user_function(f, makes_arrays=makes_arrays) if f in user_functions else f
+            for f in functions
         ]
         try:
             return _load(entry, linked, types, folder, key)
         except OSError:
             raise
-        except Exception as error:  # Numba has many, and some are not its own
-            if not own:
+        except Exception as error:  # Numba raises many types, some of them not its own
+            if not user_functions:
                 raise
             failure = error
-            _forget_failures(own)
-    raise _uncompilable(own, failure) from None
+            _clear_failures(user_functions)
+    raise _uncompilable(user_functions, failure) from None
 
 
-def _forget_failures(own: list[Any]) -> None:
-    """Let the user's own compiled functions be tried again under other options.
+def _clear_failures(user_functions: list[Any]) -> None:
+    """Make Numba try the user's own compiled functions again with different options.
 
-    They take over the options of their caller, and Numba remembers that they failed without them.
+    They inherit the options of their caller, and Numba remembers that they failed without them.
     """
     with contextlib.suppress(NoFingerprint):
-        for function in compiled_within(*own):
+        for function in compiled_within(*user_functions):
             function._compiler._failed_cache.clear()
 
 
 def _load(
-    entry: Any, parts: Sequence[Any], types: tuple[Any, ...], folder: Path | None, key: str
+    entry: Any, functions: Sequence[Any], types: tuple[Any, ...], folder: Path | None, key: str
 ) -> Any:
-    source = _source(entry, len(parts), key, cache=folder is not None)
-    _linked[key] = (entry, *map(FunctionConstant, parts))
+    source = _source(entry, len(functions), key, cache=folder is not None)
+    _linked[key] = (entry, *map(FunctionConstant, functions))
     module = ModuleType(f"entice_kernel_{key}")
-    sys.modules[module.__name__] = module  # Numba looks its environment up by name
+    sys.modules[module.__name__] = module  # Numba looks up its environment by name
     path = (folder or Path()) / "kernel.py"
     if folder is not None:
         if not path.exists():
@@ -221,7 +223,7 @@ def _load(
         assert spec is not None
         module.__spec__ = spec
     module.__file__ = str(path)
-    kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # the code's place is beside it
+    kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # cache next to the module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
         module.run.compile(types)
@@ -230,30 +232,30 @@ def _load(
     return module.run
 
 
-def _source(entry: Any, parts: int, key: str, cache: bool) -> str:
+def _source(entry: Any, functions: int, key: str, cache: bool) -> str:
     names = list(inspect.signature(entry.py_func).parameters)
     return _TEMPLATE.format(
         title=import_path(entry),
         key=key,
         cache=cache,
-        parts="".join(f"{name}, " for name in names[:parts]),
-        arguments=", ".join(names[parts:]),
+        functions="".join(f"{name}, " for name in names[:functions]),
+        arguments=", ".join(names[functions:]),
     )
 
 
-def _uncompilable(own: list[Any], error: Exception) -> InputError:
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in told if not line.startswith(("Failed in nopython", "During:"))]
+def _uncompilable(user_functions: list[Any], error: Exception) -> InputError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("Failed in nopython", "During:"))]
     return InputError(
-        " and ".join(import_path(part) for part in own),
-        "must stay within the Python that Numba compiles. Numba says: " + " / ".join(told[:3]),
-        todo="entice.testing.check_policy and check_drift try one function at a time.",
+        " and ".join(import_path(function) for function in user_functions),
+        "must be in the subset of Python that Numba compiles. Numba: " + " / ".join(lines[:3]),
+        todo="Use entice.testing.check_policy or check_drift to test one function at a time.",
     )
 
 
-def _is_whole(place: Path) -> bool:
+def _is_intact(entry_folder: Path) -> bool:
     try:
-        return (place / _CHECKSUMS).read_text() == _checksums(place)
+        return (entry_folder / _CHECKSUMS).read_text() == _checksums(entry_folder)
     except (OSError, UnicodeDecodeError):
         return False
 

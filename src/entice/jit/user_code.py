@@ -1,4 +1,7 @@
-"""Users' own functions on their way to the compiler: safe first, then fast."""
+"""Compilation of users' functions, such as a custom policy or drift function.
+
+They are checked first, and compiled together with the helper functions that they call.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,18 @@ from entice.jit.fingerprint import names_used
 
 
 def compile_user_function(function: Callable[..., Any], *, makes_arrays: bool) -> Any:
-    """Compile a user's function and the user's functions that it calls.
+    """Compile a user's policy or drift function, and the user's functions that it calls.
 
-    Array bounds are checked, unlike in the package's own code: a forgotten `memory` must be an
-    error, not a wrong number. Helpers that the user has compiled already are compiled anew for
-    it. `makes_arrays` is for functions that allocate, which costs them inlining and reference
-    counts.
+    Array bounds are checked, unlike in the package's own code: a missing `memory` must raise an
+    error, not give wrong numbers. Helpers that the user has already compiled are compiled again.
+    `makes_arrays` is for functions that allocate; they are not inlined, and count references.
     """
     options = OPTIONS | {"boundscheck": True, "_nrt": makes_arrays, "forceinline": not makes_arrays}
     return _compile(plain_python(function), options, {})
 
 
 def reject_global_random(function: Callable[..., Any]) -> None:
-    """Refuse a function that draws from a global generator, which would make seeds meaningless."""
+    """Reject a function that draws from a global generator, which ignores the seed."""
     plain = plain_python(function)
     names = names_used(plain.__code__)
     used = [plain.__globals__.get(name) for name in names]
@@ -36,21 +38,21 @@ def reject_global_random(function: Callable[..., Any]) -> None:
     if uses_numpy or any(value is random or value is np.random for value in used):
         raise InputError(
             import_path(function),
-            "must draw random numbers from its own stream only, or a seed would mean nothing",
+            "must draw random numbers from its own stream only, or seeds have no effect",
             given="a use of random or numpy.random",
-            todo="Take entice.rng.uniform(rng), normal(rng) or below(rng, count).",
+            todo="Use entice.rng.uniform(rng), normal(rng) or below(rng, count).",
         )
 
 
 def _compile(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
     if function not in done:
-        done[function] = None  # a function that calls itself, directly or not, is left to Numba
+        done[function] = None  # recursive functions are left to Numba
         done[function] = numba.njit(**options)(_with_compiled_helpers(function, options, done))
     return done[function]
 
 
 def _with_compiled_helpers(function: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
-    """Copy a function into globals where the plain functions that it calls are compiled ones."""
+    """Copy a function into globals in which the functions that it calls are compiled."""
     namespace = dict(function.__globals__)
     for name in names_used(function.__code__) & namespace.keys():
         namespace[name] = _helper(namespace.get(name), options, done)
@@ -68,7 +70,7 @@ def _closure_contents(function: Any, options: dict[str, Any], done: dict[Any, An
 
 
 def _helper(thing: Any, options: dict[str, Any], done: dict[Any, Any]) -> Any:
-    """Compile what a function refers to if it is a user's function; leave all else as it is."""
+    """Compile a referenced object if it is a user's function; return all others unchanged."""
     if is_compiled(thing) and not thing.__module__.startswith("entice."):
         thing = thing.py_func
     if isinstance(thing, types.FunctionType):

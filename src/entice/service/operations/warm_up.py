@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from entice.jit.specialize import NotCompiled, cache_folder, loading_only
+from entice.jit.specialize import NotCompiled, cache_folder, load_only
 from entice.model.in_flight import WITHDRAWN
 from entice.parallel import thread_count
 from entice.service import logs
@@ -106,7 +106,7 @@ class WarmUp:
 def _load(kind: str) -> bool:
     """Load a policy without compiling; return whether it was cached."""
     try:
-        with loading_only():
+        with load_only():
             _make_ready(kind)
     except NotCompiled:
         return False

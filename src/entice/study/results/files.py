@@ -19,7 +19,7 @@ from entice.atomic_file import atomic_file
 from entice.errors import InputError
 from entice.study.aggregation.block_digest import is_on_disk
 from entice.study.spec import Study
-from entice.user_functions import placeholders_for_missing
+from entice.user_functions import allow_missing_functions
 
 FINAL, CURVES, RECORD = "final.parquet", "curves.parquet", "as_run.toml"
 _ROW_GROUP = 2**18
@@ -51,7 +51,7 @@ def load(folder: Path) -> tuple[Study, pl.DataFrame | Path, pl.DataFrame, Sequen
         raise InputError(
             "the folder", f"must hold a result ({FINAL} and {CURVES})", given=str(folder)
         )
-    with placeholders_for_missing():
+    with allow_missing_functions():
         study = Study.from_json(about["study"])
     final = folder / FINAL if is_on_disk(study) else pl.read_parquet(folder / FINAL)
     return study, final, pl.read_parquet(folder / CURVES), about["engines"]

@@ -21,7 +21,7 @@ from entice.study.running.block_folder import BlockFolder
 from entice.study.running.executor import executor_for
 from entice.study.running.run import StudyRun
 from entice.study.spec import Study
-from entice.user_functions import placeholders_for_missing
+from entice.user_functions import allow_missing_functions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -125,7 +125,7 @@ def study_folder(study: Study, folder: Path | None) -> Iterator[Study]:
 
 
 def _recorded(folder: Path) -> Study | None:
-    with contextlib.suppress(EnticeError), placeholders_for_missing():
+    with contextlib.suppress(EnticeError), allow_missing_functions():
         return Study.from_file(folder / RECORD)
     return None
 

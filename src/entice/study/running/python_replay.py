@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from entice.engine import kernel
-from entice.jit.interpret import Fault, find_fault, interpreted, is_user_function, takes_functions
+from entice.jit.interpret import Fault, find_fault, interpret, is_user_function, takes_functions
 
 MAX_ROUNDS = 100_000
 """Rounds that are replayed at most: some seconds."""
@@ -32,7 +32,7 @@ def find_fault_in_run(
     if not any(map(is_user_function, parts)):
         return None
     plain = [
-        interpreted(part) if is_user_function(part) or takes_functions(part) else part
+        interpret(part) if is_user_function(part) or takes_functions(part) else part
         for part in parts
     ]
     *world, seed, first, _, workspace, stop, _, _, pulls = arguments
@@ -40,4 +40,4 @@ def find_fault_in_run(
     nothing = np.empty((0, kernel.TRACE_COLUMNS))
     metrics = np.empty((1, 1, len(kernel.METRICS)))
     filled = rounds, workspace, stop, nothing, metrics, np.empty((1, pulls.shape[1]), np.int64)
-    return find_fault(interpreted(kernel.replicate), *plain, *world, seed, first, *filled)
+    return find_fault(interpret(kernel.replicate), *plain, *world, seed, first, *filled)
