@@ -1,4 +1,4 @@
-"""Money: currencies and their amounts, and what stars cost, in Python and compiled."""
+"""Money: currencies and their amounts, and the cost of stars, in Python and compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from entice.service.domain.spec import CampaignSpec
 
 CODES = sorted(known_currencies())
 BEFORE = frozenset({"JPY", "KRW", "VND", "CLP", "ISK", "XAF", "XOF", "PYG", "UGX"})
-"""The currencies that once were all that had no smaller unit; all others had two decimals."""
+"""The currencies without decimals in an earlier version; all others had two decimals."""
 
 # Currencies
 
@@ -48,14 +48,14 @@ def test_amounts_are_read_and_written_with_the_digits_of_their_currency(case: Ca
     assert currency.format(case.price_units) == case.price_text
 
 
-def test_amounts_for_people() -> None:
+def test_amounts_are_formatted_for_readers() -> None:
     yen, euro, dinar = Currency("JPY", 0), Currency("EUR", 2), Currency("KWD", 3)
     assert [yen.format(x) for x in (0, 7, 1_234_567)] == ["¥0", "¥7", "¥1,234,567"]
     assert [euro.format(x) for x in (0, 7, -1_234_567)] == ["€0.00", "€0.07", "−€12,345.67"]
     assert [dinar.format(x) for x in (7, 1_234_567)] == ["0.007 KWD", "1,234.567 KWD"]
     assert Currency("XXX", 2).format(1234) == "12.34"  # no currency, no name
     assert Currency("AUD", 2).format(1234) == "A$12.34"
-    assert Currency("XAF", 0).format(1234) == "1,234 XAF"  # CLDR's FCFA is no sign
+    assert Currency("XAF", 0).format(1234) == "1,234 XAF"  # CLDR's FCFA is not a sign
     assert [euro.format_major(x) for x in (0, 0.5, 12, 99.5, 1234.6)] == [
         "€0", "€0.50", "€12", "€99.50", "€1,235",
     ]  # fmt: skip
@@ -78,7 +78,7 @@ def test_amounts_for_people() -> None:
         ("Gems", 8, ("GEMS", 8)),
     ],
 )
-def test_a_currency_is_read_as_people_write_it(
+def test_a_currency_is_parsed_from_codes_signs_and_names(
     written: str, digits: int | None, expected: tuple[str, int] | None
 ) -> None:
     if expected is None:
@@ -103,7 +103,7 @@ def test_a_currency_is_read_as_people_write_it(
         ({"price_of_a_star": 0.005}, "price_of_a_star must be a multiple of 0.01, the smallest"),
     ],
 )
-def test_a_plan_tells_what_is_wrong_with_its_money(given: dict[str, Any], words: str) -> None:
+def test_a_plan_reports_invalid_amounts(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as wrong:
         make_plan(**given)
     assert words in str(wrong.value)
@@ -131,7 +131,7 @@ def test_a_plan_tells_what_is_wrong_with_its_money(given: dict[str, Any], words:
         ({"currency_digits": 9}, "currency_digits must be at most 8"),
     ],
 )
-def test_a_campaign_says_how_to_write_an_amount(given: dict[str, Any], words: str) -> None:
+def test_a_campaign_reports_how_to_write_an_amount(given: dict[str, Any], words: str) -> None:
     settings = {"name": "x", "arms": ["a", "b"], "budget": 10, "price_of_a_star": 1, **given}
     with pytest.raises(InputError) as wrong:
         CampaignSpec(**settings)
@@ -139,7 +139,7 @@ def test_a_campaign_says_how_to_write_an_amount(given: dict[str, Any], words: st
 
 
 @given(st.sampled_from(CODES), st.integers(0, 10**15))
-def test_units_survive_the_way_to_major_units_and_back(code: str, units: int) -> None:
+def test_units_survive_a_round_trip_through_major_units(code: str, units: int) -> None:
     currency = read_currency("Plan", code)
     assert currency.to_minor(currency.to_major(units)) == units
     figure = currency.format(units).replace(currency.sign or f" {code}", "").replace(",", "")
@@ -148,19 +148,19 @@ def test_units_survive_the_way_to_major_units_and_back(code: str, units: int) ->
 
 
 def of_a_plan(code: str) -> tuple[Currency, dict[str, Any]]:
-    """The campaign of a plan with a budget of 1,234 and a price of 5, in major units."""
+    """Return the campaign of a plan with a budget of 1,234 and a price of 5, in major units."""
     found = forecast_of_ten(
         lambda i: outcome(), policies=[entice.UCB()], currency=code, budget=1234, price_of_a_star=5
     )
     return found.plan.money, campaigns(found)["UCB"]
 
 
-def wrong_by_the_table_of_before(code: str, campaign: dict[str, Any]) -> bool:
-    """Whether amounts of major units would have become others."""
+def wrong_with_the_old_table(code: str, campaign: dict[str, Any]) -> bool:
+    """Return whether the old table of decimals would have changed the budget."""
     return bool(1234 * (1 if code in BEFORE else 100) != campaign["budget"])
 
 
-def test_every_currency_goes_from_plan_to_campaign_to_words() -> None:
+def test_every_currency_keeps_its_amounts_from_plan_to_campaign() -> None:
     wrong = []
     for code in CODES:
         currency, campaign = of_a_plan(code)
@@ -170,16 +170,16 @@ def test_every_currency_goes_from_plan_to_campaign_to_words() -> None:
         assert spec.money.to_major(spec.price_of_a_star) == 5
         decimals = f".{'0' * currency.digits}" if currency.digits else ""
         assert f"1,234{decimals}" in spec.money.format(spec.budget)
-        if wrong_by_the_table_of_before(code, campaign):
+        if wrong_with_the_old_table(code, campaign):
             wrong.append(code)
-    # The control: the table of before fails for these, by 10, 100 or 10,000.
+    # The control: the old table fails for these, by a factor of 10, 100 or 10,000.
     assert len(wrong) >= 30
     assert {"KWD", "BHD", "CLF", "IQD", "RSD"} <= set(wrong)
-    assert not {"EUR", "JPY", "HUF"} & set(wrong)  # of these three, HUF was wrong on the page
+    assert not {"EUR", "JPY", "HUF"} & set(wrong)  # the old table was right for these
 
 
 def test_recorded_campaigns_keep_their_meaning() -> None:
-    assert recorded_currency("POINTS", None) == Currency("POINTS", 2)  # as it was written
+    assert recorded_currency("POINTS", None) == Currency("POINTS", 2)  # as it was recorded
     assert recorded_currency("KWD", None) == Currency("KWD", 3)
     assert recorded_currency("KWD", 2) == Currency("KWD", 2)  # CLDR may have changed since
     settings: dict[str, Any] = {"name": "x", "arms": ["a", "b"], "budget": 1, "price_of_a_star": 1}
@@ -190,7 +190,7 @@ def test_recorded_campaigns_keep_their_meaning() -> None:
         before.with_currency_digits()
 
 
-def test_babel_waits_until_it_is_needed() -> None:
+def test_babel_is_imported_only_when_needed() -> None:
     script = "import sys, entice, entice.cli.app, entice.client; print('babel' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
@@ -200,7 +200,7 @@ def test_babel_waits_until_it_is_needed() -> None:
 
 
 def amount_with_ulp(stars: float, price: int, margin: int) -> int:
-    """`amount_of` as it was when the first logs were written."""
+    """Return the result of `amount_of` at the time of the first logs."""
     if stars <= 0:
         return 0
     exact = stars * price
@@ -209,7 +209,7 @@ def amount_with_ulp(stars: float, price: int, margin: int) -> int:
 
 
 def payments(seed: int, count: int) -> list[tuple[float, int, int]]:
-    """Payments of all sizes: many a whole amount or next to one, where rounding decides."""
+    """Draw payments of all sizes, many of them at or near a whole amount, where rounding matters."""
     draw = random.Random(seed)
     drawn = []
     for _ in range(count):
@@ -221,12 +221,12 @@ def payments(seed: int, count: int) -> list[tuple[float, int, int]]:
 
 
 @pytest.mark.parametrize("function", [amount_of, numba.njit(amount_of)])
-def test_amounts_are_those_of_the_first_logs(function: Callable[..., int]) -> None:
+def test_amounts_equal_those_of_the_first_logs(function: Callable[..., int]) -> None:
     for payment in payments(seed=1, count=100_000):
         assert function(*payment) == amount_with_ulp(*payment)
 
 
-def test_the_last_digit_is_the_last_digit_of_every_double() -> None:
+def test_the_formula_for_the_last_digit_equals_ulp_for_every_double() -> None:
     draw = random.Random(2)
     doubles = [struct.unpack("d", struct.pack("Q", draw.randrange(1, 0x7FF << 52)))[0]
                for _ in range(100_000)]  # fmt: skip
@@ -236,7 +236,7 @@ def test_the_last_digit_is_the_last_digit_of_every_double() -> None:
 
 
 @pytest.mark.parametrize("function", [max_stars_for, stars_for])
-def test_compiled_stars_are_those_of_python(function: Callable[..., float]) -> None:
+def test_compiled_functions_equal_those_of_python(function: Callable[..., float]) -> None:
     draw, compiled = random.Random(3), numba.njit(function)
     for _, price, margin in payments(seed=4, count=20_000):
         amount = draw.randint(0, 10 ** draw.randint(1, 15))

@@ -1,7 +1,7 @@
-"""The parts of the fast paths, their edges, and when they are chosen.
+"""The components of the fast paths, their edge cases, and their selection.
 
-That whole paths are exact in distribution is tested in `test_exactness.py`. Probabilities of a
-false alarm are stated for drawn seeds; these are fixed.
+`test_exactness.py` tests that whole paths are exact in distribution. Probabilities of a false alarm
+are stated for random seeds; the seeds here are fixed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def study(policy: Any, **changes: Any) -> entice.Study:
 
 @numba.njit
 def _walk_by_jumps(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
-    """Where a walk is after so many steps, or when its lead is lost, by bridges."""
+    """Run walks by jumps until their lead is lost, or for all steps."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
         seed_stream(stream, 11, i, 40)
@@ -65,7 +65,7 @@ def _walk_by_jumps(lead, slope, std, steps, replications, out):  # type: ignore[
 
 @numba.njit
 def _walk_by_steps(lead, slope, std, steps, replications, out):  # type: ignore[no-untyped-def]
-    """The same, one step after the other."""
+    """Run the same walks step by step."""
     stream = np.empty(4, np.uint64)
     for i in range(replications):
         seed_stream(stream, 12, i, 40)
@@ -79,7 +79,7 @@ def _walk_by_steps(lead, slope, std, steps, replications, out):  # type: ignore[
 @pytest.mark.parametrize("lead", [0.02, 1.0, 4.0])
 @pytest.mark.parametrize("slope", [-0.3, 0.0, 0.1])
 @pytest.mark.parametrize(("std", "steps"), [(1.0, 1), (1.0, 3), (0.5, 7), (1.0, 40), (2.0, 500)])
-def test_a_leap_ends_when_and_where_a_walk_does(
+def test_a_jump_ends_when_and_where_a_walk_does(
     lead: float, slope: float, std: float, steps: int
 ) -> None:
     """45 cases of 4 tests on 200,000 walks: a false alarm with probability 2e-5."""
@@ -90,12 +90,12 @@ def test_a_leap_ends_when_and_where_a_walk_does(
     lost = [x[x[:, 1] <= 0, 1] for x in (one, other)]
     found = [stats.ks_2samp(one[:, j], other[:, j], method="asymp").pvalue for j in (0, 1)]
     for ends in (kept, lost):
-        if min(map(len, ends)) > 100:  # else the asymptotic law says nothing
+        if min(map(len, ends)) > 100:  # otherwise the asymptotic law does not apply
             found.append(stats.ks_2samp(*ends, method="asymp").pvalue)
     assert min(found) > 1e-7
 
 
-# ε-greedy's plan of explorations
+# ε-greedy's rounds of exploration
 
 
 @pytest.mark.parametrize(("arms", "c", "cold"), [(3, 5.0, 0), (9, 0.05, 0), (2, 0.7, 2)])
@@ -174,12 +174,12 @@ def test_exponential_draws_are_exponential() -> None:
     assert stats.kstest(tail, "expon").pvalue > 1e-6
 
 
-# Edges
+# Edge cases
 
 
 @by_policy
 @pytest.mark.parametrize("arms", [3, 40])
-def test_no_number_depends_on_how_replications_are_cut(policy: Any, arms: int) -> None:
+def test_results_do_not_depend_on_blocks_and_threads(policy: Any, arms: int) -> None:
     means = np.linspace(0, 1, arms).tolist()
     spec = study(policy, arms=entice.Gaussian(means), checkpoints=[3, 100], replications=41)
     results = [
@@ -195,7 +195,7 @@ def test_no_number_depends_on_how_replications_are_cut(policy: Any, arms: int) -
 @pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
 @pytest.mark.parametrize("arms", [2, 40, 300])
 def test_checkpoints_within_the_cold_start(policy: Any, cold_start: str, arms: int) -> None:
-    """30 comparisons, each failing with probability 1e-5 if nothing is wrong."""
+    """30 comparisons, each with a false alarm with probability 1e-5."""
     changes: dict[str, Any] = {
         "arms": entice.Gaussian(np.linspace(-1, 1, arms).tolist(), std=1.5),
         "horizon": arms + 3,
@@ -231,7 +231,7 @@ def test_a_single_round(policy: Any) -> None:
     ],
     ids=lambda arms: f"{len(arms.means)} arms {arms.means[-1]:g} ± {arms.std:g}",
 )
-def test_odd_arms_come_to_an_end_with_all_rounds_accounted_for(policy: Any, arms: Any) -> None:
+def test_extreme_arms_finish_with_all_rounds_accounted_for(policy: Any, arms: Any) -> None:
     for cold in ({}, {"cold_start": "prior"}):
         spec = study(policy, arms=arms, horizon=3_000, checkpoints=50, **cold)
         assert (spec.engines() == ("fast",)) == (1e-140 < arms.std < 1e140)
@@ -249,7 +249,7 @@ def explode(payment: float, t: int, arm: int, params: tuple[()]) -> float:
 @pytest.mark.parametrize("policy", [p for p in POLICIES if p != entice.Greedy()])
 @pytest.mark.parametrize("arms", [3, 90])
 def test_a_run_whose_feedback_is_not_finite_is_stopped(policy: Any, arms: int) -> None:
-    """The others are not touched by it, also where several are under way at a time."""
+    """The other replications are not affected, even if several run at a time."""
     spec = study(
         policy, drifts=[entice.CustomDrift(explode)], horizon=20_000, replications=12,
         arms=entice.Gaussian(np.linspace(0, 1, arms).tolist()), checkpoints=[50, 20_000],
@@ -263,13 +263,13 @@ def test_a_run_whose_feedback_is_not_finite_is_stopped(policy: Any, arms: int) -
     assert one.equals(result.final.head(1))
     assert early["stopped"].null_count() == 12
     curve = result.curves.filter(metric="regret", t=50)
-    assert np.isfinite(curve["mean"].to_numpy()).all()  # before it all is as it would have been
+    assert np.isfinite(curve["mean"].to_numpy()).all()  # earlier rounds are not affected
 
 
 @pytest.mark.parametrize("engine", ["auto", "generic"])
 @by_policy
-def test_a_run_stops_when_told_in_the_middle(policy: Any, engine: str) -> None:
-    """Also where a drift has lifted averages so far that hardly a round can be skipped."""
+def test_a_run_stops_when_the_flag_is_set_in_the_middle(policy: Any, engine: str) -> None:
+    """Also if drift has raised averages so far that hardly any round can be skipped."""
     for drift in (entice.LinearDrift(0.5), entice.LinearDrift(1e6)):
         spec = study(
             policy, drifts=[drift], horizon=10**10, checkpoints=1, engine=engine,
@@ -284,10 +284,10 @@ def test_a_run_stops_when_told_in_the_middle(policy: Any, engine: str) -> None:
         assert time.monotonic() - before < 30
 
 
-# The choice
+# Selection
 
 
-def test_a_fast_path_is_taken_where_it_is_exact_and_the_kernel_elsewhere() -> None:
+def test_a_fast_path_is_used_where_it_is_exact_and_the_kernel_elsewhere() -> None:
     assert entice.Study(
         arms=entice.Gaussian([0.9, 0.5]), policies=POLICIES, horizon=10
     ).engines() == ("fast",) * len(POLICIES)  # fmt: skip
@@ -306,7 +306,7 @@ def second(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -
     return 1
 
 
-def test_a_user_s_policy_is_run_by_the_kernel_and_a_user_s_drift_by_either() -> None:
+def test_a_user_s_policy_runs_on_the_kernel_and_a_user_s_drift_on_either() -> None:
     assert study(entice.CustomPolicy(second)).engines() == ("generic",)
     drifting = study(entice.UCB(), drifts=[entice.CustomDrift(lambda x, t, arm, params: 0.5 * x)])
     assert drifting.engines() == ("fast",)
@@ -314,7 +314,7 @@ def test_a_user_s_policy_is_run_by_the_kernel_and_a_user_s_drift_by_either() -> 
     assert entice.run(drifting, progress=False).final["regret"].equals(plain.final["regret"])
 
 
-def test_the_result_says_what_ran_it(tmp_path: Path) -> None:
+def test_the_result_records_the_engine(tmp_path: Path) -> None:
     result = entice.run(study(entice.UCB()), progress=False)
     assert result.engines == ("fast",)
     assert entice.Result.load(result.save(tmp_path)).engines == ("fast",)
@@ -332,11 +332,11 @@ def test_the_engine_is_part_of_the_spec_and_of_its_key() -> None:
 # Cache lines
 
 
-def test_small_arrays_are_moved_to_cache_lines_of_their_own_unchanged() -> None:
-    given = epsilon_greedy.new_workspace(arms=300, horizon=10)
-    moved = cache_aligned(given)
-    assert type(moved) is type(given)
-    for before, after in zip(given, moved, strict=True):
+def test_small_arrays_are_copied_unchanged_to_cache_lines_of_their_own() -> None:
+    workspace = epsilon_greedy.new_workspace(arms=300, horizon=10)
+    moved = cache_aligned(workspace)
+    assert type(moved) is type(workspace)
+    for before, after in zip(workspace, moved, strict=True):
         assert numba.typeof(after) == numba.typeof(before)
         assert after.tobytes() == before.tobytes()
     small = [array for array in moved if array.nbytes <= 4096]

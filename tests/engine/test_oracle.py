@@ -1,4 +1,4 @@
-"""The kernel against the plain-Python oracle: every round, to the last bit."""
+"""The kernel against the plain-Python oracle: every round, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from entice.rng import POLICY, REWARD, new_stream, normal, uniform
 
 
 class Pair(NamedTuple):
-    """The same thing, in the package and in plain Python."""
+    """The same policy or drift, in the package and in plain Python."""
 
     ours: Any
     plain: Any
@@ -43,7 +43,7 @@ UNIT = {
     "kl_ucb": Pair(entice.KLUCB(), oracle.KLUCB()),
     "kl_ucb_3": Pair(entice.KLUCB(c=3), oracle.KLUCB(3.0)),
 }
-"""Policies that are made for ratings between 0 and 1."""
+"""Policies for ratings between 0 and 1."""
 DRIFTS: dict[str, Callable[[float], Pair]] = {
     "none": lambda l: Pair(entice.NoDrift(), lambda x, t, arm: 0.0),
     "linear": lambda l: Pair(entice.LinearDrift(l), lambda x, t, arm: l * x),
@@ -71,10 +71,10 @@ def assert_same_rounds(
     replication: int = 3,
     totals: bool = True,
 ) -> None:
-    """Play the same draws through both and compare all rounds, and the metrics of a study.
+    """Run both on the same draws and compare all rounds, and the metrics of a study.
 
-    The loop of a study is compiled apart from that of a trace; where that has been compared often
-    enough, `totals` leaves it out.
+    The loop of a study is compiled separately from that of a trace; `totals=False` skips it where
+    other tests compare it.
     """
     means = arms.true_means()
     settings: dict[str, Any] = {
@@ -119,7 +119,7 @@ def assert_same_rounds(
 
 
 def displayed(plain: list[Any], arms: int, prior: float | None) -> list[tuple[float | None, ...]]:
-    """Work out what each arm displays before each round; nothing while each is tried once."""
+    """Return each arm's displayed value before each round; None while each arm is tried once."""
     sums, pulls, found = [0.0] * arms, [0] * arms, []
     for r in plain:
         if prior is None and r.t <= arms:
@@ -159,7 +159,7 @@ def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data:
 def test_policies_for_the_unit_interval_play_like_the_oracle(
     policy: str, drift: str, data: Any
 ) -> None:
-    """Without a projection too: drift takes averages out of the range, and they are clipped."""
+    """Also without projection: drift pushes averages out of the range, and they are clipped."""
     means = data.draw(st.lists(st.floats(0, 1, width=32), min_size=2, max_size=9), "means")
     grid = np.linspace(0.0, 1.0, 9)  # whose sums are exact: equal averages are equal
     weights = [[1.0 / (0.05 + abs(value - mean)) for value in grid] for mean in means]
@@ -181,7 +181,7 @@ def test_policies_for_the_unit_interval_play_like_the_oracle(
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
-    # Rewards of 0 and 1 make averages tie again and again, also for the best.
+    # With rewards of 0 and 1 averages tie often, also for the best arm.
     means = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=6), "means")
     assert_same_rounds(
         entice.Bernoulli(means),
@@ -203,7 +203,7 @@ def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
     ],
     ids=["empirical", "beta"],
 )
-def test_other_arms_go_through_the_same_step(arms: Any, pick: bool) -> None:
+def test_other_arms_agree_with_the_oracle(arms: Any, pick: bool) -> None:
     sampler = arms.sampler()
 
     def reward(arm: int, stream: Any) -> float:
@@ -224,7 +224,7 @@ def test_other_arms_go_through_the_same_step(arms: Any, pick: bool) -> None:
 
 
 def test_a_long_run_stays_equal() -> None:
-    """Errors that need many rounds to show: counts in the hundreds, leaders that change."""
+    """Detects errors that need many rounds: counts in the hundreds, changes of the leader."""
     means = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
     for policy in POLICIES.values():
         assert_same_rounds(

@@ -1,8 +1,8 @@
-"""Against values measured by an implementation that shares no code with this one.
+"""Comparison with values measured by an independent implementation, which shares no code with ours.
 
-The reference values come from 200 to 600 runs of it at T = 20,000, each arm tried once first. Each
-comparison allows 4 standard errors of the difference, so that it fails by chance with probability
-6e-5; there are 20 of them, so about 0.1 % for all. Seeds are fixed.
+The reference values come from 200 to 600 of its runs at T = 20,000, with each arm tried once first.
+Each comparison allows 4 standard errors of the difference, so it fails by chance with probability
+6e-5. There are 20 of them, so about 0.1 % in all. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pytest
 import entice
 
 RUNS = 400
-THEIR_RUNS = 200  # the smallest number that they may have taken, where they state no error
+THEIR_RUNS = 200  # a lower bound, used where no standard error is stated
 MEANS = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
 
-# policy index, l, metric, value, its standard error if stated, how it was rounded
+# policy index, l, metric, value, its standard error if stated, rounding of the value
 REFERENCE = [
     (0, 0.0, "regret", 384, 5, 0.5), (0, 0.0, "compensation", 337, 4, 0.5),
     (0, 0.0, "compensated_pulls", 1840, None, 5),
@@ -64,8 +64,8 @@ def test_means_agree_with_the_independent_implementation(
 
 @pytest.mark.parametrize(("l", "median"), [(0.0, 145), (1.1, 161)])
 def test_epsilon_greedy_s_median_regret_agrees(final: pl.DataFrame, l: float, median: int) -> None:
-    # Its mean is heavy-tailed. Half of all runs are below the median, give or take 4 standard
-    # errors of a proportion in both samples (error probability 6e-5).
+    # Its regret is heavy-tailed, so compare medians. Half of all runs are below the median, up to
+    # 4 standard errors of a proportion in both samples (error probability 6e-5).
     regret = final.filter(policy_index=2, drift_index=LS.index(l))["regret"].to_numpy()
     allowed = 4 * math.sqrt(0.25 / RUNS + 0.25 / THEIR_RUNS)
     assert (regret < median - 0.5).mean() <= 0.5 + allowed

@@ -1,4 +1,4 @@
-"""A fingerprint tells functions apart by what they compute, and by nothing else."""
+"""A fingerprint depends on what a function computes, and on nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def enclosed(value: Any) -> Callable[..., Any]:
     return f
 
 
-# What makes a difference. Each entry holds versions of one function that are all different.
+# Differences that change the fingerprint. All versions of a function in an entry are different.
 
 CALLS_G = "def f(x):\n    return g(x)\n"
 
@@ -157,7 +157,7 @@ DIFFERENT: dict[str, list[Callable[..., Any]]] = {
         define("def f(x):\n    return helpers.g(x)", helpers=module_with(g=numba.njit(enclosed(k))))
         for k in (1, 2)
     ],
-    "what a try covers": [
+    "the extent of a try block": [
         define("""
             def f(x):
                 x = g(x)
@@ -192,7 +192,7 @@ def test_an_array_changed_in_place_changes_the_fingerprint() -> None:
     assert fingerprint(f) == before
 
 
-def test_fingerprints_tell_how_values_are_grouped() -> None:
+def test_fingerprints_depend_on_the_grouping_of_values() -> None:
     groupings = [
         (1, 2, 3),
         ((1, 2), 3),
@@ -206,16 +206,16 @@ def test_fingerprints_tell_how_values_are_grouped() -> None:
     assert len(marks) == len(groupings)
 
 
-def test_what_a_module_finds_by_its_own_getattr_is_not_overlooked(
+def test_attributes_found_by_a_module_s_own_getattr_are_not_overlooked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # `entice.rng` is found that way, and policies are told to use it.
+    # `entice.rng` is loaded that way, and policies use it.
     def mark() -> str:
         try:
             return fingerprint(
                 define("def f(r):\n    return entice.rng.below(r, 2)", entice=entice)
             )
-        except NoFingerprint:  # just as well: then nothing is taken from a cache
+        except NoFingerprint:  # also correct: then nothing is loaded from a cache
             return f"none {next(count)}"
 
     count = itertools.count()
@@ -224,7 +224,7 @@ def test_what_a_module_finds_by_its_own_getattr_is_not_overlooked(
     assert mark() != before
 
 
-# What makes none.
+# Differences that do not change the fingerprint.
 
 
 def test_line_numbers_comments_and_the_file_make_no_difference() -> None:
@@ -265,7 +265,7 @@ def test_annotations_make_no_difference() -> None:
     )
 
 
-def test_defining_the_same_once_more_makes_no_difference() -> None:
+def test_defining_the_same_function_again_makes_no_difference() -> None:
     source = """
         @numba.njit
         def g(x):
@@ -330,20 +330,20 @@ print(fingerprint(f, g, [1, 2.0, "three"], frozenset(["one", "two", "three", "fo
 def test_processes_agree_on_a_fingerprint(tmp_path: Path) -> None:
     file = tmp_path / "process.py"
     file.write_text(PROCESS)
-    told = set()
+    output = set()
     for seed in "1", "2":
         environment = os.environ | {"PYTHONHASHSEED": seed}
         done = subprocess.run(
             [sys.executable, str(file)], env=environment, capture_output=True, text=True, check=True
         )
-        told.add(done.stdout)
-    assert len(told) == 1
-    assert len(told.pop().strip()) == 64
+        output.add(done.stdout)
+    assert len(output) == 1
+    assert len(output.pop().strip()) == 64
 
 
-# Circles, and what can't be told.
+# Cycles, and content that can't be hashed.
 
-CIRCLE = """
+CYCLE = """
     def g(x):
         return f(x - 1) {sign} 1 if x > 0 else 0
 
@@ -353,7 +353,7 @@ CIRCLE = """
 
 
 def test_copies_of_a_function_count_as_the_function() -> None:
-    """After pickling, what two callers shared may be two objects, or the other way round."""
+    """After pickling, a function shared by two callers may be two objects, or vice versa."""
     source = "def f(x):\n    return g(x) + h(x)"
     one, same = enclosed(1), enclosed(1)
     assert fingerprint(define(source, g=one, h=one)) == fingerprint(define(source, g=one, h=same))
@@ -364,19 +364,19 @@ def test_copies_of_a_function_count_as_the_function() -> None:
     assert len(different) == 4
 
 
-def circle(*constants: int) -> Callable[..., Any]:
-    """Functions in a circle, each of which adds a constant and calls the next; return the first."""
+def cycle(*constants: int) -> Callable[..., Any]:
+    """Define a cycle of functions that add a constant and call the next; return the first."""
     functions = [define(f"def f(x):\n    return g(x + {k})") for k in constants]
     for function, following in zip(functions, [*functions[1:], functions[0]], strict=True):
         function.__globals__["g"] = following
     return functions[0]
 
 
-def test_a_circle_counts_as_its_copies_in_a_row() -> None:
-    assert fingerprint(circle(1, 2)) == fingerprint(circle(1, 2, 1, 2))
-    assert fingerprint(circle(1)) == fingerprint(circle(1, 1, 1))
+def test_a_cycle_equals_its_repetition() -> None:
+    assert fingerprint(cycle(1, 2)) == fingerprint(cycle(1, 2, 1, 2))
+    assert fingerprint(cycle(1)) == fingerprint(cycle(1, 1, 1))
     different = [(1, 2), (2, 1), (1, 2, 2), (1, 1, 2), (1, 2, 1), (1,), (2,), (1, 2, 1, 3)]
-    assert len({fingerprint(circle(*constants)) for constants in different}) == len(different)
+    assert len({fingerprint(cycle(*constants)) for constants in different}) == len(different)
 
 
 def test_a_pickled_copy_has_the_same_fingerprint() -> None:
@@ -391,9 +391,9 @@ def test_a_pickled_copy_has_the_same_fingerprint() -> None:
 
 
 def test_functions_that_call_each_other_have_a_fingerprint() -> None:
-    circle = define(CIRCLE.format(sign="+"))
-    assert fingerprint(circle) == fingerprint(define(CIRCLE.format(sign="+")))
-    assert fingerprint(circle) != fingerprint(define(CIRCLE.format(sign="-")))
+    cycle = define(CYCLE.format(sign="+"))
+    assert fingerprint(cycle) == fingerprint(define(CYCLE.format(sign="+")))
+    assert fingerprint(cycle) != fingerprint(define(CYCLE.format(sign="-")))
 
 
 def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
@@ -412,7 +412,7 @@ def an_empty_cell() -> Callable[..., Any]:
     return f
 
 
-UNKNOWABLE = {
+NOT_HASHABLE = {
     "a global": define("def f(x):\n    return K", K=object()),
     "a global dict": define("def f(x):\n    return K[x]", K={1: 2}),
     "a closure": enclosed(object()),
@@ -429,13 +429,13 @@ UNKNOWABLE = {
 }
 
 
-@pytest.mark.parametrize("where", UNKNOWABLE)
-def test_what_can_t_be_told_from_outside_has_no_fingerprint(where: str) -> None:
+@pytest.mark.parametrize("where", NOT_HASHABLE)
+def test_a_reference_that_can_t_be_hashed_has_no_fingerprint(where: str) -> None:
     with pytest.raises(NoFingerprint):
-        fingerprint(UNKNOWABLE[where])
+        fingerprint(NOT_HASHABLE[where])
 
 
-def test_the_reason_names_what_can_t_be_told() -> None:
+def test_the_error_names_the_object_that_can_t_be_hashed() -> None:
     with pytest.raises(NoFingerprint, match="of type Odd"):
         fingerprint(define("def f(x):\n    return K", K=type("Odd", (), {})()))
 

@@ -59,7 +59,7 @@ def fill_normal(out: Floats, stream: Stream) -> None:
 
 @compiled_noinline
 def fill_beyond(out: Floats, stream: Stream, draws: int, edge: float) -> int:
-    """Keep the draws of N(0, 1) beyond ± edge, and return how many there are."""
+    """Keep the draws of N(0, 1) beyond ± edge, and return their number."""
     found = 0
     for _ in range(draws):
         x = rng.normal(stream)
@@ -111,7 +111,7 @@ def normals() -> Floats:
 
 @pytest.fixture(scope="module")
 def tail() -> Floats:
-    """All draws beyond ± 3 among 20 million."""
+    """All draws beyond ± 3 among 20 million draws."""
     out = np.empty(100_000)
     found = fill_beyond(out, rng.new_stream(SEED, 2, 0), TAIL_DRAWS, 3.0)
     return out[:found]
@@ -144,7 +144,7 @@ def xoshiro256plusplus(state: list[int]) -> int:
 
 
 def finalised(z: int) -> int:
-    """The finaliser of SplitMix64, as in Vigna's splitmix64.c."""
+    """Apply the finaliser of SplitMix64, as in Vigna's splitmix64.c."""
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
     return z ^ (z >> 31)
@@ -153,8 +153,8 @@ def finalised(z: int) -> int:
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-def started(seed: int, replication: int, purpose: int) -> list[int]:
-    """The state in which a stream starts, as `start` documents it."""
+def initial_state(seed: int, replication: int, purpose: int) -> list[int]:
+    """Return the initial state of a stream, as documented by `seed_stream`."""
     first = finalised((seed + GOLDEN) & WORD)
     second = finalised(first ^ finalised((replication + MIX_1) & WORD))
     third = finalised(second ^ finalised((purpose + MIX_2) & WORD))
@@ -200,7 +200,7 @@ def test_the_finaliser_is_that_of_splitmix64() -> None:
     purpose=st.sampled_from([rng.POLICY, rng.REWARD, rng.PLAYER]),
 )
 def test_a_stream_starts_in_the_documented_state(seed: int, replication: int, purpose: int) -> None:
-    expected = started(seed, replication, purpose)
+    expected = initial_state(seed, replication, purpose)
     assert rng.new_stream(seed, replication, purpose).tolist() == expected
 
 
@@ -311,9 +311,7 @@ def test_layers_of_the_ziggurat_have_equal_areas() -> None:
 
 @pytest.mark.parametrize("edge", [3.0, rng._TAIL, 4.5])
 @pytest.mark.parametrize("side", [-1, 1])
-def test_tails_of_normal_are_as_frequent_as_they_should_be(
-    tail: Floats, edge: float, side: int
-) -> None:
+def test_tails_of_normal_have_the_right_frequency(tail: Floats, edge: float, side: int) -> None:
     beyond = np.count_nonzero(side * tail > edge)
     assert stats.binomtest(beyond, TAIL_DRAWS, stats.norm.sf(edge)).pvalue > ALPHA
 

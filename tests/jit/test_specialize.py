@@ -1,4 +1,4 @@
-"""Compiled code on disk: loaded when it is right, never when it is stale or damaged."""
+"""Compiled code on disk is loaded if it is current, never if it is stale or damaged."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ FILES = ("kernel.py", "__pycache__/*.nbi", "__pycache__/*.nbc", "checksums.txt")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own, and no machine code in memory."""
+    """Give each test its own empty cache, and no machine code in memory."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(folder))
-    forget(monkeypatch)
+    clear_memory(monkeypatch)
     return folder
 
 
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the machine code in memory, as a new process does."""
-    monkeypatch.setattr(specialize, "_ready", {})
+def clear_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear the machine code in memory, as in a new process."""
+    monkeypatch.setattr(specialize, "_compiled", {})
 
 
-def play(select: Callable[..., Any]) -> list[int]:
+def pulls_of(select: Callable[..., Any]) -> list[int]:
     """Simulate 6 rounds of 2 arms and count the pulls of each."""
     result = entice.simulate(
         arms=entice.Bernoulli([0, 1]),
@@ -57,8 +57,8 @@ def play(select: Callable[..., Any]) -> list[int]:
     return pulls
 
 
-def ask(select: Callable[..., Any]) -> int:
-    """Ask a live principal for an arm: the same machinery, and less of it to compile."""
+def offered_arm(select: Callable[..., Any]) -> int:
+    """Return the arm that a live principal offers: it uses the same cache, with less to compile."""
     policy = entice.CustomPolicy(select)
     return entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
 
@@ -76,14 +76,14 @@ def second(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def
 
 
 def loaded() -> tuple[int, int]:
-    """How much of the machine code in memory came from disk, and how much was compiled."""
-    runs: list[Any] = list(specialize._ready.values())
+    """Return how many functions in memory were loaded from disk, and how many were compiled."""
+    runs: list[Any] = list(specialize._compiled.values())
     hits = sum(sum(run.stats.cache_hits.values()) for run in runs)
     return hits, len(runs) - hits
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """All files below a folder, with the times of their last change."""
+    """Return all files below a folder, with the times of their last change."""
     return {
         str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.read_bytes())
         for file in sorted(folder.rglob("*"))
@@ -92,10 +92,10 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def only_entry(cache: Path) -> Path:
-    """The one entry of a cache, which must be whole and alone."""
+    """Return the only entry of a cache, and check that it is intact."""
     (entry,) = cache.iterdir()
     assert re.fullmatch("[0-9a-f]{32}", entry.name)
-    assert specialize._is_whole(entry)
+    assert specialize._is_intact(entry)
     files = {file for file in entry.rglob("*") if file.is_file()}
     assert {file for pattern in FILES for file in entry.glob(pattern)} == files
     assert len(files) == len(FILES)
@@ -109,12 +109,12 @@ result = entice.simulate(
     arms=entice.Bernoulli([0, 1]), policies=[entice.CustomPolicy(select)],
     horizon=6, replications=1, checkpoints=1, seed=1,
 )
-told = result.final["pulls"][0].to_list()
+output = result.final["pulls"][0].to_list()
 """
 
 ASK = """
 policy = entice.CustomPolicy(select)
-told = entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
+output = entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
 """
 
 SCRIPT = """
@@ -124,9 +124,9 @@ from entice.jit import specialize
 
 {select}
 {work}
-(run,) = specialize._ready.values()
+(run,) = specialize._compiled.values()
 hits, misses = (sum(n.values()) for n in (run.stats.cache_hits, run.stats.cache_misses))
-print(json.dumps([told, hits, misses]))
+print(json.dumps([output, hits, misses]))
 """
 
 CALLS_MODULE = """
@@ -168,13 +168,13 @@ def script(folder: Path, select: str, work: str) -> Path:
     return file
 
 
-def begin(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
+def start_process(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)],
         env={
             **without_coverage(),
             "ENTICE_CACHE_DIR": str(cache),
-            # Python takes an edited module for the one it knows if it is as long and as old.
+            # Python reuses bytecode of an edited module with the same length and time.
             "PYTHONDONTWRITEBYTECODE": "1",
             **environment,
         },
@@ -184,30 +184,30 @@ def begin(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[Any, int, int]:
-    """Return what came out, and how many pieces of code were loaded and compiled."""
+def output_of(process: subprocess.Popen[str]) -> tuple[Any, int, int]:
+    """Return the output, and how many functions were loaded and compiled."""
     out, err = process.communicate(timeout=120)
     assert err == ""
     assert process.returncode == 0
-    told, hits, misses = json.loads(out)
-    return told, hits, misses
+    output, hits, misses = json.loads(out)
+    return output, hits, misses
 
 
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A script, and the cache that two processes left which ran it at the same time."""
+    """A script, and the cache left by two processes that ran it at the same time."""
     folder = tmp_path_factory.mktemp("raced")
     (folder / "helpers.py").write_text(HELPERS.format(arm=0))
     file = script(folder, CALLS_MODULE, SIMULATE)
-    processes = [begin(file, folder / "cache") for _ in range(2)]
+    processes = [start_process(file, folder / "cache") for _ in range(2)]
     for process in processes:
-        pulls, hits, misses = finish(process)
+        pulls, hits, misses = output_of(process)
         assert pulls == FIRST
         assert hits + misses == 1
     return folder
 
 
-def test_processes_that_race_for_an_entry_leave_one_that_is_whole(raced: Path) -> None:
+def test_processes_that_race_for_an_entry_leave_an_intact_one(raced: Path) -> None:
     assert only_entry(raced / "cache")
 
 
@@ -219,18 +219,18 @@ def copied(raced: Path, tmp_path: Path) -> Path:
 
 def test_a_second_process_loads_what_the_first_one_compiled(copied: Path) -> None:
     before = contents(copied / "cache")
-    assert finish(begin(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
+    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
     assert contents(copied / "cache") == before
 
 
 def test_another_process_sees_that_a_callee_in_a_module_was_edited(copied: Path) -> None:
     helpers = copied / "helpers.py"
     helpers.write_text(HELPERS.format(arm=1))
-    assert finish(begin(copied / "script.py", copied / "cache")) == (SECOND, 0, 1)
+    assert output_of(start_process(copied / "script.py", copied / "cache")) == (SECOND, 0, 1)
     assert len(list((copied / "cache").iterdir())) == 2
-    # And back: the old entry is still there, and right.
+    # After the edit is reverted, the old entry is loaded again.
     helpers.write_text(HELPERS.format(arm=0))
-    assert finish(begin(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
+    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
 
 
 def test_another_process_sees_that_the_script_itself_was_edited(
@@ -238,15 +238,15 @@ def test_another_process_sees_that_the_script_itself_was_edited(
 ) -> None:
     for arm in 0, 1:
         file = script(tmp_path, CALLS_ITSELF.format(arm=arm), ASK)
-        assert finish(begin(file, cache)) == (arm, 0, 1)
+        assert output_of(start_process(file, cache)) == (arm, 0, 1)
 
 
-def test_another_process_builds_a_damaged_entry_again(cache: Path, tmp_path: Path) -> None:
+def test_another_process_recompiles_a_damaged_entry(cache: Path, tmp_path: Path) -> None:
     file = script(tmp_path, CALLS_ITSELF.format(arm=1), ASK)
-    assert finish(begin(file, cache)) == (1, 0, 1)
+    assert output_of(start_process(file, cache)) == (1, 0, 1)
     (code,) = only_entry(cache).glob("__pycache__/*.nbc")
     code.write_bytes(code.read_bytes()[:-100])
-    assert finish(begin(file, cache)) == (1, 0, 1)
+    assert output_of(start_process(file, cache)) == (1, 0, 1)
     assert only_entry(cache)
 
 
@@ -254,8 +254,8 @@ def test_numba_s_cache_folder_does_not_matter_to_another_process(
     copied: Path, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "numba"
-    process = begin(copied / "script.py", copied / "cache", NUMBA_CACHE_DIR=str(elsewhere))
-    assert finish(process) == (FIRST, 1, 0)
+    process = start_process(copied / "script.py", copied / "cache", NUMBA_CACHE_DIR=str(elsewhere))
+    assert output_of(process) == (FIRST, 1, 0)
     assert not elsewhere.exists()
 
 
@@ -265,11 +265,11 @@ def test_numba_s_cache_folder_does_not_matter_to_another_process(
 def test_code_is_compiled_once_and_then_loaded(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert play(second) == SECOND
+    assert pulls_of(second) == SECOND
     assert loaded() == (0, 1)
     before = contents(only_entry(cache))
-    forget(monkeypatch)
-    assert play(second) == SECOND
+    clear_memory(monkeypatch)
+    assert pulls_of(second) == SECOND
     assert loaded() == (1, 0)
     assert contents(only_entry(cache)) == before
 
@@ -277,25 +277,25 @@ def test_code_is_compiled_once_and_then_loaded(
 def test_a_changed_global_changes_the_result(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "def select(t, pulls, means, memory, params, rng):\n    return ARM"
     select = define(source, ARM=0)
-    assert play(select) == FIRST
+    assert pulls_of(select) == FIRST
     select.__globals__["ARM"] = 1
-    assert play(select) == SECOND
-    # What was kept on disk under either name is right, too: the same functions, made afresh.
+    assert pulls_of(select) == SECOND
+    # Both entries on disk are correct too: equal functions, defined again, load them.
     for arm, expected in enumerate([FIRST, SECOND]):
-        forget(monkeypatch)
-        assert play(define(source, ARM=arm)) == expected
+        clear_memory(monkeypatch)
+        assert pulls_of(define(source, ARM=arm)) == expected
         assert loaded() == (1, 0)
 
 
-def test_a_callee_that_is_defined_anew_changes_the_result() -> None:
-    # As when a cell of a notebook is run again, but not the one below it.
+def test_a_redefined_callee_changes_the_result() -> None:
+    # A cell of a notebook is run again, but not the one below it.
     callees = [numba.njit(define(f"def select(t):\n    return {arm}")) for arm in (0, 1)]
     select = define(
         "def select(t, pulls, means, memory, params, rng):\n    return choose(t)", choose=callees[0]
     )
-    assert ask(select) == 0
+    assert offered_arm(select) == 0
     select.__globals__["choose"] = callees[1]
-    assert ask(select) == 1
+    assert offered_arm(select) == 1
 
 
 def truncated(file: Path) -> None:
@@ -314,61 +314,61 @@ def emptied(file: Path) -> None:
 
 @pytest.mark.parametrize("damaged", [truncated, bit_flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("pattern", FILES)
-def test_a_damaged_entry_is_silently_built_again(
+def test_a_damaged_entry_is_silently_recompiled(
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     pattern: str,
     damaged: Callable[[Path], None],
 ) -> None:
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     entry = only_entry(cache)
     (file,) = entry.glob(pattern)
     damaged(file)
-    assert not specialize._is_whole(entry)
-    forget(monkeypatch)
-    assert ask(second) == 1  # warnings would be errors here
+    assert not specialize._is_intact(entry)
+    clear_memory(monkeypatch)
+    assert offered_arm(second) == 1  # warnings would be errors here
     assert loaded() == (0, 1)
     assert capfd.readouterr() == ("", "")
     assert only_entry(cache) == entry
-    forget(monkeypatch)
-    assert ask(second) == 1
+    clear_memory(monkeypatch)
+    assert offered_arm(second) == 1
     assert loaded() == (1, 0)
 
 
 @pytest.mark.parametrize("pattern", ["__pycache__/*.nbi", "__pycache__/*.nbc"])
 @pytest.mark.parametrize("content", [b"", b"garbage"])
-def test_an_entry_that_is_whole_but_unreadable_is_built_again(
+def test_an_intact_but_unreadable_entry_is_recompiled(
     cache: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, content: bytes
 ) -> None:
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     entry = only_entry(cache)
     (file,) = entry.glob(pattern)
     file.write_bytes(content)
     (entry / "checksums.txt").write_text(specialize._checksums(entry))
-    assert specialize._is_whole(entry)
-    forget(monkeypatch)
-    assert ask(second) == 1
+    assert specialize._is_intact(entry)
+    clear_memory(monkeypatch)
+    assert offered_arm(second) == 1
 
 
 def test_an_entry_whose_times_have_changed_gives_the_right_result(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As when a cache was copied or restored without its times.
-    assert ask(second) == 1
+    # The cache was copied or restored without its times.
+    assert offered_arm(second) == 1
     for file in only_entry(cache).rglob("*"):
         os.utime(file, (0, 0))
     for _ in range(3):
-        forget(monkeypatch)
-        assert ask(second) == 1
+        clear_memory(monkeypatch)
+        assert offered_arm(second) == 1
     assert only_entry(cache)
     assert loaded() == (1, 0)
 
 
 def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     entry = only_entry(cache)
-    # A process was killed while it wrote beside the place of the entry, another one in it.
+    # One process was killed while it wrote to a temporary folder, another in the entry itself.
     left = cache / f"{entry.name}.k1ll3d"
     shutil.copytree(entry, left)
     (left / "checksums.txt").unlink()
@@ -376,47 +376,47 @@ def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.Monke
     shutil.rmtree(entry)
     entry.mkdir()
     (entry / "kernel.py").write_text("raise SystemExit")
-    forget(monkeypatch)
+    clear_memory(monkeypatch)
     before = contents(left)
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     assert loaded() == (0, 1)
     assert contents(left) == before
-    assert specialize._is_whole(entry)
-    forget(monkeypatch)
-    assert ask(second) == 1
+    assert specialize._is_intact(entry)
+    clear_memory(monkeypatch)
+    assert offered_arm(second) == 1
     assert loaded() == (1, 0)
 
 
 def test_a_file_in_the_place_of_an_entry_does_no_harm(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     entry = only_entry(cache)
     shutil.rmtree(entry)
     entry.write_text("not a folder")
-    forget(monkeypatch)
-    assert ask(second) == 1
+    clear_memory(monkeypatch)
+    assert offered_arm(second) == 1
     assert list(cache.iterdir()) == [entry]  # nothing half-written is left
 
 
-def test_without_a_place_to_write_to_everything_works(
+def test_everything_works_without_a_writable_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
     file.write_text("not a folder")
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(file / "below" / "it"))
-    assert play(second) == SECOND
-    assert ask(second) == 1
+    assert pulls_of(second) == SECOND
+    assert offered_arm(second) == 1
     assert list(tmp_path.iterdir()) == [file]
     assert file.read_text() == "not a folder"
 
 
 @pytest.mark.parametrize("bytes_left", [0, 2000])
-def test_on_a_full_disk_everything_works(cache: Path, bytes_left: int) -> None:
+def test_everything_works_on_a_full_disk(cache: Path, bytes_left: int) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, limits[1]))  # of any file
     try:
-        assert ask(second) == 1
+        assert offered_arm(second) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(cache.iterdir()) == []  # nothing half-written is left
@@ -427,7 +427,7 @@ def test_numba_s_cache_folder_does_not_matter(
 ) -> None:
     elsewhere = str(tmp_path / "numba")
     monkeypatch.setattr(numba.config, "CACHE_DIR", elsewhere)
-    assert ask(second) == 1
+    assert offered_arm(second) == 1
     assert only_entry(cache)
     assert not Path(elsewhere).exists()
     assert elsewhere == numba.config.CACHE_DIR  # the user's setting is left as it was
@@ -453,10 +453,10 @@ def allocating(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped
 
 
 def test_a_policy_may_make_arrays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert play(allocating) == SECOND
+    assert pulls_of(allocating) == SECOND
     assert only_entry(cache)
-    forget(monkeypatch)
-    assert play(allocating) == SECOND
+    clear_memory(monkeypatch)
+    assert pulls_of(allocating) == SECOND
     assert loaded() == (1, 0)
 
 
@@ -475,17 +475,17 @@ def calling_an_allocator(t, pulls, means, memory, params, rng):  # type: ignore[
     ids=["compiled by the user", "in a callee", "in a callee, compiled by the user"],
 )
 def test_a_policy_may_make_arrays_in_other_ways(select: Callable[..., Any]) -> None:
-    assert ask(select) == 1
+    assert offered_arm(select) == 1
 
 
 def test_a_policy_may_be_compiled_already(cache: Path) -> None:
-    assert ask(numba.njit(second)) == 1
+    assert offered_arm(numba.njit(second)) == 1
     assert only_entry(cache)
 
 
 def test_a_function_without_a_fingerprint_works_uncached(cache: Path) -> None:
-    # Numba knows what an enumeration is, but its content can't be told from outside. The other
-    # global is not read, only an attribute of the same name is.
+    # Numba supports enumerations, but their content can't be hashed. The other global is not read;
+    # only an attribute has the same name.
     select = define(
         """
         def select(t, pulls, means, memory, params, rng):
@@ -494,8 +494,8 @@ def test_a_function_without_a_fingerprint_works_uncached(cache: Path) -> None:
         Arm=enum.Enum("Arm", {"SECOND": 1}),
         shape=object(),
     )
-    assert play(select) == SECOND
-    assert play(select) == SECOND
+    assert pulls_of(select) == SECOND
+    assert pulls_of(select) == SECOND
     assert not cache.exists()
 
 
@@ -515,8 +515,8 @@ def test_a_function_that_numba_can_t_compile_is_named(reason: str, cache: Path) 
         f"def select(t, pulls, means, memory, params, rng):\n    {UNCOMPILABLE[reason]}"
     )
     with pytest.raises(entice.InputError, match="of_a_user:select must be in the subset of Python"):
-        ask(select)
-    assert list(cache.iterdir()) == []  # no entry, whole or not
+        offered_arm(select)
+    assert list(cache.iterdir()) == []  # no entry, intact or not
 
 
 def test_simulate_names_a_drift_that_numba_can_t_compile() -> None:

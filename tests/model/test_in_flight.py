@@ -1,4 +1,4 @@
-"""Pulls in flight: like the reference, consistent, of about the right age, and learnt from."""
+"""Pulls in flight: equal to the reference, consistent, of the right age, and well estimated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle_in_flight import NaiveInFlight
+from oracle_in_flight import ReferenceInFlight
 
 from entice.model.in_flight import (
     BUCKETS,
@@ -47,9 +47,10 @@ class Event(NamedTuple):
 
 
 def stream(seed: int, window: int, events: int) -> Iterator[Event]:
-    """Make up pulls, now dense and now rare, and how some of them end; some only after the window.
+    """Generate random pulls, alternately dense and rare, and the ends of some of them.
 
-    Pauses are a fraction of the window on average, so that from a few to thousands are in flight.
+    Some pulls end only after the window. Pauses are a fraction of the window on average, so that
+    between a few and thousands of pulls are in flight.
     """
     chance = random.Random(seed)
     at, pulls, unrated = 0, 0, []
@@ -85,53 +86,53 @@ def cohorts_of(flight: InFlight) -> list[tuple[Any, ...]]:
 # --- Against the reference --------------------------------------------------------------------
 
 
-def assert_same(flight: InFlight, naive: NaiveInFlight) -> None:
-    """Compare all that is kept, and what is made of it, to the last bit."""
-    assert flight.reached.tolist() == naive.reached
-    assert flight.rated.tolist() == naive.rated
+def assert_same(flight: InFlight, reference: ReferenceInFlight) -> None:
+    """Compare the whole state, and the estimates from it, bit for bit."""
+    assert flight.reached.tolist() == reference.reached
+    assert flight.rated.tolist() == reference.rated
     theirs = []
-    for cohort in naive.cohorts:
+    for cohort in reference.cohorts:
         of_arm = Counter(cohort.pulls.values())
         members = [of_arm[arm] for arm in range(ARMS)]
         theirs.append((cohort.first, cohort.since, cohort.until, cohort.bucket, members))
     assert cohorts_of(flight) == theirs
-    pulls, counted = np.array([4, 0, 1]), np.empty(ARMS)
-    count_expected(flight, pulls, counted)
-    assert flight.rating_probabilities.tolist() == naive.rating_probabilities()
-    assert counted.tolist() == [pulls[arm] + naive.expected(arm) for arm in range(ARMS)]
+    pulls, effective_pulls = np.array([4, 0, 1]), np.empty(ARMS)
+    count_expected(flight, pulls, effective_pulls)
+    assert flight.rating_probabilities.tolist() == reference.rating_probabilities()
+    assert effective_pulls.tolist() == [pulls[arm] + reference.expected(arm) for arm in range(ARMS)]
 
 
 def play_both(
-    seed: int, window: int, make: Callable[[int], NaiveInFlight] = NaiveInFlight
+    seed: int, window: int, make: Callable[[int], ReferenceInFlight] = ReferenceInFlight
 ) -> InFlight:
-    flight, naive = new_in_flight(ARMS, window), make(window)
+    flight, reference = new_in_flight(ARMS, window), make(window)
     for i, event in enumerate(stream(seed, window, 600)):
         apply(flight, event)
         if event.outcome is None:
-            naive.begin(event.n, event.at, event.arm)
+            reference.begin(event.n, event.at, event.arm)
         else:
-            naive.end(event.n, event.at, OUTCOMES[event.outcome])  # type: ignore[arg-type]
+            reference.end(event.n, event.at, OUTCOMES[event.outcome])  # type: ignore[arg-type]
         if i % 20 == 0 or i > 590:
-            assert_same(flight, naive)
+            assert_same(flight, reference)
     return flight
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32), window=st.sampled_from(WINDOWS))
-def test_everything_is_as_in_plain_python(seed: int, window: int) -> None:
+def test_the_state_equals_that_of_the_reference(seed: int, window: int) -> None:
     play_both(seed, window)
 
 
-def test_such_streams_fill_all_cohorts_and_buckets() -> None:
-    """Or the comparison would never see a merger."""
+def test_random_streams_fill_all_cohorts_and_buckets() -> None:
+    """Otherwise the comparison would never cover a merger."""
     flights = [play_both(seed, 20_000) for seed in range(10)]
     assert max(int(flight.cohort_count[0]) for flight in flights) == COHORTS
     assert all((flight.reached > 0).all() for flight in flights)
     assert any(len(c.edges) == BUCKETS for c in flights)
 
 
-class MergesTheOldest(NaiveInFlight):
-    """A planted fault."""
+class MergesTheOldest(ReferenceInFlight):
+    """A planted fault: the oldest pair is merged, not the closest."""
 
     def _merge(self, at: int) -> None:
         i = next(i for i, c in enumerate(self.cohorts) if c.bucket == self.cohorts[i + 1].bucket)
@@ -140,8 +141,8 @@ class MergesTheOldest(NaiveInFlight):
         del self.cohorts[i + 1]
 
 
-class CountsThoseInsideInFull(NaiveInFlight):
-    """Another: pulls that have just reached a bucket count as if they had been through it."""
+class CountsThoseInsideInFull(ReferenceInFlight):
+    """A planted fault: pulls that have just reached a bucket count as if they had passed it."""
 
     def rating_probabilities(self) -> list[float]:
         inside, self.reached = (
@@ -155,7 +156,7 @@ class CountsThoseInsideInFull(NaiveInFlight):
 
 
 @pytest.mark.parametrize("fault", [MergesTheOldest, CountsThoseInsideInFull])
-def test_the_comparison_finds_planted_faults(fault: Callable[[int], NaiveInFlight]) -> None:
+def test_the_comparison_detects_planted_faults(fault: Callable[[int], ReferenceInFlight]) -> None:
     with pytest.raises(AssertionError):
         play_both(0, 20_000, fault)
 
@@ -166,7 +167,7 @@ def test_the_comparison_finds_planted_faults(fault: Callable[[int], NaiveInFligh
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32), window=st.sampled_from(WINDOWS))
 def test_counts_agree_with_each_other_and_with_single_pulls(seed: int, window: int) -> None:
-    """A cohort is as old as its oldest pull; its other pulls are younger by less than 0.3 of that.
+    """The pulls of a cohort are younger than its oldest pull by less than 0.3 of that age.
 
     Proof: cohorts span a quarter of the first bucket, so it holds 4 of 64 at most. The other 60
     lie in 11 buckets, so that 49 neighbours share one; the logarithms of their ages, each counted
@@ -234,7 +235,7 @@ def test_as_many_pulls_as_cohorts_are_kept_apart() -> None:
     assert flight.unrated.tolist() == np.diff([0, *flight.edges]).tolist()
 
 
-def test_what_is_cleared_is_as_new() -> None:
+def test_a_cleared_state_is_like_a_new_one() -> None:
     flights = new_in_flight(ARMS, 1_000), new_in_flight(ARMS, 1_000)
     for event in stream(6, 1_000, 300):
         apply(flights[0], event)
@@ -249,11 +250,11 @@ def test_what_is_cleared_is_as_new() -> None:
     assert (flights[0].rating_probabilities == flights[1].rating_probabilities).all()
 
 
-# --- What is learnt ---------------------------------------------------------------------------
+# --- Estimates --------------------------------------------------------------------------------
 
 
-def learnt(window: int, pulls: int, delay: Callable[[random.Random], float]) -> InFlight:
-    """Make a pull a round, and take each out when its rating comes."""
+def flight_after(window: int, pulls: int, delay: Callable[[random.Random], float]) -> InFlight:
+    """Simulate one pull per round, and remove each when its rating arrives."""
     flight, chance = new_in_flight(1, window), random.Random(7)
     due: dict[int, list[int]] = {}
     for at in range(1, pulls + 1):
@@ -271,11 +272,11 @@ def learnt(window: int, pulls: int, delay: Callable[[random.Random], float]) -> 
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.95])
 @pytest.mark.parametrize("mean", [20.0, 300.0])
 def test_the_delay_and_the_share_who_rate_are_recovered(share: float, mean: float) -> None:
-    """Of exponential delays, of which a share comes, chances at the beginning of each bucket.
+    """Delays are exponential, and a share of ratings arrives: compare the estimates per bucket.
 
-    Each is a probability learnt from the pulls that reached its bucket: off by 4.5 standard
-    deviations with p < 7e-6, for 12 buckets and 6 cases p < 5e-4. Besides, four pulls' worth of
-    prior in each, and pulls in a cohort that are younger than it by up to a fifth.
+    Each estimate is a probability from the pulls that reached its bucket: it is off by 4.5 standard
+    deviations with p < 7e-6; for 12 buckets and 6 cases p < 5e-4. The tolerance also allows for a
+    prior worth four pulls in each bucket, and for pulls younger than their cohort by up to a fifth.
     """
     window, pulls = 2_000, 40_000
 
@@ -294,7 +295,7 @@ def test_the_delay_and_the_share_who_rate_are_recovered(share: float, mean: floa
                 return False
         return True
 
-    flight = learnt(
+    flight = flight_after(
         window, pulls, lambda c: c.expovariate(1 / mean) if c.random() < share else math.inf
     )
     assert fits(share, mean)
@@ -304,7 +305,7 @@ def test_the_delay_and_the_share_who_rate_are_recovered(share: float, mean: floa
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32), window=st.sampled_from(WINDOWS[3:]), data=st.data())
-def test_chances_are_probabilities_that_move_the_right_way(
+def test_probabilities_decrease_with_age_and_increase_with_ratings(
     seed: int, window: int, data: Any
 ) -> None:
     flight = new_in_flight(ARMS, window)
@@ -314,10 +315,12 @@ def test_chances_are_probabilities_that_move_the_right_way(
     rating_probabilities = flight.rating_probabilities.copy()
     assert ((rating_probabilities > 0) & (rating_probabilities < 1)).all()
     assert (np.diff(rating_probabilities) <= 0).all()  # the older, the less likely
-    counted, pulls = np.empty(ARMS), np.array([0, 5, 0])
-    count_expected(flight, pulls, counted)
-    assert ((counted >= pulls) & (counted <= pulls + flight.unrated_by_arm.sum(axis=0))).all()
-    # A rating in a bucket speaks for the pulls that are not yet beyond it.
+    effective_pulls, pulls = np.empty(ARMS), np.array([0, 5, 0])
+    count_expected(flight, pulls, effective_pulls)
+    assert (
+        (effective_pulls >= pulls) & (effective_pulls <= pulls + flight.unrated_by_arm.sum(axis=0))
+    ).all()
+    # A rating in a bucket raises the estimate for the pulls that have not passed it.
     bucket = data.draw(st.integers(0, len(rating_probabilities) - 1), "bucket")
     if flight.unrated[bucket] > 0:
         arm = int(flight.unrated_by_arm[bucket].argmax())
@@ -330,7 +333,7 @@ def test_chances_are_probabilities_that_move_the_right_way(
         ).all()
 
 
-def test_nothing_known_means_that_nearly_all_are_expected_to_rate() -> None:
+def test_without_data_nearly_all_pulls_are_expected_to_be_rated() -> None:
     flight = new_in_flight(1, 20_000)
     estimate_rating_probabilities(flight)
     assert flight.rating_probabilities[0] > 0.99

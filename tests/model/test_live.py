@@ -1,4 +1,4 @@
-"""A live principal, one call at a time, is the simulator's."""
+"""A live principal, one call at a time, equals the simulator bit for bit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: entice.Study, cold_star
         assert principal.ledger.means[arm] == (total / len(ratings) if ratings else prior)
 
 
-def test_asking_again_before_a_rating_repeats_the_offer() -> None:
+def test_the_offer_is_repeated_until_it_is_settled() -> None:
     principal = entice.Principal(entice.ThompsonSampling(), arms=3, seed=1, cold_start="prior")
     assert principal.offer() == principal.offer()
 
@@ -59,11 +59,11 @@ def test_an_offer_is_settled_once() -> None:
     principal = entice.Principal(entice.UCB(), arms=3, seed=1)
     offer = principal.offer()
     principal.settle(offer, 0.5)
-    with pytest.raises(entice.EnticeError, match="not the open offer"):
+    with pytest.raises(entice.EnticeError, match="settle: offer must be the open offer, None; got"):
         principal.settle(offer, 0.5)
 
 
-def test_a_bad_rating_is_refused_and_the_offer_stays_open() -> None:
+def test_an_invalid_rating_is_rejected_and_the_offer_stays_open() -> None:
     principal = entice.Principal(entice.UCB(), arms=3, seed=1)
     offer = principal.offer()
     with pytest.raises(
@@ -74,7 +74,7 @@ def test_a_bad_rating_is_refused_and_the_offer_stays_open() -> None:
     assert principal.ledger.pulls.tolist() == [1, 0, 0]
 
 
-def test_a_policy_that_names_no_arm_is_reported() -> None:
+def test_a_policy_that_selects_a_missing_arm_is_reported() -> None:
     def ninth(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         return 9
 
@@ -97,6 +97,6 @@ def test_without_a_seed_one_is_drawn_and_kept() -> None:
         ({"arms": 2, "seed": -1}, "Principal: seed must be"),
     ],
 )
-def test_bad_settings_are_told(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, object], message: str) -> None:
     with pytest.raises(entice.InputError, match=message):
         entice.Principal(entice.UCB(), **settings)

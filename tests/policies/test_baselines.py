@@ -20,7 +20,7 @@ NOISY = [entice.UCB(noise=0.3), entice.ThompsonSampling(noise=0.3)]
 
 
 @pytest.mark.parametrize("policy", UNIT + NOISY, ids=lambda policy: policy.label)
-def test_policies_keep_to_the_rules(policy: Any) -> None:
+def test_policies_pass_the_checks(policy: Any) -> None:
     check_policy(policy)
 
 
@@ -35,7 +35,7 @@ def test_labels_show_the_noise() -> None:
     ("noise", "words"),
     [(0, "greater than 0"), (-1.0, "greater than 0"), (math.nan, "finite"), ("a", "a number")],
 )
-def test_a_noise_that_is_none_is_refused(kind: Any, noise: Any, words: str) -> None:
+def test_an_invalid_noise_is_rejected(kind: Any, noise: Any, words: str) -> None:
     with pytest.raises(entice.InputError, match=f"{kind.__name__}: noise must be .*{words}"):
         kind(noise=noise)
 
@@ -51,9 +51,9 @@ def final(policy: Any, **settings: Any) -> Any:
 @pytest.mark.parametrize("engine", ["auto", "generic"])
 @pytest.mark.parametrize("policy", [entice.UCB(), entice.ThompsonSampling()], ids=repr)
 def test_noise_is_a_scale(policy: Any, engine: str) -> None:
-    """A policy for a noise of 1/4 sees arms that are four times as small as the usual one does.
+    """A policy for a noise of 1/4 on arms scaled by 1/4 makes the same choices.
 
-    Powers of 2 change no digit, so all runs are the same to the last bit, on either engine.
+    Powers of 2 change no digit, so all runs are bit-identical, on either engine.
     """
     whole = final(policy, engine=engine)
     quarter = final(
@@ -68,7 +68,7 @@ def test_noise_is_a_scale(policy: Any, engine: str) -> None:
 
 
 def test_knowing_the_noise_saves_regret() -> None:
-    """Where ratings scatter by 0.1, and not by 1: 5 standard errors, false with p < 1e-6."""
+    """Ratings have a standard deviation of 0.1, not 1: 5 standard errors, p < 1e-6."""
     for policy in (entice.UCB(), entice.ThompsonSampling()):
         means, errors = [], []
         for noise in (1.0, 0.1):
@@ -84,7 +84,7 @@ def test_knowing_the_noise_saves_regret() -> None:
 
 
 @pytest.mark.parametrize("policy", UNIT, ids=lambda policy: policy.label)
-def test_arms_with_other_ratings_are_refused(policy: Any) -> None:
+def test_arms_with_other_ratings_are_rejected(policy: Any) -> None:
     stars = entice.Empirical(values=[1, 5], weights=[[1, 2], [2, 1]])
     settings: Any = {"policies": [entice.UCB(), policy], "horizon": 100}
     for arms, given in (
@@ -98,15 +98,15 @@ def test_arms_with_other_ratings_are_refused(policy: Any) -> None:
 
 
 def decided(policy: Any, t: int, pulls: Any, means: Any, seed: int = 0) -> int:
-    rules = policy.kernel(len(pulls))
+    kernel = policy.kernel(len(pulls))
     stream = new_stream(seed, 0, POLICY)
-    memory = np.zeros(rules.memory)
-    return int(rules.select(t, pulls, np.array(means), memory, rules.params, stream))
+    memory = np.zeros(kernel.memory)
+    return int(kernel.select(t, pulls, np.array(means), memory, kernel.params, stream))
 
 
 @pytest.mark.parametrize("policy", UNIT, ids=lambda policy: policy.label)
 def test_counts_may_be_expected_ones(policy: Any) -> None:
-    """Ratings under way may count with the probability that they come: counts are floats then."""
+    """Pulls in flight may count with the probability of their rating: then counts are floats."""
     for seed in range(50):
         draw = np.random.default_rng(seed)
         pulls, means = draw.integers(1, 50, 4), draw.uniform(0, 1, 4)
@@ -152,7 +152,7 @@ def test_kl_ucb_by_hand() -> None:
 
 
 def test_beta_samples_win_as_often_as_their_posteriors_say() -> None:
-    """Against the integral of one density times the other distribution function.
+    """Compare with the integral of one density times the other distribution function.
 
     A fair sampler fails with probability 1e-6: 4.9 standard deviations of 20,000 decisions.
     """
@@ -167,10 +167,10 @@ def test_beta_samples_win_as_often_as_their_posteriors_say() -> None:
         )
         grid = (np.arange(100_000) + 0.5) / 100_000
         expected = float((first.pdf(grid) * second.cdf(grid)).mean())
-        rules, stream = entice.BetaThompson().kernel(2), new_stream(7, 0, POLICY)
+        kernel, stream = entice.BetaThompson().kernel(2), new_stream(7, 0, POLICY)
         counts, averages = np.array(pulls), np.array(means)
         won = sum(
-            rules.select(9, counts, averages, np.zeros(0), rules.params, stream) == 0
+            kernel.select(9, counts, averages, np.zeros(0), kernel.params, stream) == 0
             for _ in range(20_000)
         )
         spread = math.sqrt(max(expected * (1 - expected), 1e-3) * 20_000)
@@ -178,7 +178,7 @@ def test_beta_samples_win_as_often_as_their_posteriors_say() -> None:
 
 
 def test_bernoulli_bounds_beat_those_of_a_common_noise_near_the_ends() -> None:
-    """Rare successes scatter little, and KL-UCB knows: 5 standard errors, false with p < 1e-6."""
+    """Rare successes have a small variance, which KL-UCB uses: 5 standard errors, p < 1e-6."""
     settings: Any = {
         "arms": entice.Bernoulli([0.02, 0.03, 0.08]), "drifts": [entice.NoDrift()],
         "horizon": 5_000, "replications": 100,

@@ -1,4 +1,4 @@
-"""Drift-corrected Thompson sampling: the regression it keeps, what it shows, what it achieves."""
+"""Drift-corrected Thompson sampling: its regression, its displayed values and its performance."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ARMS = 3
 
 
 def rated(ratings: list[tuple[int, float, float]], spec: Any) -> tuple[Any, Any, Any]:
-    """Enter (arm, payment, feedback) one by one; return rules, memory and ledger."""
-    rules = spec.kernel(ARMS)
-    memory, ledger = np.zeros(rules.memory), new_ledger(ARMS, 0.0)
+    """Record (arm, payment, feedback) one by one; return kernel, memory and ledger."""
+    kernel = spec.kernel(ARMS)
+    memory, ledger = np.zeros(kernel.memory), new_ledger(ARMS, 0.0)
     for arm, payment, feedback in ratings:
         record(ledger, arm, feedback)
-        rules.update(memory, rules.params, arm, payment, feedback)
-    return rules, memory, ledger
+        kernel.update(memory, kernel.params, arm, payment, feedback)
+    return kernel, memory, ledger
 
 
 def some_ratings(count: int, seed: int) -> list[tuple[int, float, float]]:
@@ -38,7 +38,7 @@ def some_ratings(count: int, seed: int) -> list[tuple[int, float, float]]:
 
 
 def by_hand(ratings: list[tuple[int, float, float]], noise: float) -> dict[str, Any]:
-    """Fit everything at once, from all ratings."""
+    """Fit the regression to all ratings at once."""
     arm, x, y = (np.array(column) for column in zip(*ratings, strict=True))
     phi = np.stack([x, x > 0, x**2], axis=1).astype(float)
     squares, degrees = 0.0, 0
@@ -59,16 +59,16 @@ def by_hand(ratings: list[tuple[int, float, float]], noise: float) -> dict[str, 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [1.0, 0.3])
-def test_it_keeps_the_ridge_regression_of_all_ratings(seed: int, noise: float) -> None:
+def test_its_memory_is_the_ridge_regression_of_all_ratings(seed: int, noise: float) -> None:
     ratings = some_ratings(200, seed)
-    rules, memory, _ = rated(ratings, entice.DriftCorrectedThompson(noise=noise))
+    kernel, memory, _ = rated(ratings, entice.DriftCorrectedThompson(noise=noise))
     expected = by_hand(ratings, noise)
     found = memory[policy._BETA : policy._BETA + 3]
     assert found == pytest.approx(expected["beta"], rel=1e-8, abs=1e-10)
-    assert policy._variance(memory, rules.params) == pytest.approx(expected["variance"])
+    assert policy._variance(memory, kernel.params) == pytest.approx(expected["variance"])
 
 
-def test_ratings_may_come_in_any_order() -> None:
+def test_ratings_may_arrive_in_any_order() -> None:
     ratings = some_ratings(100, seed=1)
     shuffled = [ratings[i] for i in np.random.default_rng(2).permutation(len(ratings))]
     spec = entice.DriftCorrectedThompson()
@@ -77,11 +77,11 @@ def test_ratings_may_come_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("display", ["raw", "corrected", "tempered"])
-def test_what_is_shown(display: Any) -> None:
+def test_displayed_values_equal_those_computed_by_hand(display: Any) -> None:
     ratings = some_ratings(300, seed=3)
-    rules, memory, ledger = rated(ratings, entice.DriftCorrectedThompson(display=display))
+    kernel, memory, ledger = rated(ratings, entice.DriftCorrectedThompson(display=display))
     shown = np.zeros(ARMS)
-    greedy = rules.display(ledger, memory, rules.params, shown)
+    greedy = kernel.display(ledger, memory, kernel.params, shown)
     hand = by_hand(ratings, 1.0)
     drift = hand["average"] @ hand["beta"]
     kept = np.clip(drift, 0.0, hand["average"][:, 0])
@@ -94,14 +94,15 @@ def test_what_is_shown(display: Any) -> None:
     assert greedy == int(np.argmax(expected))
 
 
-def test_probes_are_for_the_greedy_arm_and_fade() -> None:
-    rules, memory, _ = rated(some_ratings(50, seed=4), entice.DriftCorrectedThompson())
+def test_probes_pay_for_the_greedy_arm_and_become_rare() -> None:
+    kernel, memory, _ = rated(some_ratings(50, seed=4), entice.DriftCorrectedThompson())
     stream = new_stream(1, 0, POLICY)
-    noise = math.sqrt(policy._variance(memory, rules.params))
+    noise = math.sqrt(policy._variance(memory, kernel.params))
 
     def paid(t: int, arm: int) -> list[float]:
         return [
-            rules.payment_rule(t, arm, 0, 0.4, memory, rules.params, stream) for _ in range(20_000)
+            kernel.payment_rule(t, arm, 0, 0.4, memory, kernel.params, stream)
+            for _ in range(20_000)
         ]
 
     assert set(paid(100, 1)) == {0.4}
@@ -115,7 +116,7 @@ def test_probes_are_for_the_greedy_arm_and_fade() -> None:
         assert np.isin(found, [0.0, 0.5 * noise, 0.005 * noise]).all()
 
 
-def test_it_keeps_to_the_rules_of_policies() -> None:
+def test_it_passes_the_checks_of_policies() -> None:
     for display in ("raw", "corrected", "tempered"):
         assert check_policy(entice.DriftCorrectedThompson(display=display)) is None
 
@@ -142,13 +143,13 @@ def test_a_live_principal_makes_the_simulators_offers() -> None:
         ({"thrift": -0.1}, "thrift must be at least 0"),
     ],
 )
-def test_nonsense_is_refused(given: Any, words: str) -> None:
+def test_invalid_settings_are_rejected(given: Any, words: str) -> None:
     with pytest.raises(entice.InputError, match=words):
         entice.DriftCorrectedThompson(**given)
 
 
-def test_it_is_not_fooled() -> None:
-    """What `bench/corrected.py` shows at length; each claim fails by chance below 1e-5."""
+def test_drift_does_not_mislead_it() -> None:
+    """A short version of `bench/corrected.py`; each claim fails by chance with p < 1e-5."""
     drifts = [entice.LinearDrift(l) for l in (0.0, 1.1, 5.0)] + [entice.StepDrift(0.3)]
     result = entice.simulate(
         arms=entice.Gaussian(MEANS),

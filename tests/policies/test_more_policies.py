@@ -1,4 +1,4 @@
-"""Policies beyond the paper's: each decision like a plain re-implementation's, and what for."""
+"""Policies beyond the paper: decisions equal to reference implementations, and their benefits."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ by_policy = pytest.mark.parametrize("policy", NEW, ids=lambda policy: policy.lab
 by_cold_start = pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
 
 Feedback = Callable[[int, int], float]
-"""What the player of round t says of an arm."""
+"""The feedback of the player of round t on an arm."""
 
 
 def noisy(means: Sequence[float], std: float = 1.0) -> Feedback:
-    """Feedback that depends on the round and the arm alone, so that any loop can ask for it."""
+    """Return feedback that depends only on the round and the arm, so that any loop can use it."""
     noise = np.random.default_rng(SEED).normal(scale=std, size=(20_001, len(means)))
     return lambda t, arm: float(means[arm] + noise[t, arm])
 
 
-def live(
+def arms_of_principal(
     policy: Any, arms: int, horizon: int, feedback: Feedback, cold_start: Any = "each_arm_once"
 ) -> list[int]:
-    """Play a principal by hand, and return the arms that it offered."""
+    """Run a principal, and return the arms that it offered."""
     principal = entice.Principal(policy, arms, seed=SEED, cold_start=cold_start)
     chosen = []
     for t in range(1, horizon + 1):
@@ -51,11 +51,11 @@ def live(
     return chosen
 
 
-# --- Plain re-implementations: everything from the list of all ratings, each round ------------
+# --- References: everything is recomputed from the list of all ratings in each round ----------
 
 
-class Naive:
-    """Decides from the ratings so far, as (arm, feedback), oldest first."""
+class ReferencePolicy:
+    """A policy that decides from all ratings so far, as (arm, feedback), oldest first."""
 
     def __init__(self, arms: int) -> None:
         self.arms, self.ratings = arms, list[tuple[int, float]]()
@@ -77,7 +77,7 @@ class Naive:
         self.ratings.append((arm, feedback))
 
 
-class NaiveRoundRobin(Naive):
+class ReferenceRoundRobin(ReferencePolicy):
     """Wang and Huang's modified ε-greedy, c = 2."""
 
     explored = 0
@@ -89,7 +89,7 @@ class NaiveRoundRobin(Naive):
         return argmax(self.averages())
 
 
-class NaiveAlternating(Naive):
+class ReferenceAlternating(ReferencePolicy):
     """Thompson sampling of Algorithm 4 in odd rounds, greedy in even ones."""
 
     def select(self, t: int) -> int:
@@ -100,7 +100,7 @@ class NaiveAlternating(Naive):
         return argmax([means[i] + spreads[i] * float(normal(self.stream)) for i in self.all()])
 
 
-class NaiveDiscounted(Naive):
+class ReferenceDiscounted(ReferencePolicy):
     """D-UCB, γ = 0.97, ξ = 2."""
 
     def select(self, t: int) -> int:
@@ -115,7 +115,7 @@ class NaiveDiscounted(Naive):
         return argmax([sums[i] / weights[i] + math.sqrt(2 * log / weights[i]) for i in self.all()])
 
 
-class NaiveWindow(Naive):
+class ReferenceWindow(ReferencePolicy):
     """SW-UCB, τ = 40, ξ = 2."""
 
     def select(self, t: int) -> int:
@@ -130,21 +130,21 @@ class NaiveWindow(Naive):
         return argmax(bounds)
 
 
-class NaiveRace(Naive):
-    """The race for T = 64 and δ = 0.1: sets of arms, lists of ratings, the rule pair by pair."""
+class ReferenceRace(ReferencePolicy):
+    """The race for T = 64 and δ = 0.1, with sets of arms, lists of ratings and pairwise rules."""
 
     def __init__(self, arms: int) -> None:
         super().__init__(arms)
         self.active = {layer: set(self.all()) for layer in range(1, 7)}
         self.own = {(layer, arm): list[float]() for layer in range(1, 7) for arm in self.all()}
-        self.doubt = math.log(4 * arms * 64 * 6 / 0.1)
+        self.log_term = math.log(4 * arms * 64 * 6 / 0.1)
         self.layer: int | None = 1
         self.borrowed = 0
 
     def draw(self) -> int:
-        """Layer ℓ has the ℓ-th half of what is left of [0, 1), from the top; the rest is layer 1's.
+        """Draw layer ℓ with probability 2^−ℓ; the remaining probability goes to layer 1.
 
-        That is the probability 2^−ℓ; which part of the interval has it is a matter of convention.
+        Layer ℓ has the upper half of what layers 1 to ℓ − 1 leave of [0, 1): a convention.
         """
         u = float(uniform(self.stream))
         return next((layer for layer in range(1, 7) if u >= 2.0**-layer), 1)
@@ -174,17 +174,19 @@ class NaiveRace(Naive):
         rated = [arm for arm in self.active[layer] if self.own[layer, arm]]
         mean = {arm: total(own) / len(own) for arm in rated if (own := self.own[layer, arm])}
         n = {arm: len(self.own[layer, arm]) for arm in rated}
-        wide = {arm: math.sqrt(self.doubt / n[arm]) + self.doubt / n[arm] for arm in rated}
+        wide = {arm: math.sqrt(self.log_term / n[arm]) + self.log_term / n[arm] for arm in rated}
         return {a for a in rated for b in rated if mean[b] - mean[a] > wide[a] + wide[b]}
 
 
-def plain(
-    naive: Naive, horizon: int, feedback: Feedback, cold_start: str = "each_arm_once"
+def arms_of_reference(
+    reference: ReferencePolicy, horizon: int, feedback: Feedback, cold_start: str = "each_arm_once"
 ) -> list[int]:
     chosen = []
     for t in range(1, horizon + 1):
-        arm = t - 1 if cold_start == "each_arm_once" and t <= naive.arms else naive.select(t)
-        naive.rate(arm, feedback(t, arm))
+        arm = (
+            t - 1 if cold_start == "each_arm_once" and t <= reference.arms else reference.select(t)
+        )
+        reference.rate(arm, feedback(t, arm))
         chosen.append(arm)
     return chosen
 
@@ -193,50 +195,50 @@ def plain(
 @pytest.mark.parametrize(
     ("policy", "naive"),
     [
-        (NEW[1], NaiveRoundRobin),
-        (NEW[2], NaiveAlternating),
-        (NEW[3], NaiveRace),
-        (NEW[4], NaiveDiscounted),
-        (NEW[5], NaiveWindow),
+        (NEW[1], ReferenceRoundRobin),
+        (NEW[2], ReferenceAlternating),
+        (NEW[3], ReferenceRace),
+        (NEW[4], ReferenceDiscounted),
+        (NEW[5], ReferenceWindow),
     ],
     ids=lambda given: getattr(given, "label", ""),
 )
-def test_every_decision_is_the_plain_one(
-    policy: Any, naive: Callable[[int], Naive], cold_start: str
+def test_every_decision_equals_that_of_the_reference(
+    policy: Any, reference: Callable[[int], ReferencePolicy], cold_start: str
 ) -> None:
     feedback = noisy([0.9, 0.5, 0.4, 0.1])
-    ours = live(policy, 4, 600, feedback, cold_start)
-    assert ours == plain(naive(4), 600, feedback, cold_start)
-    assert len(set(ours[300:])) > 1  # there was something to decide
+    ours = arms_of_principal(policy, 4, 600, feedback, cold_start)
+    assert ours == arms_of_reference(reference(4), 600, feedback, cold_start)
+    assert len(set(ours[300:])) > 1  # the decisions are not trivial
 
 
-def test_the_race_drops_arms_and_borrows_as_the_plain_one_does() -> None:
-    """Arm 0 seems the worst at first, so that low layers drop it; higher ones find it the best."""
+def test_the_race_drops_and_borrows_arms_like_the_reference() -> None:
+    """Arm 0 looks worst at first, so low layers drop it; higher layers find that it is the best."""
     early, late = noisy([-3.0, 3.0, 0.0]), noisy([6.0, -2.0, -2.5])
 
     def turned(t: int, arm: int) -> float:
         return (early if t <= 150 else late)(t, arm)
 
-    plainly = NaiveRace(3)
-    expected = plain(plainly, 4000, turned)
-    assert plainly.borrowed > 500
-    assert live(NEW[3], 3, 4000, turned) == expected
+    reference = ReferenceRace(3)
+    expected = arms_of_reference(reference, 4000, turned)
+    assert reference.borrowed > 500
+    assert arms_of_principal(NEW[3], 3, 4000, turned) == expected
 
 
 # --- Hand-computed decisions, and limits that are known policies ------------------------------
 
 
-def told(policy: Any, ratings: Sequence[tuple[int, float]], arms: int = 2) -> int:
-    """What a policy selects after some ratings, from its compiled functions."""
-    rules = policy.kernel(arms)
-    memory, pulls, sums = np.zeros(rules.memory), np.zeros(arms, dtype=np.int64), np.zeros(arms)
+def selected_after(policy: Any, ratings: Sequence[tuple[int, float]], arms: int = 2) -> int:
+    """Return the arm that a policy's compiled functions select after some ratings."""
+    kernel = policy.kernel(arms)
+    memory, pulls, sums = np.zeros(kernel.memory), np.zeros(arms, dtype=np.int64), np.zeros(arms)
     for arm, feedback in ratings:
-        rules.update(memory, rules.params, arm, 0.0, feedback)
+        kernel.update(memory, kernel.params, arm, 0.0, feedback)
         pulls[arm] += 1
         sums[arm] += feedback
     means = sums / np.maximum(pulls, 1)
     stream = new_stream(SEED, 0, POLICY)
-    return int(rules.select(len(ratings) + 1, pulls, means, memory, rules.params, stream))
+    return int(kernel.select(len(ratings) + 1, pulls, means, memory, kernel.params, stream))
 
 
 def test_discounted_bounds_by_hand() -> None:
@@ -246,49 +248,55 @@ def test_discounted_bounds_by_hand() -> None:
     A rating of arm 0 of −2 at first makes them 0.12 and 0.86.
     """
     policy = entice.DiscountedUCB(gamma=0.5)
-    assert told(policy, [(0, 1.0), (1, 0.0), (1, 0.0)]) == 0
-    assert told(policy, [(0, -2.0), (1, 0.0), (1, 0.0)]) == 1
+    assert selected_after(policy, [(0, 1.0), (1, 0.0), (1, 0.0)]) == 0
+    assert selected_after(policy, [(0, -2.0), (1, 0.0), (1, 0.0)]) == 1
     # M = (1, 0) again, but with ξ = 0.01 hardly any width: 1.15 against 0.06, then 0.15 below 0.6.
-    assert told(entice.DiscountedUCB(gamma=0.5, xi=0.01), [(0, 0.0), (1, 0.5), (1, 0.5)]) == 1
+    assert (
+        selected_after(entice.DiscountedUCB(gamma=0.5, xi=0.01), [(0, 0.0), (1, 0.5), (1, 0.5)])
+        == 1
+    )
 
 
 def test_window_bounds_by_hand() -> None:
-    """Only the last three ratings count: first all are of arm 1, so that arm 0 comes first.
+    """Only the last three ratings count: if all are of arm 1, arm 0 comes first.
 
-    Then arm 0 has one, −1, and arm 1 two of 0, and in round 5 log min(t, 3) is log 3: the bounds
-    are −1 + sqrt(2 log 3) = 0.48 and sqrt(log 3) = 1.05. With −0.4 they are 1.08 and 1.05.
+    In the other cases arm 0 has one rating, −1, and arm 1 has two ratings of 0, and in round 5
+    log min(t, 3) is log 3: the bounds are −1 + sqrt(2 log 3) = 0.48 and sqrt(log 3) = 1.05. With
+    −0.4 they are 1.08 and 1.05.
     """
     policy = entice.SlidingWindowUCB(window=3)
-    assert told(policy, [(0, 9.0), (1, 0.0), (1, 0.0), (1, 0.0)]) == 0
-    assert told(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -1.0)]) == 1
-    assert told(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -0.4)]) == 0
+    assert selected_after(policy, [(0, 9.0), (1, 0.0), (1, 0.0), (1, 0.0)]) == 0
+    assert selected_after(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -1.0)]) == 1
+    assert selected_after(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -0.4)]) == 0
 
 
 @by_cold_start
-def test_a_window_that_forgets_nothing_is_ucb(cold_start: str) -> None:
+def test_a_window_of_the_whole_horizon_is_ucb(cold_start: str) -> None:
     feedback = noisy([0.9, 0.8, 0.1])
     whole = entice.SlidingWindowUCB(window=3000)
-    assert live(whole, 3, 3000, feedback, cold_start) == live(
+    assert arms_of_principal(whole, 3, 3000, feedback, cold_start) == arms_of_principal(
         entice.UCB(), 3, 3000, feedback, cold_start
     )
 
 
-def test_what_left_the_window_leaves_no_rounding_behind() -> None:
-    """Beside 10^15, other ratings are rounded to an eighth; subtracting it would not undo that."""
-    rules = entice.SlidingWindowUCB(window=40).kernel(2)
+def test_ratings_that_left_the_window_leave_no_rounding_error() -> None:
+    """Added to 10^15, ratings are rounded to an eighth; subtracting it does not undo that."""
+    kernel = entice.SlidingWindowUCB(window=40).kernel(2)
     noise = np.random.default_rng(SEED).normal(size=80)
     memories = []
     for first in (1e15, 0.0):
-        memory = np.zeros(rules.memory)
+        memory = np.zeros(kernel.memory)
         for s, feedback in enumerate([first, *noise[1:]]):
-            rules.update(memory, rules.params, s % 2, 0.0, float(feedback))
+            kernel.update(memory, kernel.params, s % 2, 0.0, float(feedback))
         memories.append(memory.tolist())
     assert memories[0] == memories[1]
 
 
 def test_exploration_takes_turns() -> None:
-    """With c so large that every round explores, arms follow each other."""
-    chosen = live(entice.RoundRobinEpsilonGreedy(c=1000), 3, 300, noisy([0.9, 0.5, 0.1]))
+    """If c is so large that every round explores, arms are selected in turn."""
+    chosen = arms_of_principal(
+        entice.RoundRobinEpsilonGreedy(c=1000), 3, 300, noisy([0.9, 0.5, 0.1])
+    )
     assert chosen == [0, 1, 2] * 100
 
 
@@ -303,9 +311,9 @@ def test_even_rounds_of_alternating_thompson_are_unpaid() -> None:
 
 
 def test_layers_are_drawn_by_halves() -> None:
-    """Of n draws, layer ℓ has n 2^−ℓ; each count is off by 4.5 standard deviations with p < 7e-6.
+    """Layer ℓ has n 2^−ℓ of n draws; a count is off by 4.5 standard deviations with p < 7e-6.
 
-    With three layers, the eighth that is left over goes to the lowest: 5/8, 1/4, 1/8.
+    With three layers, the remaining eighth goes to the lowest: 5/8, 1/4, 1/8.
     """
     from entice.policies.elimination_race import draw_layer
 
@@ -315,7 +323,7 @@ def test_layers_are_drawn_by_halves() -> None:
         assert abs(count - n * share) < 4.5 * math.sqrt(n * share * (1 - share))
 
 
-def test_where_ratings_come_at_once_nothing_is_in_flight() -> None:
+def test_counting_pulls_in_flight_changes_nothing_if_ratings_are_immediate() -> None:
     def final(policy: Any, **settings: Any) -> Any:
         result = entice.simulate(
             arms=entice.Gaussian(MEANS), policies=[policy], horizon=2000, replications=8, seed=SEED,
@@ -328,7 +336,7 @@ def test_where_ratings_come_at_once_nothing_is_in_flight() -> None:
         assert final(ours, engine=engine).equals(final(usual, engine=engine))
 
 
-def test_the_fast_path_is_for_ratings_that_come_at_once() -> None:
+def test_the_fast_path_is_for_immediate_ratings() -> None:
     def engines(delay: int) -> tuple[str, ...]:
         return entice.Study(
             arms=entice.Gaussian(MEANS), policies=[entice.UCB(count_in_flight=True)], horizon=100,
@@ -339,15 +347,15 @@ def test_the_fast_path_is_for_ratings_that_come_at_once() -> None:
     assert engines(1) == ("generic",)
 
 
-# --- What they are for -----------------------------------------------------------------------
+# --- Their benefits --------------------------------------------------------------------------
 
 
-def test_those_who_forget_find_a_new_best_arm_and_ucb_does_not() -> None:
+def test_policies_that_discount_find_a_new_best_arm_and_ucb_does_not() -> None:
     """Arm 1 is 3.5 worse than arm 0 for 2000 rounds, then 3.5 better.
 
-    UCB has tried it twice by then, and tries again when 2 log t / 2 > 3.5²: in round 208,000. For
-    it to do so before round 4000, two ratings would have to average 0.6 too high, 8 of their
-    standard deviations (p < 1e-15). The others try an arm anew once its weight is below 1 or so.
+    UCB has tried it twice by then, and tries it again when 2 log t / 2 > 3.5²: in round 208,000. To
+    do so before round 4000, two ratings would have to average 0.6 too high, 8 of their standard
+    deviations (p < 1e-15). The others try an arm again once its weight is below about 1.
     """
     before, after = noisy([0.0, -3.5], std=0.1), noisy([0.0, 3.5], std=0.1)
 
@@ -355,7 +363,7 @@ def test_those_who_forget_find_a_new_best_arm_and_ucb_does_not() -> None:
         return (before if t <= 2000 else after)(t, arm)
 
     share = {
-        policy.label: live(policy, 2, 4000, turned)[3000:].count(1) / 1000
+        policy.label: arms_of_principal(policy, 2, 4000, turned)[3000:].count(1) / 1000
         for policy in (
             entice.UCB(),
             entice.DiscountedUCB(gamma=0.99),
@@ -366,11 +374,12 @@ def test_those_who_forget_find_a_new_best_arm_and_ucb_does_not() -> None:
     assert min(share.values()) > 0.9
 
 
-def test_few_lies_fool_ucb_for_good_and_not_the_race() -> None:
-    """The best arm's first 40 ratings are lowered by 2; then everyone is honest.
+def test_a_few_false_ratings_mislead_ucb_permanently_but_not_the_race() -> None:
+    """The best arm's first 40 ratings are lowered by 2; later ratings are honest.
 
-    UCB sees 0.1 against −1.1 and tries the best arm some 2 log(T) / 1.2² = 12 times in 5000
-    rounds, which all are lied about. The race tries both alike until the lies are averaged out.
+    UCB sees 0.1 against −1.1 and tries the best arm about 2 log(T) / 1.2² = 12 times in 5000
+    rounds, all with false ratings. The race tries both equally often until the false ratings are
+    averaged out.
     """
     honest = noisy([0.9, 0.1], std=0.3)
 
@@ -384,16 +393,17 @@ def test_few_lies_fool_ucb_for_good_and_not_the_race() -> None:
                 return honest(t, arm) - 2
             return honest(t, arm)
 
-        return 0.8 * live(policy, 2, 5000, lied).count(1)
+        return 0.8 * arms_of_principal(policy, 2, 5000, lied).count(1)
 
     assert regret(entice.UCB()) > 3900
     assert regret(entice.EliminationRace(horizon=5000)) < 1500
 
 
 def excess(metric: str, usual: Any, times: float, ours: Any, **settings: Any) -> float:
-    """How much more of a metric the usual policy has than so many times ours, at the very least.
+    """Return a lower bound on the usual policy's metric minus `times` times ours.
 
-    Run by run, and 4.5 standard errors below the mean: if it really is less, p < 1e-5.
+    It is 4.5 standard errors below the mean difference over runs: the true value is lower with
+    p < 1e-5.
     """
     result = entice.simulate(
         arms=entice.Gaussian(MEANS), policies=[usual, ours], drifts=[entice.LinearDrift(1.1)],
@@ -417,11 +427,11 @@ def test_counting_pulls_in_flight_halves_the_regret_of_late_ratings() -> None:
     assert excess("regret", entice.UCB(), 2, entice.UCB(count_in_flight=True), players=late) > 0
 
 
-# --- What holds for all of them ---------------------------------------------------------------
+# --- Properties of all of them ----------------------------------------------------------------
 
 
 @by_policy
-def test_they_keep_to_the_rules(policy: Any) -> None:
+def test_they_pass_the_checks(policy: Any) -> None:
     check_policy(policy, rounds=200)
 
 
@@ -446,7 +456,9 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -
 
 @by_policy
 @by_cold_start
-def test_late_and_lost_ratings_and_declined_offers_are_borne(policy: Any, cold_start: str) -> None:
+def test_they_handle_late_and_lost_ratings_and_declined_offers(
+    policy: Any, cold_start: str
+) -> None:
     players = entice.Players(
         acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.2), delay=30, loss=0.3
     )
@@ -460,14 +472,14 @@ def test_late_and_lost_ratings_and_declined_offers_are_borne(policy: Any, cold_s
     assert ((pulls > 0).sum(axis=1) > 2).all()
 
 
-def test_no_rating_is_needed_to_select() -> None:
-    """With late ratings, rounds go by in which nothing has been seen at all."""
+def test_they_select_without_any_ratings() -> None:
+    """With late ratings there are no ratings at all in the first rounds."""
     for policy in NEW:
-        rules = policy.kernel(3)
-        memory, stream = np.zeros(rules.memory), new_stream(SEED, 0, POLICY)
+        kernel = policy.kernel(3)
+        memory, stream = np.zeros(kernel.memory), new_stream(SEED, 0, POLICY)
         for t in range(1, 50):
             nothing = np.zeros(3, dtype=np.int64), np.zeros(3)
-            arm = rules.select(t, *nothing, memory, rules.params, stream)
+            arm = kernel.select(t, *nothing, memory, kernel.params, stream)
             assert arm in (0, 1, 2, PLAYERS_CHOICE)
 
 
@@ -489,12 +501,12 @@ def test_no_rating_is_needed_to_select() -> None:
         (lambda: entice.SlidingWindowUCB(9, xi=-1), "SlidingWindowUCB: xi must be greater than 0"),
     ],
 )
-def test_bad_parameters_are_told(make: Callable[[], object], message: str) -> None:
+def test_invalid_parameters_are_rejected(make: Callable[[], object], message: str) -> None:
     with pytest.raises(entice.InputError, match=message):
         make()
 
 
-def test_labels_name_what_is_not_the_default() -> None:
+def test_labels_name_settings_that_differ_from_the_default() -> None:
     assert [policy.label for policy in NEW] == [
         "UCB(in flight)",
         "RoundRobinEpsilonGreedy(c=2)",

@@ -1,4 +1,4 @@
-"""Policies: what makes them fast changes no choice."""
+"""The optimisations of policies change no choice."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def rounds_of(policy: Any, arms: Any, horizon: int, cold_start: Any) -> Any:
     "arms", [entice.Gaussian([0.5, 0.9, 0.1]), entice.Bernoulli([0.5, 0.5, 0.4])], ids=repr
 )
 def test_the_player_s_choice_is_the_best_average(arms: Any, cold_start: str) -> None:
-    asked, searched = (
+    named, searched = (
         rounds_of(entice.CustomPolicy(select), arms, 500, cold_start)
         for select in (the_players, the_best_average)
     )
-    assert asked == searched
+    assert named == searched
 
 
 @pytest.mark.parametrize("policy", [entice.Greedy(), entice.EpsilonGreedy(c=1)], ids=repr)
@@ -73,8 +73,8 @@ def test_ucb_without_logarithms_is_ucb(arms: Any, cold_start: str) -> None:
     assert ours == plain
 
 
-def test_roots_follow_whatever_counts_have_changed() -> None:
-    """Also several at once, and downwards: ratings arrive late, and pulls in flight are lost."""
+def test_roots_are_updated_for_all_counts_that_have_changed() -> None:
+    """Several counts may change at once, also downwards: ratings are late, pulls in flight lost."""
     taken, roots = np.zeros(3), np.zeros(3)
     for counts in ([1, 4, 9], [1, 16, 9], [4, 16, 4], [4, 1, 0], [0, 0, 0]):
         update_inverse_roots(roots, taken, np.array(counts), 1, 0)

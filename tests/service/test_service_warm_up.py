@@ -102,7 +102,7 @@ def test_once_ready_no_request_compiles_or_loads_code(
 def test_without_warm_up_requests_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same requests to a service without warm-up."""
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(specialize, "_ready", {})
+    monkeypatch.setattr(specialize, "_compiled", {})
     monkeypatch.setattr(WarmUp, "run", lambda self, first: 0)
     campaigns._compiled_steps.cache_clear()
     with service(tmp_path) as shop:

@@ -1,4 +1,4 @@
-"""Five currencies that every surface has to get right, with 0, 2 and 3 decimals."""
+"""Five currencies with 0, 2 and 3 decimals, to test every surface."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 
 class Case(NamedTuple):
-    """A budget and a price of a star, as each surface has them."""
+    """A budget and a price of a star, in the form of each surface."""
 
     code: str
     written: str
-    """As people write it in a plan."""
+    """The currency as written in a plan."""
     digits: int
     budget: float
-    """In major units, as plans have it."""
+    """In major units, as in plans."""
     budget_units: int
-    """In minor units, as campaigns have it."""
+    """In minor units, as in campaigns."""
     budget_text: str
     price: float
     price_units: int
@@ -23,7 +23,7 @@ class Case(NamedTuple):
 
     @property
     def own(self) -> dict[str, Any]:
-        """What a spec must say besides, for a currency of one's own."""
+        """The additional settings of a custom currency."""
         return {"currency_digits": self.digits} if self.code == "POINTS" else {}
 
 

@@ -1,8 +1,8 @@
-"""A plain-Python oracle of Liu et al. (AAAI 2020), written apart from the package.
+"""A plain-Python oracle of Liu et al. (AAAI 2020), written independently of the package.
 
 It follows Algorithm 1 ("Incentivized MAB under Reward Drift") line by line, and recomputes every
-average from all feedback, each round: slow and obvious on purpose. Its draws are handed in, so
-that a test can feed the same numbers to the package and compare round for round.
+average from all feedback in each round: slow and simple on purpose. Its draws are passed in, so
+that a test can feed the same numbers to the package and compare round by round.
 """
 
 import math
@@ -76,16 +76,16 @@ def total(values: Iterable[float]) -> float:
 
 
 def argmax(values: Sequence[float]) -> int:
-    """The position of the highest value, ties to the lowest index."""
+    """Return the position of the highest value, ties to the lowest index."""
     return values.index(max(values))
 
 
 def average(ratings: Sequence[float], prior: float | None) -> float:
-    """What an arm displays: the average drifted reward, or the prior while it has no rating."""
+    """Return an arm's displayed value: the average drifted reward, or the prior without ratings."""
     if ratings:
         return total(ratings) / len(ratings)
     if prior is None:
-        raise ValueError("an arm without ratings has no average; give a prior")
+        raise ValueError("an arm without ratings has no average; pass a prior")
     return prior
 
 
@@ -133,7 +133,7 @@ def select(
 
 
 def kl_bound(p: float, radius: float) -> float:
-    """The largest q with p log(p/q) + (1−p) log((1−p)/(1−q)) ≤ radius, by bisection.
+    """Return the largest q with p log(p/q) + (1−p) log((1−p)/(1−q)) ≤ radius, by bisection.
 
     Bounds that differ from 1 by less than 10⁻¹² are 1, so that arms can tie there.
     """
@@ -154,14 +154,14 @@ def kl_bound(p: float, radius: float) -> float:
 
 
 def beta(a: float, b: float, uniform: Callable[[], float], normal: Callable[[], float]) -> float:
-    """A Beta(a, b) variable from two gamma variables, the second one drawn first."""
+    """Draw a Beta(a, b) variable from two gamma variables, the second one first."""
     second = gamma(b, uniform, normal)
     first = gamma(a, uniform, normal)
     return first / (first + second)
 
 
 def gamma(shape: float, uniform: Callable[[], float], normal: Callable[[], float]) -> float:
-    """Marsaglia and Tsang 2000, for shapes from 1 on."""
+    """Draw a gamma variable (Marsaglia and Tsang 2000), for shapes of at least 1."""
     d = shape - 1 / 3
     while True:
         x = normal()
@@ -171,12 +171,12 @@ def gamma(shape: float, uniform: Callable[[], float], normal: Callable[[], float
 
 
 def greedy_choice(arm: int, means: Sequence[float]) -> int:
-    """Algorithm 1, step 3: G_t = argmax m_i; the selected arm itself when it ties for the best."""
+    """Algorithm 1, step 3: G_t = argmax m_i; the selected arm itself if it ties for the best."""
     return arm if means[arm] == max(means) else argmax(means)
 
 
 def project(value: float, feedback_range: tuple[float, float] | None) -> float:
-    """Algorithm 3, step 4: [r_t + b_t] projected onto the range, when there is one."""
+    """Algorithm 3, step 4: [r_t + b_t] projected onto the range, if there is one."""
     if feedback_range is None:
         return value
     low, high = feedback_range
@@ -195,11 +195,11 @@ def play(
     prior: float | None,
     feedback_range: tuple[float, float] | None,
 ) -> list[Round]:
-    """Algorithm 1 for rounds 1 ... horizon, every round on record.
+    """Run Algorithm 1 for rounds 1 ... horizon and return all rounds.
 
-    Without a prior, rounds 1 ... K pull each arm once, unpaid and without a policy draw. With one,
-    unrated arms display it, and are paid for like any other. `drift(payment, t, arm)` is asked in
-    compensated rounds only. In a round, the policy draws first, `reward(arm)` last.
+    Without a prior, rounds 1 ... K pull each arm once, unpaid and without a policy draw. With a
+    prior, unrated arms display it and are paid for like any other. `drift(payment, t, arm)` is
+    called in compensated rounds only. In a round, the policy draws first, `reward(arm)` last.
     """
     ratings: list[list[float]] = [[] for _ in range(arms)]
     rounds: list[Round] = []
@@ -222,12 +222,12 @@ def play(
 
 
 def regret(rounds: Sequence[Round], means: Sequence[float]) -> float:
-    """R(T): what the pulled arms' true means fall short of the best one's."""
+    """R(T): the sum of differences between the best true mean and the pulled arms'."""
     return total(max(means) - means[r.arm] for r in rounds)
 
 
 def compensation(rounds: Sequence[Round]) -> float:
-    """C(T): everything paid (the paper's formula has the sign of step 8 reversed)."""
+    """C(T): the total of payments (the paper's formula has the sign of step 8 reversed)."""
     return total(r.payment for r in rounds)
 
 
@@ -237,7 +237,7 @@ def compensated_pulls(rounds: Sequence[Round]) -> int:
 
 
 def total_drift(rounds: Sequence[Round]) -> float:
-    """B(T), over all arms: the sum of b_t as the players felt it, before any projection."""
+    """B(T), over all arms: the sum of b_t, before any projection."""
     return total(r.drift for r in rounds)
 
 

@@ -1,7 +1,7 @@
 """Expected ratings of pulls in flight, in plain Python: the reference for `model/in_flight.py`.
 
-Written for reading: a cohort is a list of pulls, and every count is made again from them. Sums and
-products are formed in the order of the definition, so that results agree to the last bit.
+Written for readability: a cohort is a list of pulls, and every count is recomputed from them. Sums
+and products are formed in the order of the definition, so that results agree bit for bit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Cohort:
     until: int
     bucket: int = 0
     pulls: dict[int, Hashable] = field(default_factory=dict)
-    """By their numbers: the arm of each."""
+    """The arm of each pull, by its number."""
 
 
-class NaiveInFlight:
-    """Pulls whose ratings may still come, and the hazards that earlier ones have taught."""
+class ReferenceInFlight:
+    """Pulls whose ratings may still arrive, and the hazards estimated from earlier ones."""
 
     def __init__(self, window: int) -> None:
         self.edges = sorted({window // 2**k for k in range(BUCKETS)} - {0})
@@ -49,7 +49,7 @@ class NaiveInFlight:
         self.cohorts = [c for c in self.cohorts if c.bucket < len(self.edges)]
 
     def begin(self, n: int, at: int, arm: Hashable) -> None:
-        """Enter a pull: into the newest cohort if that is new enough, else into one of its own."""
+        """Add a pull to the newest cohort if that is new enough, else to a new cohort."""
         self.update_ages(at)
         newest = self.cohorts[-1] if self.cohorts else None
         if newest is None or newest.bucket > 0 or at - newest.since > self.edges[0] // 4:
@@ -76,7 +76,7 @@ class NaiveInFlight:
         del self.cohorts[i + 1]
 
     def end(self, n: int, at: int, outcome: Outcome) -> None:
-        """Take a pull out; one that has left all buckets changes nothing."""
+        """Remove a pull; if it has left all buckets, nothing changes."""
         self.update_ages(at)
         for cohort in self.cohorts:
             if n in cohort.pulls:
@@ -88,12 +88,12 @@ class NaiveInFlight:
                         self.reached[k] = max(0, self.reached[k] - 1)
 
     def inside(self, bucket: int) -> list[Hashable]:
-        """The arms of the unrated pulls in a bucket."""
+        """Return the arms of the unrated pulls in a bucket."""
         cohorts = [c for c in self.cohorts if c.bucket == bucket]
         return [arm for cohort in cohorts for arm in cohort.pulls.values()]
 
     def rating_probabilities(self) -> list[float]:
-        """For each bucket, the probability that a rating still comes."""
+        """Return, for each bucket, the probability that a rating still arrives."""
         hazards, prior, whole = [], 0.1, 1.0  # the prior is prior / whole
         for k in range(len(self.edges)):
             exposed = max(float(self.rated[k]), self.reached[k] - 0.5 * len(self.inside(k)))
@@ -108,8 +108,8 @@ class NaiveInFlight:
         return rating_probabilities[::-1]
 
     def expected(self, arm: Hashable) -> float:
-        """How many ratings an arm's pulls in flight are expected to bring."""
+        """Return the number of ratings expected from an arm's pulls in flight."""
         total = 0.0
-        for k, chance in enumerate(self.rating_probabilities()):
-            total += self.inside(k).count(arm) * chance
+        for k, probability in enumerate(self.rating_probabilities()):
+            total += self.inside(k).count(arm) * probability
         return total

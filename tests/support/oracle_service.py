@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from oracle_in_flight import NaiveInFlight
+from oracle_in_flight import ReferenceInFlight
 
 SECOND = 1_000_000
 CLOSE = 1e-9
@@ -98,7 +98,7 @@ class OracleCampaign:
     S: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.flight = NaiveInFlight(self.rating_window * SECOND)
+        self.flight = ReferenceInFlight(self.rating_window * SECOND)
         for arm in self.arms:
             self.in_flight[arm] = self.n[arm] = self.S[arm] = 0
 

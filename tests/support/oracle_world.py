@@ -1,8 +1,8 @@
-"""A plain-Python oracle of worlds beyond the paper: slow and obvious on purpose.
+"""A plain-Python oracle of worlds beyond the paper: slow and simple on purpose.
 
-It plays Algorithm 1 through `oracle.select`, with ratings that come late or never, players who
-decline, probes, feedback that depends on more than the payment, and adversaries. All draws are
-handed in, so that a test can feed the same numbers to the package and compare round for round.
+It runs Algorithm 1 through `oracle.select`, with late or missing ratings, players who decline,
+probes, feedback that depends on more than the payment, and adversaries. All draws are passed in, so
+that a test can feed the same numbers to the package and compare round by round.
 """
 
 import math
@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import oracle
-from oracle_in_flight import NaiveInFlight
+from oracle_in_flight import ReferenceInFlight
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a trace shows of a round; `feedback` is None if it never comes."""
+    """The columns of a trace for one round; `feedback` is None if it never arrives."""
 
     t: int
     arm: int
@@ -26,12 +26,12 @@ class Round:
     offered: int
     probe: int | None
     seen_from: int | None
-    """The round from which the feedback is seen, if that is one of those played."""
+    """The round from which the feedback is visible, if it is within the horizon."""
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A rating that is under way."""
+    """A rating that has not arrived yet."""
 
     due: int
     t: int
@@ -45,7 +45,7 @@ def play(
     arms: int,
     horizon: int,
     reward: Callable[[int], float],
-    bend: Callable[[float, float, int, int], float],
+    drift: Callable[[float, float, int, int], float],
     accepts: Callable[[float], bool],
     coin: Callable[[], int | None],
     probe_amount: float,
@@ -58,24 +58,24 @@ def play(
     in_flight_counts: bool,
     prior: float = 0.0,
 ) -> list[Round]:
-    """Play rounds 1 ... horizon; each arm is tried once, unpaid, first.
+    """Run rounds 1 ... horizon; first each arm is tried once, unpaid.
 
-    In a round, in this order: pulls in flight grow older; ratings that are due arrive, the oldest
-    pull's first; the policy draws; the coin is thrown; the player decides; the reward is drawn; the
-    player's feedback is bent, and meddled with; it is lost or put on its way. A rating of round t
-    whose delay is d is seen from round t + 1 + floor(d) on: it is d old by then, since a pull's age
-    counts from the round after it.
+    The order within a round: ages of pulls in flight are updated; due ratings arrive, in the order
+    of their pulls; the policy draws; the coin is tossed; the player decides; the reward is drawn;
+    the drift and the adversary change the feedback; the rating is lost or scheduled. A rating of
+    round t with delay d is visible from round t + 1 + floor(d) on: its age is then d, because a
+    pull's age counts from the round after it.
     """
     ratings: list[list[float]] = [[] for _ in range(arms)]
-    under_way: list[Rating] = []
-    flight = NaiveInFlight(rating_window or horizon)
+    pending: list[Rating] = []
+    flight = ReferenceInFlight(rating_window or horizon)
     rounds: list[Round] = []
     for t in range(1, horizon + 1):
         flight.update_ages(t)
-        for rating in sorted((r for r in under_way if r.due == t), key=lambda r: r.t):
+        for rating in sorted((r for r in pending if r.due == t), key=lambda r: r.t):
             ratings[rating.arm].append(rating.feedback)
             flight.end(rating.t, t, "rated")
-        under_way = [r for r in under_way if r.due > t]
+        pending = [r for r in pending if r.due > t]
         means = [oracle.average(of_arm, prior) for of_arm in ratings]
         if t <= arms:
             offered = greedy = t - 1
@@ -94,25 +94,25 @@ def play(
         if arm != greedy and not accepts(payment):
             arm, payment = greedy, 0.0
         r = reward(arm)
-        b = bend(r, payment, t, arm)
-        felt = r + b
-        felt += manipulate(felt, arm, ratings)
+        b = drift(r, payment, t, arm)
+        rating_value = r + b
+        rating_value += manipulate(rating_value, arm, ratings)
         d = math.inf if is_lost() else delay()
-        feedback = felt if d < (rating_window or math.inf) else None
+        feedback = rating_value if d < (rating_window or math.inf) else None
         seen_from = None
         if feedback is not None and t + 1 + math.floor(d) <= horizon:
             seen_from = t + 1 + math.floor(d)
-            under_way.append(Rating(seen_from, t, arm, feedback))
+            pending.append(Rating(seen_from, t, arm, feedback))
         flight.begin(t, t + 1, arm)
         rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe, seen_from))
     return rounds
 
 
 def strategic(budget: float, at_most: float, best: int) -> Callable[..., float]:
-    """Each arm but the best adds to its own feedback until its budget is spent."""
+    """Every arm but the best raises its own feedback until its budget is spent."""
     spent: dict[int, float] = {}
 
-    def manipulate(felt: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
+    def manipulate(feedback: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
         if arm == best:
             return 0.0
         added = min(at_most, budget - spent.get(arm, 0.0))
@@ -125,14 +125,14 @@ def strategic(budget: float, at_most: float, best: int) -> Callable[..., float]:
 def attack(target: int, sigma: float, delta: float, margin: float) -> Callable[..., float]:
     """Jun et al. 2018: lower the others' averages below the target's lower confidence bound."""
 
-    def manipulate(felt: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
+    def manipulate(feedback: float, arm: int, ratings: Sequence[Sequence[float]]) -> float:
         n = len(ratings[target])
         if arm == target or n == 0:
             return 0.0
         K = len(ratings)
         beta = math.sqrt(2 * sigma**2 / n * math.log(math.pi**2 * K * n**2 / (3 * delta)))
         ceiling = oracle.total(ratings[target]) / n - 2 * beta - margin
-        would_be = ceiling * (len(ratings[arm]) + 1) - oracle.total(ratings[arm])
-        return min(0.0, would_be - felt)
+        needed = ceiling * (len(ratings[arm]) + 1) - oracle.total(ratings[arm])
+        return min(0.0, needed - feedback)
 
     return manipulate

@@ -1,4 +1,4 @@
-"""Code that coverage need not follow: what it sees there is not kept, and costs a third or more."""
+"""A decorator for code that coverage need not trace; tracing costs a third of the time or more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
-    """Take the tracer away for the time of a call.
+    """Disable the tracer during a call.
 
-    It is given back in the very frame from which it was taken, as it must.
+    The tracer must be restored in the frame from which it was removed.
     """
 
     @functools.wraps(function)

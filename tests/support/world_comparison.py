@@ -1,4 +1,4 @@
-"""The same world twice, in the package and in plain Python: harness of the tests of worlds."""
+"""Comparison of a world in the package with the plain-Python oracle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED, REPLICATION = 11, 2
 
 
 class Draws:
-    """The streams that a replication draws from."""
+    """The random streams of a replication."""
 
     def __init__(self, seed: int) -> None:
         purposes = {"policy": POLICY, "reward": REWARD, "player": PLAYER, "probe": PROBE}
@@ -32,13 +32,13 @@ class Draws:
 
 
 def carried(l: float, keep: float) -> Callable[..., float]:
-    lingering: dict[int, float] = {}
+    carried_over: dict[int, float] = {}
 
-    def bend(r: float, x: float, t: int, arm: int) -> float:
-        lingering[arm] = keep * lingering.get(arm, 0.0) + l * x
-        return lingering[arm]
+    def drift(r: float, x: float, t: int, arm: int) -> float:
+        carried_over[arm] = keep * carried_over.get(arm, 0.0) + l * x
+        return carried_over[arm]
 
-    return bend
+    return drift
 
 
 def by_player(draws: Draws) -> Callable[..., float]:
@@ -86,11 +86,11 @@ def assert_same_world(
     seed: int = SEED,
     **world: Any,
 ) -> None:
-    """Play the same draws through the package and the oracle, and compare all rounds.
+    """Run the package and the oracle on the same draws, and compare all rounds.
 
-    `accepts` and `delay` say in plain Python what the players of the world do; a delay that is a
-    number needs none. `totals`: also the metrics of a study, whose loop is compiled apart from
-    that of a trace. `exact`: to the last bit.
+    `accepts` and `delay` define the players in plain Python; a constant delay needs no function.
+    `totals` also compares the metrics of a study, whose loop is compiled separately from that of a
+    trace. `exact` compares bit for bit.
     """
     ours_drift, plain_drift = DRIFTS[drift]
     settings: dict[str, Any] = {
@@ -117,14 +117,14 @@ def assert_same_world(
         arms=len(SHORT),
         horizon=horizon,
         reward=lambda arm: SHORT[arm] + 0.5 * draws.normal("reward"),
-        bend=plain_drift(draws),
+        drift=plain_drift(draws),
         accepts=(lambda x: accepts(x, draws)) if accepts else lambda x: True,
         coin=coin,
         probe_amount=probe.amount if probe else 0.0,
         is_lost=lambda: players.loss > 0 and draws.uniform("player") < players.loss,
         delay=(lambda: delay(draws)) if delay else lambda: players.delay,
         rating_window=players.rating_window,
-        manipulate=manipulate or (lambda felt, arm, ratings: 0.0),
+        manipulate=manipulate or (lambda feedback, arm, ratings: 0.0),
         uniform=lambda: draws.uniform("policy"),
         normal=lambda: draws.normal("policy"),
         in_flight_counts=in_flight_counts,

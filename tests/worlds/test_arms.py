@@ -1,4 +1,4 @@
-"""Arms: what they draw follows the distribution they state, and bad input is named.
+"""Arms: draws follow the stated distribution, and invalid input is reported.
 
 All seeds are fixed, so a test that passes once passes always. The error probabilities stated here
 are those of a correct sampler failing under a seed chosen at random.
@@ -47,7 +47,7 @@ def assert_mean(drawn: Floats, mean: float, std: float) -> None:
     assert abs(drawn.mean() - mean) < Z * std / math.sqrt(len(drawn))
 
 
-# What arms draw.
+# Draws.
 
 GAUSSIAN = entice.Gaussian([0.9, -3.0, 1e6], std=[1.0, 0.01, 250.0])
 
@@ -66,7 +66,7 @@ def test_gaussian_arms_may_share_a_std() -> None:
         assert stats.kstest(draws(arms, arm), stats.norm(mean, 2).cdf).pvalue > ALPHA
 
 
-def test_gaussian_arms_have_std_1_unless_told() -> None:
+def test_gaussian_arms_have_std_1_by_default() -> None:
     assert entice.Gaussian([0, 1]) == entice.Gaussian([0, 1], std=1.0)
 
 
@@ -115,11 +115,11 @@ TINY = [
 
 
 @pytest.mark.parametrize(("a", "b", "cuts"), TINY)
-def test_beta_arms_of_tiny_shapes_have_their_mass_where_it_belongs(
+def test_beta_arms_of_tiny_shapes_have_the_right_mass_in_each_interval(
     a: float, b: float, cuts: list[float]
 ) -> None:
-    # Much of it is nearer to 0 and 1 than floats can tell, so what is compared is the mass in
-    # intervals, the outermost ones including 0 and 1 themselves.
+    # Much of the mass is closer to 0 and 1 than floats can represent, so compare the mass in
+    # intervals, of which the outermost include 0 and 1.
     arms = entice.Beta(a=[1, a], b=[1, b])
     drawn = draws(arms, 1)
     assert drawn.min() >= 0.0
@@ -234,7 +234,7 @@ def test_true_means_are_those_of_the_stated_distribution(arms: Arms, means: list
     assert arms.true_means().tolist() == pytest.approx(means, rel=1e-12)
 
 
-def test_changing_what_an_arm_hands_out_does_not_change_the_arm() -> None:
+def test_changing_returned_arrays_does_not_change_the_arms() -> None:
     for arms in (
         GAUSSIAN,
         BERNOULLI,
@@ -248,7 +248,7 @@ def test_changing_what_an_arm_hands_out_does_not_change_the_arm() -> None:
         assert arms.true_means().tolist() == means
 
 
-def test_numbers_may_come_as_lists_tuples_arrays_and_ranges() -> None:
+def test_numbers_may_be_lists_tuples_arrays_and_ranges() -> None:
     expected = entice.Gaussian((0.5, 1.0), std=(1.0, 2.0))
     assert entice.Gaussian([0.5, 1], std=[1, 2]) == expected
     assert entice.Gaussian(np.array([0.5, 1]), std=np.array([1, 2])) == expected
@@ -258,7 +258,7 @@ def test_numbers_may_come_as_lists_tuples_arrays_and_ranges() -> None:
     assert entice.Empirical(range(2), [range(1, 3), range(3, 5)]) == weights
 
 
-# Bad input: the field is named and what was given is shown.
+# Invalid input: the message contains the field and the value.
 
 NAN, INF = math.nan, math.inf
 
@@ -350,7 +350,7 @@ BAD = [
 @pytest.mark.parametrize(
     ("make", "name", "given", "shown"), BAD, ids=[f"{b[1]} {b[2]}"[:60] for b in BAD]
 )
-def test_bad_input_is_named_and_shown(
+def test_invalid_input_is_reported_with_field_and_value(
     make: Callable[[Any], Arms], name: str, given: Any, shown: str
 ) -> None:
     with pytest.raises(entice.InputError) as caught:

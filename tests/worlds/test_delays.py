@@ -1,4 +1,4 @@
-"""Ratings that take their time: every round like the oracle's, and delays as they are meant."""
+"""Late ratings: every round equals the oracle's, and delays have the stated distributions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ POLICIES: dict[str, tuple[Any, oracle.Policy, bool]] = {
 )
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_delays_are_drawn_and_counted_like_the_oracle_s(delay: str, policy: str, data: Any) -> None:
+def test_random_delays_equal_the_oracle_s(delay: str, policy: str, data: Any) -> None:
     ours, plain, counts = POLICIES[policy]
     drawn, plainly = DELAYS[delay]
     players = entice.Players(
@@ -76,8 +76,8 @@ def test_delays_are_drawn_and_counted_like_the_oracle_s(delay: str, policy: str,
 @pytest.mark.parametrize("delay", [0, 1, 12, 400])
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_constant_delays_are_counted_like_the_oracle_s(delay: int, data: Any) -> None:
-    """Where nothing is late or lost, nothing is in flight either: loss is never 0 with delay 0."""
+def test_constant_delays_equal_the_oracle_s(delay: int, data: Any) -> None:
+    """Loss is never 0 with delay 0, because then nothing is in flight."""
     losses = [0.3, 0.9] if delay == 0 else [0.0, 0.3, 0.9]
     players = entice.Players(
         delay=delay,
@@ -90,8 +90,8 @@ def test_constant_delays_are_counted_like_the_oracle_s(delay: int, data: Any) ->
     )  # fmt: skip
 
 
-def test_the_oracle_finds_a_rule_that_counts_otherwise() -> None:
-    """A control: counting nothing in flight, in either of the two, is noticed."""
+def test_the_comparison_detects_a_different_counting_rule() -> None:
+    """A control: either side counts no pulls in flight."""
     players = entice.Players(delay=DELAYS["exponential"][0])
     for ours, counts in ((entice.UCB(), True), (entice.UCB(count_in_flight=True), False)):
         with pytest.raises(AssertionError):
@@ -101,8 +101,8 @@ def test_the_oracle_finds_a_rule_that_counts_otherwise() -> None:
             )  # fmt: skip
 
 
-def test_expectations_too_small_to_change_a_sum_with_1_are_told_apart() -> None:
-    """Ratings that come late are not expected at first: of pulls as old, hardly any was rated."""
+def test_expected_ratings_too_small_to_change_a_sum_with_1_are_distinguished() -> None:
+    """Late ratings are hardly expected at first: few pulls of the same age were rated."""
     roots, taken = np.zeros(3), np.zeros(3)
     for counts in ([1e-20, 1e-22, 0.0], [1e-22, 1e-20, 0.0], [1e-22, 0.0, 2.0], [0.0, 1e-24, 2.0]):
         pulls = np.array(counts)
@@ -129,22 +129,22 @@ CUMULATIVE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("delay", DELAYS)
-def test_delays_have_the_distribution_that_they_say(delay: str) -> None:
+def test_delays_have_the_stated_distribution(delay: str) -> None:
     """Dvoretzky, Kiefer and Wolfowitz: P(sup |F_n − F| > 0.0084) < 2 exp(−2 n 0.0084²) = 2e-6."""
     drawn = draws_of(DELAYS[delay][0])
     ages = np.linspace(0, 200, 400)
     shares = np.searchsorted(np.sort(drawn), ages, side="right") / len(drawn)
-    cache_aligned = np.abs(shares - CUMULATIVE[delay](ages)).max()
-    assert cache_aligned < 0.0084
+    distance = np.abs(shares - CUMULATIVE[delay](ages)).max()
+    assert distance < 0.0084
     others = [name for name in DELAYS if name != delay]
-    for other in others:  # a control: they can be told apart
+    for other in others:  # a control: the distributions differ
         assert np.abs(shares - CUMULATIVE[other](ages)).max() > 0.05
 
 
-def test_a_table_may_have_ratings_that_come_at_once_and_ages_at_which_none_come() -> None:
+def test_a_table_may_have_immediate_ratings_and_ages_without_ratings() -> None:
     drawn = draws_of(DELAYS["table"][0], 10_000)
     assert ((drawn == 0) | ((drawn >= 2) & (drawn <= 40))).all()
-    # 10 % at once: 4.5 standard deviations of 10,000 draws are 0.0135, p < 7e-6.
+    # 10 % are immediate: 4.5 standard deviations of 10,000 draws are 0.0135, p < 7e-6.
     assert abs((drawn == 0).mean() - 0.1) < 0.0135
 
 
@@ -166,16 +166,16 @@ def traced(players: entice.Players, policy: Any = None, **world: Any) -> Any:
     return entice.trace(**given | world, players=players)
 
 
-def test_no_rating_comes_after_the_window() -> None:
+def test_no_rating_arrives_after_the_window() -> None:
     late = entice.ExponentialDelay(mean=25)
     rounds = traced(entice.Players(delay=late, rating_window=10))
     waits = (rounds["seen_from"] - rounds["t"]).drop_nulls()
     assert (waits.min(), waits.max()) == (1, 10)
-    # Of exponential delays, a share exp(−10/25) is too long: 268 of 400, 4.5 standard deviations
-    # are 43, p < 7e-6.
+    # A share exp(−10/25) of exponential delays is too long: 268 of 400; 4.5 standard deviations are
+    # 43, p < 7e-6.
     assert abs(rounds["feedback"].null_count() - 400 * math.exp(-0.4)) < 43
     whole = traced(entice.Players(delay=late))
-    assert whole["feedback"].null_count() == 0  # those that come after the end are not lost
+    assert whole["feedback"].null_count() == 0  # ratings after the end are not lost
     assert whole["seen_from"].null_count() > 0
 
 
@@ -186,7 +186,7 @@ def test_a_window_that_no_rating_exceeds_changes_nothing() -> None:
     assert not whole.equals(traced(entice.Players(delay=delay, rating_window=40)))
 
 
-def test_only_places_for_ratings_that_may_be_under_way_are_kept() -> None:
+def test_the_longest_wait_is_limited_by_delay_window_and_horizon() -> None:
     waits = {
         entice.Players(delay=7): 8,
         entice.Players(loss=0.5): 1,
@@ -210,15 +210,15 @@ def test_a_long_study_needs_a_window_that_fits_into_memory() -> None:
     study(delay=late, rating_window=10**7)
     study(delay=10**7)
     for window in (None, 10**8):
-        told = error_message(lambda window=window: study(delay=late, rating_window=window))
-        assert "rating_window must be given, and at most 10,000,000" in told
+        message = error_message(lambda window=window: study(delay=late, rating_window=window))
+        assert "rating_window must be given, and at most 10,000,000" in message
 
 
-# --- In and out of files, and what is refused -------------------------------------------------
+# --- Files and validation ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delay", [7, *(drawn for drawn, _ in DELAYS.values())])
-def test_delays_go_through_files_unchanged(delay: Any) -> None:
+def test_delays_survive_a_round_trip_through_files(delay: Any) -> None:
     study = entice.Study(
         arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()], horizon=10, seed=1,
         players=entice.Players(delay=delay, rating_window=60),
@@ -250,11 +250,11 @@ def test_delays_go_through_files_unchanged(delay: Any) -> None:
         (lambda: entice.Players(delay=7, rating_window=7), "must be greater than the delay, 7"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], object], message: str) -> None:
     assert message in error_message(make)
 
 
-def test_an_unknown_delay_in_a_file_is_told() -> None:
+def test_an_unknown_delay_in_a_file_is_reported_with_a_suggestion() -> None:
     text = """
         horizon = 10
         arms = { kind = "gaussian", means = [0.9, 0.1] }

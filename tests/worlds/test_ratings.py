@@ -1,4 +1,4 @@
-"""Arms made of a long table of ratings, and names of arms wherever arms are listed."""
+"""Arms built from a long table of ratings, and the names of arms wherever arms are listed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPECTED = Empirical(
 
 
 class PandasLike:
-    """A column as pandas has them: it iterates, and knows `tolist`."""
+    """A column like those of pandas: iterable, with `tolist`."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._values = list(values)
@@ -35,7 +35,7 @@ class PandasLike:
 
 
 @pytest.mark.parametrize("of", [list, tuple, iter, np.array, pl.Series, PandasLike])
-def test_columns_of_any_kind_will_do(of: Any) -> None:
+def test_columns_may_have_any_type(of: Any) -> None:
     assert Empirical.from_ratings(of(ITEMS), of(RATINGS)) == EXPECTED
 
 
@@ -58,7 +58,7 @@ def test_counts_are_added_up() -> None:
         ((-5, 5), (0.6, 0.7, 0.8, 0.95, 1.0)),
     ],
 )
-def test_any_scale_will_do(scale: Any, values: tuple[float, ...]) -> None:
+def test_ratings_may_have_any_scale(scale: Any, values: tuple[float, ...]) -> None:
     arms = Empirical.from_ratings(ITEMS, RATINGS, scale=scale)
     assert arms.values == pytest.approx(values)
     assert arms.weights == EXPECTED.weights
@@ -69,7 +69,7 @@ def test_items_may_be_numbers() -> None:
     assert arms.names == ("30", "4")
 
 
-def test_the_items_with_the_most_ratings_are_taken_in_their_order() -> None:
+def test_the_items_with_the_most_ratings_are_selected_in_their_order() -> None:
     items, ratings = [*ITEMS, "rum", "gin", "gin", "gin", "gin"], [*RATINGS, 1, 2, 2, 2, 2]
     assert Empirical.from_ratings(items, ratings, arms=2).names == ("tea", "gin")
     assert Empirical.from_ratings(items, ratings, least_ratings=2).names == (
@@ -93,7 +93,7 @@ def test_names_of_arms_are_shown_where_arms_are_listed() -> None:
         assert rounds[f"{column}_name"].to_list() == names
 
 
-def test_names_change_no_number() -> None:
+def test_names_do_not_change_results() -> None:
     settings: dict[str, Any] = {
         "policies": [entice.UCB()], "horizon": 50, "replications": 3, "seed": 1, "progress": False,
     }  # fmt: skip
@@ -104,9 +104,9 @@ def test_names_change_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "told"),
+    ("columns", "options", "message"),
     [
-        ((["a", "b"], [1]), {}, "columns of one length; got {'items': 2, 'ratings': 1}"),
+        ((["a", "b"], [1]), {}, "columns of equal length; got {'items': 2, 'ratings': 1}"),
         ((["a", "b"], [1, 2], [1]), {}, "'counts': 1}"),
         ((["a", "b"], [1, "x"]), {}, "ratings must be a number; got 'x'"),
         ((["a", "b"], ["1", "2"]), {}, "ratings must be a number; got '1'"),
@@ -117,7 +117,7 @@ def test_names_change_no_number() -> None:
         ((["a", float("nan")], [1, 2]), {}, "items must have no missing values"),
         ((["a", "b"], [None, 2]), {}, "ratings must have no missing values; got 'none in row 0'"),
         ((["a", "b"], [1, 2], [1, -1]), {}, "counts must not be negative; got -1.0"),
-        ((["a", "a"], [1, 2]), {}, "at least 2 items with 1 ratings or more; got '1 of them'"),
+        ((["a", "a"], [1, 2]), {}, "at least 2 items with at least 1 ratings; got '1 such items'"),
         (([], []), {}, "at least 2 items"),
         ((["a", "b"], [1, 2], [1, 0]), {"least_ratings": 0}, "at least 2 items"),
         ((["a", "b"], [1, 6]), {"scale": (1, 5)}, "scale from 1 to 5; got 6.0"),
@@ -127,28 +127,28 @@ def test_names_change_no_number() -> None:
         ((7, [1, 2]), {}, "items must be a column or a list; got 7"),
     ],
 )
-def test_a_table_that_makes_no_arms_is_refused(columns: Any, options: Any, told: str) -> None:
+def test_an_invalid_table_is_rejected(columns: Any, options: Any, message: str) -> None:
     with pytest.raises(entice.InputError) as refused:
         Empirical.from_ratings(*columns, **options)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         (["a"], "must have one for each of the 2 arms"),
         (["a", "a"], "must all be different"),
-        (["a", ""], "must be a list of texts that are not empty"),
-        (["a", 2], "must be a list of texts"),
-        ("ab", "must be a list of texts"),
+        (["a", ""], "must be a list of non-empty strings"),
+        (["a", 2], "must be a list of non-empty strings"),
+        ("ab", "must be a list of non-empty strings"),
     ],
 )
-def test_names_are_one_for_each_arm(names: Any, told: str) -> None:
+def test_there_must_be_one_name_for_each_arm(names: Any, message: str) -> None:
     for make in (
         lambda: entice.Gaussian([0.9, 0.1], names=names),
         lambda: entice.Bernoulli([0.9, 0.1], names=names),
         lambda: entice.Beta([1, 2], [1, 1], names=names),
         lambda: Empirical([0, 1], [[1, 1], [1, 2]], names=names),
     ):
-        with pytest.raises(entice.InputError, match=f"names {told}"):
+        with pytest.raises(entice.InputError, match=f"names {message}"):
             make()

@@ -1,4 +1,4 @@
-"""WorldSampler beyond the paper: every round like the oracle's, and what they do to policies."""
+"""Worlds beyond the paper: every round equals the oracle's, and their effects on policies."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def table(x: float, draws: Draws) -> bool:
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_each_drift_bends_every_round_like_the_oracle_s(drift: str) -> None:
+def test_each_drift_equals_the_oracle_s_in_every_round(drift: str) -> None:
     assert_same_world(entice.UCB(), oracle.UCB(), drift=drift, totals=drift == "carried")
 
 
 @pytest.mark.parametrize("delay", [0, 1, 7, 400])
 @pytest.mark.parametrize("loss", [0.0, 0.3])
-def test_ratings_come_late_or_never_like_the_oracle_s(delay: int, loss: float) -> None:
+def test_late_and_lost_ratings_equal_the_oracle_s(delay: int, loss: float) -> None:
     players = entice.Players(delay=delay, loss=loss)
     assert_same_world(
         entice.ThompsonSampling(), oracle.Thompson("variance"), players=players, totals=True
     )
 
 
-def test_players_decline_like_the_oracle_s() -> None:
+def test_declined_offers_equal_the_oracle_s() -> None:
     players = entice.Players(acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.05))
     assert_same_world(entice.UCB(), oracle.UCB(), players=players, accepts=logistic)
     shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
@@ -52,12 +52,12 @@ def test_players_decline_like_the_oracle_s() -> None:
     assert_same_world(entice.UCB(), oracle.UCB(), players=players, accepts=table)
 
 
-def test_probes_are_thrown_like_the_oracle_s() -> None:
+def test_probes_equal_the_oracle_s() -> None:
     probe = entice.Probe(share=0.4, amount=0.3)
     assert_same_world(entice.EpsilonGreedy(c=5), oracle.EpsilonGreedy(5.0), probe=probe)
 
 
-def test_arms_cheat_like_the_oracle_s() -> None:
+def test_strategic_arms_equal_the_oracle_s() -> None:
     adversary = entice.StrategicArms(budget=7.5, at_most=0.6)
     assert_same_world(
         entice.UCB(),
@@ -67,13 +67,13 @@ def test_arms_cheat_like_the_oracle_s() -> None:
     )
 
 
-def test_the_attacker_pushes_like_the_oracle_s() -> None:
+def test_the_attacker_equals_the_oracle_s() -> None:
     attack = oracle_world.attack(3, 0.5, 0.1, 0.05)
     adversary = entice.Attacker(target=3, sigma=0.5, delta=0.1, margin=0.05)
     assert_same_world(entice.UCB(), oracle.UCB(), adversary=adversary, manipulate=attack)
 
 
-def test_everything_at_once_is_like_the_oracle_s() -> None:
+def test_all_features_together_equal_the_oracle_s() -> None:
     shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
     assert_same_world(
         entice.ThompsonSampling(),
@@ -88,11 +88,11 @@ def test_everything_at_once_is_like_the_oracle_s() -> None:
     )
 
 
-# --- What worlds do to policies ---------------------------------------------------------------
+# --- Effects of worlds on policies ------------------------------------------------------------
 
 
 def paper(**settings: Any) -> entice.Result:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "arms": entice.Gaussian(MEANS),
         "policies": [entice.UCB()],
         "drifts": [entice.LinearDrift(0.4)],
@@ -101,7 +101,7 @@ def paper(**settings: Any) -> entice.Result:
         "seed": 7,
         "checkpoints": 1,
     }
-    return entice.simulate(**given | settings, progress=False)
+    return entice.simulate(**defaults | settings, progress=False)
 
 
 def mean(result: entice.Result, metric: str = "regret") -> tuple[float, float]:
@@ -110,7 +110,7 @@ def mean(result: entice.Result, metric: str = "regret") -> tuple[float, float]:
 
 
 def test_late_and_missing_ratings_cost_regret() -> None:
-    """Best arm last: unrated arms come first, and the first of them is not to be the best."""
+    """The best arm is last: unrated arms are selected first, in the order of their index."""
     arms = entice.Gaussian(MEANS[::-1])
     at_once, late, missing = (
         mean(paper(arms=arms, drifts=[entice.LinearDrift(1.1)], players=players))
@@ -126,7 +126,7 @@ def test_an_attacker_gets_its_target_pulled() -> None:
     assert (pulls[:, 8] > 0.8 * 5_000).all()
 
 
-def test_who_declines_is_not_paid() -> None:
+def test_players_who_decline_are_not_paid() -> None:
     never = entice.TableAcceptance(payments=[0, 1], shares=[0, 0])
     result = paper(players=entice.Players(acceptance=never), horizon=2_000)
     assert mean(result, "compensation")[0] == 0.0
@@ -136,11 +136,11 @@ def test_who_declines_is_not_paid() -> None:
     assert taken.final.equals(plain.final)
 
 
-# --- Payments that run away -------------------------------------------------------------------
+# --- Diverging payments -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ["auto", "generic"])
-def test_a_run_whose_payments_run_away_is_stopped_and_marked(
+def test_a_run_with_diverging_payments_is_stopped_and_marked(
     engine: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = paper(
@@ -154,11 +154,11 @@ def test_a_run_whose_payments_run_away_is_stopped_and_marked(
     assert final.filter(ran_away)["compensated_pulls"].is_null().all()
     assert not final.filter(~ran_away)["regret"].is_nan().any()
     assert np.isfinite(final.filter(~ran_away)["compensation"].to_numpy()).all()
-    told = capsys.readouterr().err
-    assert told.startswith("entice: payments grow without bound in runs of EpsilonGreedy(c=5)")
-    assert f"payments grew without bound in {ran_away.sum()} of 40 runs" in told
+    message = capsys.readouterr().err
+    assert message.startswith("entice: payments grow without bound in runs of EpsilonGreedy(c=5)")
+    assert f"payments grew without bound in {ran_away.sum()} of 40 runs" in message
     first = int(final["stopped"].drop_nulls().to_numpy().min())
-    assert f"first in round {first:,}" in told
+    assert f"first in round {first:,}" in message
     summary = result.summary().filter(metric="compensation").row(0, named=True)
     assert math.isnan(summary["mean"])
     assert math.isfinite(summary["q05"])  # most runs' quantiles are known
@@ -166,7 +166,7 @@ def test_a_run_whose_payments_run_away_is_stopped_and_marked(
 
 @pytest.mark.parametrize("policy", [entice.UCB(), entice.ThompsonSampling()])
 def test_fast_paths_stop_runs_where_the_kernel_does(policy: Any) -> None:
-    """Absurd as the drift must be: payments of these two are a few widths at most."""
+    """The drift has to be extreme: these two policies pay a few widths at most."""
     stopped = []
     for engine in ("auto", "generic"):
         result = paper(
@@ -179,14 +179,14 @@ def test_fast_paths_stop_runs_where_the_kernel_does(policy: Any) -> None:
     assert min(stopped) > 0
 
 
-def test_the_other_runs_are_those_of_a_study_without_the_stopped_ones() -> None:
+def test_stopped_runs_do_not_affect_the_others() -> None:
     settings: Any = {"policies": [entice.EpsilonGreedy(c=5)], "drifts": [entice.LinearDrift(5.0)]}
     whole = paper(**settings).final
     part = paper(**settings, replications=20).final
     assert part.equals(whole.head(20))
 
 
-def test_a_trace_ends_where_payments_ran_away() -> None:
+def test_a_trace_ends_where_payments_diverge() -> None:
     settings: Any = {
         "arms": entice.Gaussian(MEANS), "policies": [entice.EpsilonGreedy(c=5)], "seed": 7,
         "drifts": [entice.LinearDrift(5.0)], "horizon": 20_000,
@@ -200,7 +200,7 @@ def test_a_trace_ends_where_payments_ran_away() -> None:
     assert np.isfinite(rounds["feedback"].to_numpy()).all()
 
 
-# --- Counted stars ----------------------------------------------------------------------------
+# --- Star counts ------------------------------------------------------------------------------
 
 COUNTS = """\
 product,incentivized,stars_1,stars_2,stars_3,stars_4,stars_5
@@ -241,7 +241,7 @@ def test_compression_from_star_counts(tmp_path: Path) -> None:
         ("product,stars_1,stars_2,stars_3,stars_4,stars_5\na,1,0,0,0,0\n", "at least 2 products"),
     ],
 )
-def test_bad_star_counts_are_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_star_counts_are_rejected(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     with pytest.raises(entice.InputError, match=words):
@@ -261,14 +261,14 @@ def test_compression_needs_ratings_that_differ(tmp_path: Path) -> None:
             entice.CompressionDrift.from_star_counts(path)
 
 
-def test_an_unrated_arm_displays_what_it_is_told_to_where_ratings_are_missing() -> None:
+def test_an_unrated_arm_displays_the_prior_if_ratings_are_missing() -> None:
     settings: Any = {
         "arms": entice.Gaussian([4.1, 4.0, 3.9]), "policies": [entice.UCB()], "seed": 7,
         "players": entice.Players(loss=0.7), "horizon": 200,
     }  # fmt: skip
-    blind, told = (entice.trace(**settings, prior=prior) for prior in (0.0, 4.0))
-    assert blind["payment"].to_numpy().max() > 3
-    assert told["payment"].to_numpy().max() < 3
+    without, with_prior = (entice.trace(**settings, prior=prior) for prior in (0.0, 4.0))
+    assert without["payment"].to_numpy().max() > 3
+    assert with_prior["payment"].to_numpy().max() < 3
     with pytest.raises(entice.InputError, match="ratings that are late or missing"):
         entice.trace(**settings | {"players": entice.Players()}, prior=4.0)
 
@@ -280,7 +280,7 @@ def test_compression_needs_products_with_both_kinds(tmp_path: Path) -> None:
         entice.CompressionDrift.from_star_counts(path)
 
 
-def test_the_data_set_is_what_its_script_makes() -> None:
+def test_the_data_set_equals_the_output_of_its_script() -> None:
     made = io.StringIO()
     make_star_counts.write(made)
     assert made.getvalue() == entice.datasets.star_counts().read_text()
@@ -290,7 +290,7 @@ def test_the_data_set_is_what_its_script_makes() -> None:
 
 
 def test_the_data_set_has_the_shape_it_was_modelled_on() -> None:
-    """Shares of all reviews of products with both kinds, within four standard errors or so."""
+    """Shares of stars of products with both kinds, within about four standard errors."""
     counts = read_star_counts(entice.datasets.star_counts())
     assert counts.filter(incentivized=0).height == 100
     paid = counts.filter(incentivized=1)
@@ -302,7 +302,7 @@ def test_the_data_set_has_the_shape_it_was_modelled_on() -> None:
         assert shares[4] == pytest.approx(five, abs=within)
 
 
-def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
+def test_a_study_on_star_counts_with_the_drift_of_paid_reviews() -> None:
     path = entice.datasets.star_counts()
     arms = entice.Empirical.from_star_counts(path, arms=10, least_ratings=50)
     drift = entice.CompressionDrift.from_star_counts(path)
@@ -313,7 +313,7 @@ def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
         drifts=[entice.NoDrift(), drift], horizon=5_000, replications=40, seed=7, progress=False,
     )  # fmt: skip
     paid = result.summary().filter(metric="total_drift", drift=drift.label)
-    assert (paid["mean"] > 0).all()  # paid ratings of these products are higher, on the whole
+    assert (paid["mean"] > 0).all()  # paid ratings of these products are higher on average
 
 
 # --- Specs ------------------------------------------------------------------------------------
@@ -350,12 +350,12 @@ def test_a_study_on_counted_stars_with_the_drift_of_paid_reviews() -> None:
         (lambda: paper(probe=0.1), "probe must be a Probe, or none"),
     ],
 )
-def test_nonsense_is_refused(make: Callable[[], Any], words: str) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(entice.InputError, match=words):
         make()
 
 
-def test_a_world_goes_through_toml_and_json() -> None:
+def test_a_world_survives_a_round_trip_through_toml_and_json() -> None:
     study = entice.Study(
         arms=entice.Gaussian(SHORT),
         policies=[entice.UCB()],
@@ -381,7 +381,7 @@ def test_a_world_goes_through_toml_and_json() -> None:
         ("probe = { share = 2 }", "share must be greater than 0 and at most 1"),
     ],
 )
-def test_a_misspelt_world_is_told(text: str, words: str) -> None:
+def test_misspelt_settings_are_reported_with_a_suggestion(text: str, words: str) -> None:
     study = (
         'horizon = 100\narms = { kind = "bernoulli", means = [0.9, 0.5] }\n'
         'policies = [{ kind = "ucb" }]\n'
@@ -391,7 +391,7 @@ def test_a_misspelt_world_is_told(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("drift", [drift for drift, _ in DRIFTS.values()], ids=lambda d: d.label)
-def test_each_drift_says_whether_assumption_1_holds_and_keeps_to_it(drift: Any) -> None:
+def test_each_drift_declares_correctly_whether_assumption_1_holds(drift: Any) -> None:
     assert check_drift(drift) is None
     assert (drift.lipschitz == math.inf) == bool(drift.outside)
     study = entice.Study(
