@@ -209,7 +209,7 @@ def amount_with_ulp(stars: float, price: int, margin: int) -> int:
 
 
 def payments(seed: int, count: int) -> list[tuple[float, int, int]]:
-    """Draw payments of all sizes, many of them at or near a whole amount, where rounding matters."""
+    """Draw payments of all sizes, many at or near a whole amount, where rounding matters."""
     draw = random.Random(seed)
     drawn = []
     for _ in range(count):

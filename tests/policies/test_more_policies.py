@@ -193,7 +193,7 @@ def arms_of_reference(
 
 @by_cold_start
 @pytest.mark.parametrize(
-    ("policy", "naive"),
+    ("policy", "reference"),
     [
         (NEW[1], ReferenceRoundRobin),
         (NEW[2], ReferenceAlternating),
@@ -201,7 +201,7 @@ def arms_of_reference(
         (NEW[4], ReferenceDiscounted),
         (NEW[5], ReferenceWindow),
     ],
-    ids=lambda given: getattr(given, "label", ""),
+    ids=lambda value: getattr(value, "label", ""),
 )
 def test_every_decision_equals_that_of_the_reference(
     policy: Any, reference: Callable[[int], ReferencePolicy], cold_start: str

@@ -386,13 +386,13 @@ def test_regret_and_compensation_equal_the_simulators(service: Service, in_fligh
         progress=False,
     ).final.select(pl.col("regret"), pl.col("compensation")).to_numpy()  # fmt: skip
     for column in range(2):
-        cache_aligned = live[:, column].mean() - simulated[:, column].mean()
+        difference = live[:, column].mean() - simulated[:, column].mean()
         error = math.hypot(
             live[:, column].std(ddof=1) / math.sqrt(len(live)),
             simulated[:, column].std(ddof=1) / math.sqrt(len(simulated)),
         )
         # By chance, Student's t with 19 degrees of freedom exceeds 4 in 8 of 10,000 cases.
-        assert abs(cache_aligned) < 4 * error
+        assert abs(difference) < 4 * error
         # The test has power: the mean is known to within a few percent.
         assert error < 0.1 * simulated[:, column].mean()
     assert live[:, 1].min() > 0

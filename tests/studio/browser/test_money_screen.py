@@ -134,7 +134,7 @@ BOXES = """(nodes) => nodes.map((node) => {
 """Where texts are; the boxes of their elements are as wide as columns, whatever is in them."""
 
 
-def cache_aligned(one: dict[str, float], other: dict[str, float]) -> bool:
+def disjoint(one: dict[str, float], other: dict[str, float]) -> bool:
     beside = one["left"] >= other["right"] or other["left"] >= one["right"]
     return beside or one["top"] >= other["bottom"] or other["top"] >= one["bottom"]
 
@@ -146,7 +146,7 @@ def assert_room(page: Page, amounts: str) -> None:
         boxes = page.locator(amounts).evaluate_all(BOXES)
         assert len(boxes) >= 3
         assert all(box["right"] <= size["width"] for box in boxes)
-        assert all(cache_aligned(box, other) for i, box in enumerate(boxes) for other in boxes[:i])
+        assert all(disjoint(box, other) for i, box in enumerate(boxes) for other in boxes[:i])
         # Charts follow the size of the window a little later.
         page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
 
