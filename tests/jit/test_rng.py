@@ -87,7 +87,7 @@ def fill_states(out: Words, seed: int, purposes: int) -> None:
     """Fill out[replication, purpose] with the states in which streams start."""
     for replication in range(out.shape[0]):
         for purpose in range(purposes):
-            rng.start(out[replication, purpose], seed, replication, purpose)
+            rng.seed_stream(out[replication, purpose], seed, replication, purpose)
 
 
 def words(count: int, seed: int = SEED, replication: int = 0, purpose: int = 0) -> Words:
