@@ -1,4 +1,4 @@
-"""Runs policies in many worlds, and compares each with the best policy of the world."""
+"""Policies in many worlds, each compared with the best policy of its world."""
 
 from __future__ import annotations
 

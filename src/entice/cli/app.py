@@ -208,8 +208,8 @@ def growth(
     study: Annotated[
         Path | None,
         typer.Argument(
-            help="Study file (TOML) with the longest horizon. By default the paper's nine arms, "
-            "four policies, three linear drifts and a step, up to 10,000,000 rounds."
+            help="Study file (TOML), with the longest horizon to run. By default the paper's nine "
+            "arms, four policies, three linear drifts and a step, up to 10,000,000 rounds."
         ),
     ] = None,
     replications: Annotated[

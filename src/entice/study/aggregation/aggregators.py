@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ExactAggregator:
-    """Keeps all numbers of a cell, so its quantiles are exact."""
+    """An aggregator that keeps all numbers of a cell, so its quantiles are exact."""
 
     def __init__(self, study: Study) -> None:
         arms, rounds = len(study.arms.true_means()), len(study.checkpoint_rounds())
@@ -47,7 +47,7 @@ class ExactAggregator:
 
 
 class StreamingAggregator:
-    """Keeps only the moments and the histogram of a cell, for studies too large for memory."""
+    """An aggregator that keeps only moments and a histogram, for cells too large for memory."""
 
     def __init__(self, study: Study) -> None:
         self._shape = len(study.checkpoint_rounds()), len(METRICS)

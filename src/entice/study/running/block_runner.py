@@ -1,4 +1,4 @@
-"""Runs blocks of replications; each cell is compiled when first needed."""
+"""The runner of blocks of replications. It compiles each cell when first needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 32 * 2**20
 
 
 class BlockRunner:
-    """Runs blocks of a study that has a seed. Safe to call from several threads."""
+    """A thread-safe runner of the blocks of a study that has a seed."""
 
     def __init__(self, study: Study) -> None:
         self.stop: StopFlag = np.zeros(1, dtype=np.int64)

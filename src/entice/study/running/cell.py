@@ -238,19 +238,19 @@ class Cell:
 
     def _workspace(self) -> kernel.KernelWorkspace:
         study, policy, players = self._study, self._policy_kernel, self._study.players
-        late, ledger = (
-            not players.rates_immediately,
-            cache_aligned(new_ledger(self.arms, study.prior)),
-        )
+        late = not players.rates_immediately
+        ledger = cache_aligned(new_ledger(self.arms, study.prior))
         arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
         return kernel.KernelWorkspace(
             ledger=ledger,
             memory=cache_aligned(np.zeros(policy.memory)),
             flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
             effective_pulls=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
-            displayed=ledger.means
-            if policy.display is display_averages
-            else cache_aligned(np.zeros(self.arms)),
+            displayed=(
+                ledger.means
+                if policy.display is display_averages
+                else cache_aligned(np.zeros(self.arms))
+            ),
             all_pulls=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
             drift_memory=cache_aligned(np.zeros(self._drift_kernel.memory_per_arm * self.arms)),
             adversary_memory=cache_aligned(np.zeros(self._adversary.memory_per_arm * self.arms)),

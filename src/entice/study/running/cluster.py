@@ -47,7 +47,7 @@ _POLL_INTERVAL = 2.0
 """Seconds between two counts of the workers."""
 
 
-class Job(NamedTuple):
+class StudyJob(NamedTuple):
     """A study, serialised for the workers."""
 
     name: str
@@ -74,7 +74,7 @@ def connect(cluster: Client | str) -> Iterator[DaskExecutor]:
 
 
 class DaskExecutor:
-    """Runs blocks on the workers of a cluster, including those that join later."""
+    """An executor that runs blocks on the workers of a cluster, also on those that join later."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -83,7 +83,7 @@ class DaskExecutor:
     def prepare(self, study: Study) -> RunBlocks:
         """Check that all workers would run the same code as this machine."""
         here = _versions()
-        job = Job(secrets.token_hex(8), _serialise(study), study.key(anywhere=True), here)
+        job = StudyJob(secrets.token_hex(8), _serialise(study), study.key(anywhere=True), here)
         self._check_installed("entice", here["Entice"])
         self._check_installed("numba", here["Numba"])
         try:
@@ -122,7 +122,7 @@ class DaskExecutor:
             has = f"no {package}" if missing else f"{package} {reply}"
             raise _wrong_version(worker, has, f"{package} {wanted}", len(others), len(found))
 
-    def _run(self, job: Job, blocks: Iterator[Block]) -> BlockResults:
+    def _run(self, job: StudyJob, blocks: Iterator[Block]) -> BlockResults:
         running: dict[Future[BlockResult], Block] = {}
         arrived: SimpleQueue[Future[BlockResult]] = SimpleQueue()
         try:
@@ -156,7 +156,7 @@ class DaskExecutor:
                 math.inf, partial(self._client.gather, futures), self._count_workers
             )
 
-    def _stop(self, job: Job) -> None:
+    def _stop(self, job: StudyJob) -> None:
         """Stop the job on all workers, without waiting for one that hangs."""
         with contextlib.suppress(OSError, TimeoutError):
             _with_timeout(3, partial(self._client.run, stop_job, job.name, on_error="ignore"))
@@ -202,7 +202,7 @@ _stopped_jobs: deque[str] = deque(maxlen=1000)
 _lock = threading.Lock()
 
 
-def run_block(job: Job, block: Block) -> BlockResult:
+def run_block(job: StudyJob, block: Block) -> BlockResult:
     """Run a block on this worker."""
     try:
         return _runner(job).run(block)
@@ -210,7 +210,7 @@ def run_block(job: Job, block: Block) -> BlockResult:
         raise StudyError("The study was stopped.") from None
 
 
-def check(job: Job) -> None:
+def check(job: StudyJob) -> None:
     """Raise an error if this worker would run other code than the client."""
     _runner(job)
 
@@ -224,7 +224,7 @@ def stop_job(name: str) -> None:
         runner.stop[0] = 1
 
 
-def _runner(job: Job) -> BlockRunner:
+def _runner(job: StudyJob) -> BlockRunner:
     with _lock:
         if job.name in _stopped_jobs:
             raise StudyError("The study was stopped.")
@@ -235,7 +235,7 @@ def _runner(job: Job) -> BlockRunner:
         return runner
 
 
-def _deserialise(job: Job) -> Study:
+def _deserialise(job: StudyJob) -> Study:
     here = _own_address()
     for package, wanted in job.versions.items():
         if (has := _versions()[package]) != wanted:

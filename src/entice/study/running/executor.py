@@ -23,7 +23,7 @@ the blocks in progress."""
 
 
 class Executor(Protocol):
-    """Runs studies, one at a time."""
+    """A runner of studies, one at a time."""
 
     def prepare(self, study: Study) -> RunBlocks:
         """Prepare to run a study that has a seed. Raise an error if it cannot be run."""

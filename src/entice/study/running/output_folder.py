@@ -26,7 +26,7 @@ from entice.user_functions import allow_missing_functions
 if TYPE_CHECKING:
     from distributed import Client
 
-_HEAD = "# The study whose result lies beside this file, as it was run.\n"
+_HEAD = "# The study of the result in this folder, as it was run.\n"
 
 
 def run_in_folder(

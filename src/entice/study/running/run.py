@@ -1,4 +1,4 @@
-"""Runs studies in blocks of replications. The numbers do not depend on the executor."""
+"""Studies, run in blocks of replications. The numbers do not depend on the executor."""
 
 from __future__ import annotations
 

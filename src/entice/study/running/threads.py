@@ -13,7 +13,7 @@ from entice.study.spec import Study
 
 
 class ThreadExecutor:
-    """Runs blocks in threads; by default, one for each core."""
+    """An executor that runs blocks in threads; by default, one for each core."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = thread_count(threads)
