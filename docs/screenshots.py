@@ -68,7 +68,7 @@ def main() -> None:
                 page.wait_for_selector(ready)
                 if screen == "trust":
                     page.get_by_role("button", name="Replay now").first.click()
-                    page.wait_for_selector(".replay .sign-good")
+                    page.wait_for_selector(".replay .verdict-icon-good")
                 for scheme in ("light", "dark"):
                     page.emulate_media(color_scheme=scheme)
                     page.wait_for_selector(f"html[data-theme={scheme}]")

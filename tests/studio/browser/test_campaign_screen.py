@@ -29,7 +29,7 @@ def test_the_gauge_moves_as_offers_are_made(studio: Studio, visit: Visit) -> Non
     offers = [studio.client.offer(campaign, f"visitor {i}") for i in range(20)]
     assert studio.client.campaign(campaign).reserved > 0
     amounts(page, studio, campaign)
-    share = page.locator(".fuel-reserved").evaluate("part => part.getBoundingClientRect().width")
+    share = page.locator(".budget-bar-reserved").evaluate("part => part.getBoundingClientRect().width")
     assert share > 0
     for offer in offers[:15]:
         studio.client.accept(offer.id)
@@ -49,17 +49,17 @@ def test_the_gauge_moves_as_offers_are_made(studio: Studio, visit: Visit) -> Non
 def test_items_drift_and_offers_are_told(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("campaign"))
     arms = studio.client.arms(studio.campaign)
-    expect(page.locator(".rung")).to_have_count(len(arms))
+    expect(page.locator(".item-row")).to_have_count(len(arms))
     best = max(arms, key=lambda arm: arm.shown)
-    expect(page.locator(".rung-name").first).to_have_text(best.id)
-    expect(page.locator(".rung-greedy .rung-name")).to_have_text(
+    expect(page.locator(".item-row-name").first).to_have_text(best.id)
+    expect(page.locator(".item-row-greedy .item-row-name")).to_have_text(
         next(arm.id for arm in arms if arm.greedy)
     )
-    expect(page.locator(".rung-value").first).to_have_text(f"{best.shown:.2f} ★")
+    expect(page.locator(".item-row-value").first).to_have_text(f"{best.shown:.2f} ★")
     drift = studio.client.drift(studio.campaign)
     assert drift.slope is not None
-    expect(page.locator(".dial-value strong")).to_have_text(f"{drift.slope:.2f}".replace("-", "−"))
-    expect(page.locator(".dial")).to_contain_text("interval")
+    expect(page.locator(".drift-gauge-value strong")).to_have_text(f"{drift.slope:.2f}".replace("-", "−"))
+    expect(page.locator(".drift-gauge")).to_contain_text("interval")
     last = page.locator(".feed-item").first
     made = studio.client.history(last.locator("a").get_attribute("href").rpartition("/")[2])
     expect(last.locator(".feed-why")).to_have_text(made["why"])

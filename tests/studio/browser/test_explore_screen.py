@@ -103,12 +103,12 @@ def test_it_can_be_used_by_keyboard_alone(studio: Studio, visit: Visit) -> None:
 
 def test_one_run_can_be_scrubbed_through(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("explore"))
-    caption, time = page.locator(".race-caption"), page.get_by_label("Time in the race")
+    caption, time = page.locator(".single-run-caption"), page.get_by_label("Time in the race")
     expect(caption).to_contain_text("After 500 visitors")
-    last = page.locator(".race-rows").inner_text()
+    last = page.locator(".single-run-rows").inner_text()
     time.fill("500")
     expect(caption).to_contain_text(re.compile(r"After 2[45]\d visitors"))
-    assert page.locator(".race-rows").inner_text() != last
+    assert page.locator(".single-run-rows").inner_text() != last
     page.get_by_role("button", name="Another run").click()
     expect(caption).to_contain_text("Run 2 of 100")
 
@@ -139,7 +139,7 @@ def test_what_can_not_be_run_is_told(studio: Studio, visit: Visit) -> None:
 
     page.route("**/v1/simulations", too_much)
     page.get_by_label("Seed").fill("8")
-    trouble = page.locator(".trouble [role=alert]")
+    trouble = page.locator(".errors [role=alert]")
     expect(trouble).to_contain_text("10,000")
     page.unroute("**/v1/simulations")
     page.get_by_label("Seed").fill("9")

@@ -13,13 +13,13 @@ def test_timeline_arithmetic_and_hashes(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("offer"))
     told = studio.client.history(studio.offer)
     offer, sums = told["offer"], told["arithmetic"]
-    expect(page.locator(".moment h3")).to_have_text(
+    expect(page.locator(".timeline-item h3")).to_have_text(
         [f"Offered: {offer['arm']}", "Accepted", f"Rated {offer['rating']} ★"]
     )
     expect(page.locator(".lead")).to_have_text(told["why"])
     # Whoever follows the receipt by hand comes out at the price.
-    signs = page.locator(".receipt td:first-child").all_inner_texts()
-    amounts = page.locator(".receipt td:last-child").all_inner_texts()
+    signs = page.locator(".price-table td:first-child").all_inner_texts()
+    amounts = page.locator(".price-table td:last-child").all_inner_texts()
     values = [float(re.sub(r"[^\d.−]", "", text).replace("−", "-")) for text in amounts]
     total = 0.0
     for sign, value in zip(signs, values, strict=True):
@@ -39,11 +39,11 @@ def test_timeline_arithmetic_and_hashes(studio: Studio, visit: Visit) -> None:
                 assert abs(total - value) < 1e-6
     assert round(100 * total) == sums["amount"] == offer["amount"]
     hashes = {event.seq: event.hash for event in studio.client.events(studio.campaign)}
-    shown = page.locator(".chain .link")
+    shown = page.locator(".hash-chain .link")
     expect(shown).to_have_count(3)
     for link, event in zip(shown.all(), told["history"], strict=True):
         link.get_by_text("Whole hashes").click()
-        expect(link.locator(".link-whole code")).to_have_text(
+        expect(link.locator(".link-full code")).to_have_text(
             [hashes[event["seq"] - 1], hashes[event["seq"]]]
         )
 
@@ -52,9 +52,9 @@ def test_it_goes_on_while_one_looks(studio: Studio, visit: Visit) -> None:
     campaign = studio.new_campaign(name="Watched")
     offer = studio.client.offer(campaign, "somebody")
     page = visit(studio.at(f"#/offer/{offer.id}"))
-    expect(page.locator(".moment h3").first).to_have_text(f"Offered: {offer.arm}")
+    expect(page.locator(".timeline-item h3").first).to_have_text(f"Offered: {offer.arm}")
     studio.client.accept(offer.id)
-    expect(page.locator(".moment h3").nth(1)).to_have_text("Accepted")
+    expect(page.locator(".timeline-item h3").nth(1)).to_have_text("Accepted")
     studio.client.rate(offer.id, 5)
     expect(page.locator(".title-line .badge")).to_have_text("rated 5 ★")
-    expect(page.locator(".chain .link")).to_have_count(3)
+    expect(page.locator(".hash-chain .link")).to_have_count(3)

@@ -18,7 +18,7 @@ def test_tables_figures_and_what_they_ran(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("paper"))
     page.wait_for_selector(READY["paper"])
     for name, metrics in TABLES.items():
-        cells = page.get_by_label(f"{name}: the table").locator("tr.printed td")
+        cells = page.get_by_label(f"{name}: the table").locator("tr.published td")
         shown = [float(text.replace(",", "")) for text in cells.all_inner_texts()]
         values = published().filter(pl.col("metric").is_in(metrics))["value"]
         assert sorted(shown) == values.sort().to_list()

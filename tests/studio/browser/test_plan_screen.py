@@ -35,7 +35,7 @@ def test_a_plan_is_made_and_its_campaign_created(studio: Studio, visit: Visit) -
 def test_the_handle_on_the_budget_redraws_the_answer(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=8)
-    told, first = page.locator(".budget-told"), page.locator(".policy-first")
+    told, first = page.locator(".budget-outcome"), page.locator(".policy-first")
     create = page.get_by_role("button", name="Create this campaign …")
     before, cost = told.inner_text(), first.locator(".fact-lasts").inner_text()
     handle = page.get_by_role("slider", name="Budget")

@@ -37,7 +37,7 @@ def states(studio: Studio, campaign: str) -> list[State]:
 
 def curve(page: Page) -> list[tuple[Any, int]]:
     """The points of the line that is drawn, in minor units."""
-    drawn: list[list[Any]] = page.locator(".pace-chart").evaluate(
+    drawn: list[list[Any]] = page.locator(".spending-chart").evaluate(
         "node => { const { x, y } = node.data.find(({ name }) => name === 'committed');"
         " return [x, y]; }"
     )
@@ -48,7 +48,7 @@ def wait_for(page: Page, committed: int) -> None:
     """Wait until the curve ends at an amount, and the whole history has been read."""
     page.wait_for_function(
         """(committed) => {
-          const node = document.querySelector(".pace-chart");
+          const node = document.querySelector(".spending-chart");
           const line = (node?.data ?? []).find(({ name }) => name === "committed");
           return line?.y.at(-1) === committed;
         }""",
@@ -86,7 +86,7 @@ def test_the_whole_history_is_drawn(studio: Studio, visit: Visit, old: str) -> N
     assert charts_outside(page) == []
 
     page.get_by_role("button", name="By date").click()
-    expect(page.locator(".pace-chart")).to_have_attribute("aria-label", re.compile("by date"))
+    expect(page.locator(".spending-chart")).to_have_attribute("aria-label", re.compile("by date"))
     wait_for(page, truth[-1].committed)
     points = curve(page)
     at = {
@@ -121,7 +121,7 @@ def test_the_curve_follows_what_happens(studio: Studio, visit: Visit) -> None:
     # The limit of the pace is drawn as it was, and as it is from now on: half of that.
     page.wait_for_function(
         """([first, last]) => {
-          const { data } = document.querySelector(".pace-chart");
+          const { data } = document.querySelector(".spending-chart");
           const { x, y } = data.find(({ line }) => line?.dash === "dash");
           const near = (n, limit) => x.some((at, i) => at === n && Math.abs(y[i] - limit) <= 1);
           return near(0, first) && near(30, last);
@@ -143,14 +143,14 @@ def test_ticks_of_a_new_campaign_are_amounts_that_can_be_paid(studio: Studio, vi
     expect(page.get_by_role("button", name="By date")).to_be_hidden()
     assert studio.client.offer(campaign, "the first one").amount == 0
     wait_for(page, 0)
-    ticks = page.locator(".pace-chart .ytick text").all_text_contents()
+    ticks = page.locator(".spending-chart .ytick text").all_text_contents()
     assert ticks == ["€0.00", "€0.50", "€1.00", "€1.50", "€2.00"]
     # Of the smallest price there is, no tick is less than the smallest coin.
     small = studio.new_campaign(name="Small", probe=None, pace_over=None, price_of_a_star=1)
     studio.client.offer(small, "the first one")
     page = visit(studio.at(f"#/campaign/{small}"))
     wait_for(page, 0)
-    assert page.locator(".pace-chart .ytick text").all_text_contents() == ["€0.00", "€0.01"]
+    assert page.locator(".spending-chart .ytick text").all_text_contents() == ["€0.00", "€0.01"]
 
 
 def test_a_history_that_is_still_being_read_says_so(studio: Studio, visit: Visit, old: str) -> None:
@@ -176,7 +176,7 @@ def test_a_history_that_is_still_being_read_says_so(studio: Studio, visit: Visit
     expect(page.locator("#spending-key")).to_have_text(
         "The history is being read: 25 % so far. Dotted: not read yet."
     )
-    page.wait_for_selector(".pace-chart.js-plotly-plot")
+    page.wait_for_selector(".spending-chart.js-plotly-plot")
     assert charts_outside(page) == []
     page.wait_for_function("() => true")
     assert len(held) == 2  # it asks again by itself

@@ -10,7 +10,7 @@ def test_invariants_hold_and_a_log_is_replayed(studio: Studio, visit: Visit) -> 
     page = visit(studio.address("trust"))
     expect(page.locator(".trust-good")).to_contain_text("invariants hold")
     card = page.locator(".trust-card", has=page.get_by_role("link", name="Teas of the month"))
-    assert card.locator(".invariants .sign-good").count() >= 3
+    assert card.locator(".invariants .verdict-icon-good").count() >= 3
     expect(card.locator(".invariant-broken")).to_have_count(0)
     card.get_by_role("button", name="Replay now").click()
     events = studio.client.campaign(studio.campaign).events

@@ -26,11 +26,11 @@ SMALL = "#/explore?policies=ucb,thompson&arms=4&horizon=500&replications=100&see
 SETTINGS = {**OF_THE_DEMO, "rating_window": 86_400}
 """The demo's campaign, but nothing happens to it by itself while one looks."""
 READY = {
-    "explore": "body[data-explore=done] .race:not(.outdated) .race-row",
+    "explore": "body[data-explore=done] .single-run:not(.outdated) .single-run-row",
     "plan": "#budget",
     "campaigns": ".campaign-card",
-    "campaign": ".campaign-grid:has(.feed-item):has(.rung):has(.dial)",
-    "offer": ".chain .link",
+    "campaign": ".campaign-grid:has(.feed-item):has(.item-row):has(.drift-gauge)",
+    "offer": ".hash-chain .link",
     "paper": ".paper-table",
     "trust": ".trust-verdict",
 }

@@ -1,51 +1,51 @@
-// The service over HTTP: answers, streams of lines, streams of events, and what goes wrong.
+// The service over HTTP: requests, streams of JSON lines and of events, and errors.
 
-import { askForKey, currentKey } from "./key.js";
+import { currentKey, requireKey } from "./api-key.js";
 
-const PING_EVERY = 1500; // milliseconds, while the service can't be reached
+const PING_EVERY = 1500; // milliseconds, while the service cannot be reached
 
-/** What the service, or the way to it, refused: in words that can be shown. */
+/** An error of the service or the connection, with a text to show. */
 export class Problem extends Error {
   constructor(status, title, detail, kind = "") {
     super(`${title}: ${detail}`);
-    this.status = status; // 0: no answer at all
-    this.kind = kind; // the last word of the problem's type
+    this.status = status; // 0: no response
+    this.kind = kind; // the last part of the problem's type
     this.title = title;
     this.detail = detail;
   }
 }
 
-/** Says "lost" when the service can't be reached, and "back" when it can again. */
+/** Dispatches "lost" when the service cannot be reached, and "back" when it can again. */
 export const connection = new EventTarget();
 
-/** GET an answer as JSON. */
+/** GET a JSON response. */
 export async function get(path, { signal } = {}) {
   return (await call("GET", path, undefined, { signal })).json();
 }
 
-/** POST a question: an answer that changes nothing. */
-export async function ask(path, body, { signal } = {}) {
+/** POST a request that changes nothing. */
+export async function post(path, body, { signal } = {}) {
   return (await call("POST", path, body, { signal })).json();
 }
 
-/** Write something. Carries an Idempotency-Key, so that it is carried out once. */
+/** Send a request that changes something, with an Idempotency-Key so that it is applied once. */
 export async function send(method, path, body, { signal } = {}) {
-  const headers = { "Idempotency-Key": randomName() };
+  const headers = { "Idempotency-Key": randomKey() };
   const response = await call(method, path, body, { signal, headers });
   return response.status === 204 ? null : response.json();
 }
 
-/** Ask for an answer that comes in pieces: yields one object for each line of JSON. */
-export async function* lines(method, path, body, { signal } = {}) {
+/** Yield the objects of a response with one JSON object per line, as they arrive. */
+export async function* jsonLines(method, path, body, { signal } = {}) {
   const response = await call(method, path, body, { signal });
   for await (const line of textLines(response, signal)) if (line) yield JSON.parse(line);
 }
 
 /**
- * Follow a campaign's events: yields each after the number `after`, for ever. Where the connection
- * breaks, it begins anew behind the last event that came.
+ * Yield a campaign's events after the number `after` as they happen. Reconnects when the connection
+ * is lost, and continues after the last event received.
  */
-export async function* follow(campaign, after, { signal } = {}) {
+export async function* followEvents(campaign, after, { signal } = {}) {
   let last = after;
   while (!signal?.aborted) {
     try {
@@ -63,28 +63,28 @@ export async function* follow(campaign, after, { signal } = {}) {
         (error.status > 0 && error.status < 500 && error.status !== 429)
       )
         throw error;
-      if (error.status === 0) await back(signal);
+      if (error.status === 0) await reconnected(signal);
     }
-    await pause(500, signal);
+    await sleep(500, signal);
   }
 }
 
-let about = null;
-let aboutKey = null;
+let info = null;
+let infoKey = null;
 
-/** What the service tells of itself and of this visitor: role, rights, limits. Asked once a key. */
-export function studio() {
-  if (about === null || aboutKey !== currentKey()) {
-    about = get("/v1/studio").then((told) => {
-      aboutKey = currentKey(); // it may have been asked for on the way
-      return told;
+/** The user's role and permissions, and the service's limits. Requested once per key. */
+export function studioInfo() {
+  if (info === null || infoKey !== currentKey()) {
+    info = get("/v1/studio").then((response) => {
+      infoKey = currentKey(); // may have been entered for this request
+      return response;
     });
-    aboutKey = currentKey();
-    about.catch(() => {
-      about = null;
+    infoKey = currentKey();
+    info.catch(() => {
+      info = null;
     });
   }
-  return about;
+  return info;
 }
 
 async function call(method, path, body, { signal, headers = {} } = {}) {
@@ -100,29 +100,29 @@ async function call(method, path, body, { signal, headers = {} } = {}) {
     try {
       response = await fetch(path, options);
     } catch (error) {
-      throw signal?.aborted ? error : noAnswer();
+      throw signal?.aborted ? error : connectionLost();
     }
-    if (response.status === 401) await askForKey(key);
+    if (response.status === 401) await requireKey(key);
     else if (response.ok) return response;
     else {
-      const problem = await problemOf(response);
+      const problem = await readProblem(response);
       if (problem.kind !== "not-ready" || signal?.aborted) throw problem;
-      // The service has just started and still compiles the campaign's policy.
-      await pause(1000 * Number(response.headers.get("Retry-After") ?? 1), signal);
+      // The service has just started and is compiling the campaign's policy.
+      await sleep(1000 * Number(response.headers.get("Retry-After") ?? 1), signal);
     }
   }
 }
 
-async function problemOf(response) {
-  let told = {};
+async function readProblem(response) {
+  let problem = {};
   try {
-    told = await response.json();
+    problem = await response.json();
   } catch {
-    // a proxy's page, perhaps: the status has to do
+    // not JSON, for example a proxy's error page
   }
-  const title = told.title ?? "The service refused";
-  const detail = told.detail ?? `It answered with ${response.status}.`;
-  return new Problem(response.status, title, detail, told.type?.split(":").pop());
+  const title = problem.title ?? "The request failed";
+  const detail = problem.detail ?? `The service returned status ${response.status}.`;
+  return new Problem(response.status, title, detail, problem.type?.split(":").pop());
 }
 
 async function* textLines(response, signal) {
@@ -137,42 +137,42 @@ async function* textLines(response, signal) {
       yield* parts;
     }
   } catch (error) {
-    throw signal?.aborted ? error : noAnswer();
+    throw signal?.aborted ? error : connectionLost();
   } finally {
-    reader.cancel().catch(() => {}); // whoever stops listening ends the work behind it
+    reader.cancel().catch(() => {}); // closing the connection cancels the job
   }
   if (rest) yield rest;
 }
 
-let waiting = null;
+let reconnecting = null;
 
-function noAnswer() {
-  if (waiting === null) {
-    waiting = (async () => {
+function connectionLost() {
+  if (reconnecting === null) {
+    reconnecting = (async () => {
       connection.dispatchEvent(new Event("lost"));
       for (;;) {
-        await pause(PING_EVERY);
-        const answer = await fetch("/healthz", { cache: "no-store" }).catch(() => null);
-        if (answer?.ok) break;
+        await sleep(PING_EVERY);
+        const response = await fetch("/healthz", { cache: "no-store" }).catch(() => null);
+        if (response?.ok) break;
       }
-      waiting = null;
+      reconnecting = null;
       connection.dispatchEvent(new Event("back"));
     })();
   }
   const detail =
-    "It may be restarting, or the network is down. This page goes on by itself when it is back.";
-  return new Problem(0, "The service can't be reached", detail);
+    "It may be restarting, or the network is down. This page reconnects automatically.";
+  return new Problem(0, "The service cannot be reached", detail);
 }
 
-/** Wait until the service can be reached again, or nobody cares any more. */
-function back(signal) {
-  const left = new Promise((resolve) => {
+/** Wait until the service can be reached again, or the signal is aborted. */
+function reconnected(signal) {
+  const aborted = new Promise((resolve) => {
     signal?.addEventListener("abort", resolve, { once: true });
   });
-  return Promise.race([waiting ?? Promise.resolve(), left]);
+  return Promise.race([reconnecting ?? Promise.resolve(), aborted]);
 }
 
-function pause(milliseconds, signal) {
+function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => {
@@ -182,7 +182,7 @@ function pause(milliseconds, signal) {
   });
 }
 
-function randomName() {
+function randomKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,22 +1,25 @@
-// Charts in the look of the page. Plotly comes from the service itself, and only when it is needed.
+// Plotly charts in the page's theme. Plotly is loaded from the service when it is first needed.
 
 const SOURCE = "/studio/plotly.min.js";
 const SERIES = 7;
-/** Where Plotly finds this id it does not write its maps' styles, which the page's policy forbids. */
+/**
+ * Plotly skips the style element of its maps if this id exists. The content security policy forbids
+ * inline styles.
+ */
 const MAP_STYLES = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
 
-/** The colour of the i-th series, as it is now: Okabe and Ito's, which everyone can tell apart. */
+/** The colour of the i-th series in the current theme: Okabe and Ito's colour-blind safe palette. */
 export function colour(i) {
   return token(`--series-${i % SERIES}`);
 }
 
-/** A colour of the theme by the name of its CSS custom property, such as "--ink". */
+/** The value of a CSS custom property in the current theme, such as "--ink". */
 export function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** The same colour, seen through: for bands. */
-export function faded(hex, alpha) {
+/** A hexadecimal colour with transparency. */
+export function withAlpha(hex, alpha) {
   const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
   return `rgba(${r}, ${g}, ${b}, ${alpha})`;
 }
@@ -32,7 +35,7 @@ export function load() {
     script.onerror = () => {
       plotly = null;
       script.remove();
-      reject(new Error("The charts' code could not be loaded. Reload the page to try again."));
+      reject(new Error("The charts could not be loaded. Reload the page to try again."));
     };
     const noStyles = document.createElement("meta");
     noStyles.id = MAP_STYLES;
@@ -41,44 +44,43 @@ export function load() {
   return plotly;
 }
 
-const drawn = new Map(); // node → what was drawn in it, to be drawn again in other colours
+const charts = new Map(); // by node: traces and layout, to redraw when the theme changes
 
 /**
- * Draw a chart, or change the one that is there.
+ * Draw or update a chart.
  * @param {HTMLElement} node sized by CSS; the chart fills it
- * @param {object[]|function} traces of Plotly; as a function they are made anew in the theme's
- *   colours whenever those change
- * @param {object|function} layout of Plotly, over the house's style
- * @param {{label: string, text?: string}} told for who can't see it: the chart's name, and what it
- *   shows, in a sentence
+ * @param {object[]|function} traces of Plotly; a function is called again when the theme changes
+ * @param {object|function} layout of Plotly, merged into the page's style
+ * @param {{label: string, text?: string}} description for screen readers: the chart's name and a
+ *   summary
  */
 export async function draw(node, traces, layout, { label, text = "" }) {
-  drawn.set(node, { traces, layout, size: drawn.get(node)?.size });
+  charts.set(node, { traces, layout, size: charts.get(node)?.size });
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", text ? `${label}. ${text}` : label);
   let library;
   try {
     library = await load();
   } catch (problem) {
-    node.textContent = problem.message; // the next drawing tries again
+    node.textContent = problem.message; // the next `draw` tries again
     return;
   }
-  const last = drawn.get(node);
-  if (last === undefined) return; // it was let go of meanwhile
+  const chart = charts.get(node);
+  if (chart === undefined) return; // removed meanwhile
   if (!node.classList.contains("js-plotly-plot")) node.replaceChildren();
-  await library.react(node, made(last.traces), styled(made(last.layout)), CONFIG);
-  last.size ??= sizeOf(node);
-  sizes.observe(node);
+  await react(library, node, chart);
+  chart.size ??= sizeOf(node);
+  resizeObserver.observe(node);
 }
 
-/** Let go of a chart whose node is removed. */
-export function forget(node) {
-  if (!drawn.delete(node)) return;
-  sizes.unobserve(node);
+/** Free a chart whose node is removed. */
+export function removeChart(node) {
+  if (!charts.delete(node)) return;
+  resizeObserver.unobserve(node);
   if (node.classList.contains("js-plotly-plot")) window.Plotly.purge(node);
 }
 
-/** A chart as a PNG, for download: with a title and a legend, since nothing stands around it there. */
+/** A chart as a PNG for download, with a title and a legend. */
 export async function toPng(node, { title, width = 1200, height = 640 }) {
   const library = await load();
   const layout = {
@@ -103,13 +105,14 @@ const CONFIG = {
   doubleClick: "reset",
 };
 
-function made(given) {
-  return typeof given === "function" ? given() : given;
+function react(library, node, { traces, layout }) {
+  const evaluate = (value) => (typeof value === "function" ? value() : value);
+  return library.react(node, evaluate(traces), withTheme(evaluate(layout)), CONFIG);
 }
 
-let drawings = 0;
+let revision = 0;
 
-function styled(layout) {
+function withTheme(layout) {
   const ink = token("--ink-soft");
   const axis = {
     gridcolor: token("--line"),
@@ -135,27 +138,28 @@ function styled(layout) {
       font: { family: token("--font"), size: 13, color: token("--ink") },
     },
     separators: ".,",
-    // Else Plotly takes arrays that it knows for unchanged, and forgets the limits that it found.
-    datarevision: (drawings += 1),
+    // Without it, Plotly takes known arrays for unchanged and loses the axis limits it computed.
+    datarevision: (revision += 1),
   };
   const merged = { ...style, ...layout };
-  for (const name of ["xaxis", "yaxis"]) merged[name] = over(axis, layout[name] ?? {});
+  for (const name of ["xaxis", "yaxis"]) merged[name] = mergeAxis(axis, layout[name] ?? {});
   for (const name of Object.keys(layout))
-    if (/^[xy]axis\d+$/.test(name)) merged[name] = over(axis, layout[name]);
+    if (/^[xy]axis\d+$/.test(name)) merged[name] = mergeAxis(axis, layout[name]);
   return merged;
 }
 
-function over(style, given) {
-  const title = typeof given.title === "string" ? { text: given.title } : (given.title ?? {});
-  const tickfont = { ...style.tickfont, ...(given.tickfont ?? {}) };
-  return { ...style, ...given, tickfont, title: { ...style.title, ...title } };
+function mergeAxis(style, options) {
+  const title =
+    typeof options.title === "string" ? { text: options.title } : (options.title ?? {});
+  const tickfont = { ...style.tickfont, ...(options.tickfont ?? {}) };
+  return { ...style, ...options, tickfont, title: { ...style.title, ...title } };
 }
 
-const sizes = new ResizeObserver((entries) => {
+const resizeObserver = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    const last = drawn.get(target);
-    if (!last || target.clientWidth === 0 || last.size === sizeOf(target)) continue;
-    last.size = sizeOf(target);
+    const chart = charts.get(target);
+    if (!chart || target.clientWidth === 0 || chart.size === sizeOf(target)) continue;
+    chart.size = sizeOf(target);
     window.Plotly.Plots.resize(target);
   }
 });
@@ -165,9 +169,8 @@ function sizeOf(node) {
 }
 
 addEventListener("theme", () => {
-  for (const [node, last] of drawn) {
-    if (!node.isConnected) forget(node);
-    else if (node.data)
-      window.Plotly.react(node, made(last.traces), styled(made(last.layout)), CONFIG);
+  for (const [node, chart] of charts) {
+    if (!node.isConnected) removeChart(node);
+    else if (node.data) react(window.Plotly, node, chart);
   }
 });

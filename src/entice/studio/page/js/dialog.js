@@ -1,49 +1,49 @@
-// Questions that wait for an answer.
+// Confirmation dialogs.
 
 import { h, replace, unique } from "./dom.js";
 
 /**
- * Ask before something is done. Resolves to what `work` returned, or to null if it was not wanted.
- * Where `work` fails, the dialog says so and stays.
+ * Ask for confirmation, then run `action`. Resolves to its result, or to null if cancelled. If the
+ * action fails, the dialog shows the error and stays open.
  * @param {{title: string, body: Node[], confirm: string, danger?: boolean,
- *   work: () => Promise<any>}} question
+ *   action: () => Promise<any>}} options
  */
-export function ask({ title, body, confirm, danger = false, work }) {
+export function confirmDialog({ title, body, confirm, danger = false, action }) {
   return new Promise((resolve) => {
-    const name = unique("dialog");
-    const said = h("p", { class: "dialog-problem", role: "alert", hidden: true });
-    const go = h("button", { class: danger ? "danger-full" : "primary" }, confirm);
+    const titleId = unique("dialog");
+    const errorText = h("p", { class: "dialog-problem", role: "alert", hidden: true });
+    const confirmButton = h("button", { class: danger ? "danger-full" : "primary" }, confirm);
     const cancel = h("button", { type: "button", on: { click: () => node.close() } }, "Cancel");
     let result = null;
     const submit = async (event) => {
       event.preventDefault();
-      said.hidden = true;
-      go.disabled = true;
+      errorText.hidden = true;
+      confirmButton.disabled = true;
       try {
-        result = await work();
+        result = await action();
         node.close();
       } catch (problem) {
         replace(
-          said,
+          errorText,
           problem.status === 0
             ? `${problem.title}. Try again when it is back.`
             : (problem.detail ?? problem.message),
         );
-        said.hidden = false;
+        errorText.hidden = false;
       } finally {
-        go.disabled = false;
+        confirmButton.disabled = false;
       }
     };
     const node = h(
       "dialog",
-      { class: "dialog", "aria-labelledby": name },
+      { class: "dialog", "aria-labelledby": titleId },
       h(
         "form",
         { on: { submit } },
-        h("h2", { id: name }, title),
+        h("h2", { id: titleId }, title),
         body,
-        said,
-        h("div", { class: "actions" }, cancel, go),
+        errorText,
+        h("div", { class: "actions" }, cancel, confirmButton),
       ),
     );
     node.addEventListener("close", () => {

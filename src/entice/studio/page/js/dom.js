@@ -1,11 +1,11 @@
-// Elements without a framework.
+// Helpers to create and update elements.
 
 /**
- * Make an element.
+ * Create an element.
  * @param {string} tag
  * @param {object|null} props `class`, `on: {click: f}`, `dataset: {…}`, attributes (true: present,
- *   false, null: absent), `vars: {"--x": …}` for CSS custom properties. Never a `style` string: the
- *   page's policy forbids it.
+ *   false, null: absent), `vars: {"--x": …}` for CSS custom properties. No `style` string: the
+ *   content security policy forbids it.
  * @param {...(Node|string|number|null|false|Array)} children
  */
 export function h(tag, props, ...children) {
@@ -15,7 +15,7 @@ export function h(tag, props, ...children) {
   return node;
 }
 
-/** The same in SVG. */
+/** Create an SVG element. */
 export function svg(tag, props, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   set(node, props ?? {});
@@ -23,15 +23,20 @@ export function svg(tag, props, ...children) {
   return node;
 }
 
-/** Put children in place of all that a node holds. */
+/** Replace all children of a node. */
 export function replace(node, ...children) {
   node.replaceChildren(...nodes(children));
   return node;
 }
 
+/** Set the text of a node unless it is the same, so that screen readers do not repeat it. */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 let count = 0;
 
-/** A name that nothing else on the page has, for labels and descriptions. */
+/** A unique id, for labels and descriptions. */
 export function unique(name) {
   count += 1;
   return `${name}-${count}`;

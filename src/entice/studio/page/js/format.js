@@ -1,12 +1,12 @@
-// Numbers as people read them, with their units, which no line end tears off.
+// Numbers and durations as text, with non-breaking units.
 
-/** One for each number of digits: making one takes a hundred times as long as using it. */
+/** One formatter per number of digits: creating one takes a hundred times as long as using it. */
 const formats = Array.from(
   { length: 5 },
   (_, digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }),
 );
 
-/** A number with as many digits as say something: 12,346; 123; 12.3; 1.23; 0.0012. */
+/** A number with about three significant digits: 12,346; 123; 12.3; 1.23; 0.0012. */
 export function number(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
@@ -15,7 +15,7 @@ export function number(x) {
   return minus(formats[digits].format(x));
 }
 
-/** How many there are: counted(1, "offer") is "1 offer". */
+/** A count with its noun: counted(1, "offer") is "1 offer". */
 export function counted(n, word) {
   return `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 }
@@ -34,14 +34,14 @@ export function stars(x) {
   return `${minus(x.toFixed(2))}\u00a0★`;
 }
 
-/** How long ago something was: "4 s ago", "3 min ago", "2 h ago", "5 days ago". */
+/** The time since a date: "4 s ago", "3 min ago", "2 h ago", "5 days ago". */
 export function ago(date) {
   const seconds = Math.max(0, (Date.now() - new Date(date).getTime()) / 1000);
   if (seconds < 1) return "just now";
   return `${duration(Math.floor(seconds))} ago`;
 }
 
-/** A span of time, roughly: "0.6 s", "45 s", "3 min", "2 h", "5 days". */
+/** A rounded duration: "0.6 s", "45 s", "3 min", "2 h", "5 days". */
 export function duration(seconds) {
   if (seconds < 10) return `${formats[1].format(seconds)}\u00a0s`;
   if (seconds < 90) return `${Math.round(seconds)}\u00a0s`;
@@ -50,8 +50,8 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)}\u00a0days`;
 }
 
-/** Words in which numbers are: "2.3 %", "650 ★", "0.3 × 20,000", "250 KWD" each stay in one line. */
-export function tied(text) {
+/** Text in which "2.3 %", "650 ★", "0.3 × 20,000" and "250 KWD" do not break. */
+export function nonBreaking(text) {
   return text.replace(/(?<=\d) (?=[%★×]|[A-Z]{3,12}\b)|(?<=[×±]) (?=\d)/g, "\u00a0");
 }
 

@@ -1,20 +1,20 @@
-// The frame around all screens: where the address leads, the theme, the banner when nobody answers.
+// The frame of all screens: routing, theme button, connection banner.
 
-import { Problem, connection, get, studio } from "./api.js";
+import { Problem, connection, get, studioInfo } from "./api.js";
+import { takeKeyFromAddress } from "./api-key.js";
 import { load } from "./chart.js";
 import { h, replace } from "./dom.js";
-import { takeKeyFromAddress } from "./key.js";
-import { empty, failed, loading } from "./state.js";
+import { empty, failed, loading } from "./placeholders.js";
 
 const SCREENS = {
-  explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "race"] },
+  explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "single-run"] },
   plan: { folder: "plan", title: "Plan", styles: ["plan", "policies"] },
   campaigns: { folder: "campaign", title: "Campaigns", styles: ["campaign", "gauges"] },
   campaign: {
     folder: "campaign",
     title: "Campaign",
     tab: "campaigns",
-    styles: ["campaign", "gauges", "ladder", "feed"],
+    styles: ["campaign", "gauges", "item-list", "feed"],
   },
   offer: { folder: "offer", title: "Offer", tab: "campaigns" },
   paper: { folder: "paper", title: "Paper" },
@@ -24,71 +24,71 @@ const SCREENS = {
 const NOT_LOADED = "This screen could not be loaded";
 
 const root = document.getElementById("screen");
-let leaving = new AbortController();
+let currentScreen = new AbortController();
 let shown = "";
 
-/** Where an address leads: its screen, the rest of the path, the query. */
+/** The screen, id and query of an address. */
 function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [name, id = null] = path.split("/", 2);
   return { name: name || "explore", id, query: new URLSearchParams(query) };
 }
 
-async function go() {
+async function showScreen() {
   takeKeyFromAddress();
   const { name, id, query } = parse(location.hash);
-  leaving.abort();
-  leaving = new AbortController();
-  const { signal } = leaving;
+  currentScreen.abort();
+  currentScreen = new AbortController();
+  const { signal } = currentScreen;
   const screen = Object.hasOwn(SCREENS, name) ? SCREENS[name] : undefined;
-  mark(screen?.tab ?? name);
-  if (screen === undefined) return notFound(name);
+  markTab(screen?.tab ?? name);
+  if (screen === undefined) return showUnknown(name);
   document.title = `${screen.title} · Entice`;
-  const place = h("div", { class: `place place-${screen.folder}` }, loading("One moment …"));
-  replace(root, place);
+  const content = h("div", { class: `screen-root screen-root-${screen.folder}` });
+  replace(root, replace(content, loading("Loading …")));
   if (shown && shown !== name) root.focus({ preventScroll: true });
   if (shown !== name) scrollTo(0, 0);
   shown = name;
   document.body.dataset.screen = name;
   try {
-    const [module] = await Promise.all([code(screen), styled(screen)]);
+    const [module] = await Promise.all([loadModule(screen), loadStyles(screen)]);
     if (signal.aborted) return;
-    replace(place);
-    await module.show(place, { params: { id }, query, signal });
+    replace(content);
+    await module.show(content, { params: { id }, query, signal });
   } catch (error) {
     if (signal.aborted) return;
     console.error(error);
-    // A browser may remember that a module could not be had: then only a new page helps.
-    const again = error.title === NOT_LOADED ? () => location.reload() : go;
-    replace(place, error.status === 404 ? missing(error) : failed(error, again));
-    if (error.status === 0) connection.addEventListener("back", again, { once: true, signal });
+    // Browsers cache the failure of an import, so only a reload helps.
+    const retry = error.title === NOT_LOADED ? () => location.reload() : showScreen;
+    replace(content, error.status === 404 ? notFound(error) : failed(error, retry));
+    if (error.status === 0) connection.addEventListener("back", retry, { once: true, signal });
   }
 }
 
-/** What was asked for is not there, and asking again would not help. */
-function missing({ title, detail }) {
+/** The campaign or offer does not exist, so there is no "Try again". */
+function notFound({ title, detail }) {
   const link = h("a", { class: "button", href: "#/campaigns" }, "All campaigns");
   return empty(title, detail, link);
 }
 
-async function code({ folder }) {
+async function loadModule({ folder }) {
   try {
     return await import(`./${folder}/screen.js`);
   } catch (error) {
     console.error(error);
-    // An import does not say why it failed. Where the service is gone, this tells the banner, too.
+    // An import does not report its reason. If the service is down, this request shows the banner.
     const { status } = await get("/healthz").catch((problem) => problem);
-    const detail = "Its code did not come through: the service may be down.";
+    const detail = "Its script could not be loaded: the service may be down. Try again soon.";
     throw new Problem(status === 0 ? 0 : 503, NOT_LOADED, detail);
   }
 }
 
-/** A screen's own styles are loaded with it, and count for it alone. */
-function styled({ folder, styles = [folder] }) {
+/** Load the styles of a screen and disable those of other screens. */
+function loadStyles({ folder, styles = [folder] }) {
   const links = [...document.querySelectorAll("link[data-style]")];
   for (const link of links) link.disabled = !styles.includes(link.dataset.style);
-  const there = links.map((link) => link.dataset.style);
-  const missing = styles.filter((style) => !there.includes(style));
+  const loaded = links.map((link) => link.dataset.style);
+  const missing = styles.filter((style) => !loaded.includes(style));
   return Promise.all(missing.map(loadStyle));
 }
 
@@ -97,14 +97,14 @@ function loadStyle(style) {
     const href = `/studio/css/${style}.css`;
     const link = h("link", { rel: "stylesheet", href, dataset: { style }, on: { load: resolve } });
     link.addEventListener("error", () => {
-      link.remove(); // so that it is tried again
+      link.remove(); // so that it is loaded again next time
       resolve();
     });
     document.head.append(link);
   });
 }
 
-function mark(tab) {
+function markTab(tab) {
   for (const link of document.querySelectorAll(".nav a")) {
     const here = link.getAttribute("href") === `#/${tab}`;
     if (here) link.setAttribute("aria-current", "page");
@@ -113,10 +113,10 @@ function mark(tab) {
   }
 }
 
-function notFound(name) {
+function showUnknown(name) {
   const problem = {
-    title: "There is no such screen",
-    detail: `The address leads to “${name}”, which is none.`,
+    title: "Screen not found",
+    detail: `There is no screen “${name}”. Check the address.`,
   };
   replace(
     root,
@@ -127,7 +127,7 @@ function notFound(name) {
 
 function themeButton() {
   const button = document.getElementById("theme");
-  const tell = () => {
+  const update = () => {
     const dark = document.documentElement.dataset.theme === "dark";
     button.setAttribute("aria-pressed", String(dark));
     button.title = dark ? "Light colours" : "Dark colours";
@@ -136,8 +136,8 @@ function themeButton() {
     const dark = document.documentElement.dataset.theme === "dark";
     dispatchEvent(new CustomEvent("choose-theme", { detail: dark ? "light" : "dark" }));
   });
-  addEventListener("theme", tell);
-  tell();
+  addEventListener("theme", update);
+  update();
 }
 
 function banner() {
@@ -147,12 +147,12 @@ function banner() {
     clearTimeout(hiding);
     node.className = "banner banner-lost";
     node.textContent =
-      "The service can't be reached. What you see is what was known last; this page keeps trying.";
+      "The service cannot be reached. Data may be out of date. Reconnecting automatically …";
     node.hidden = false;
   });
   connection.addEventListener("back", () => {
     node.className = "banner banner-back";
-    node.textContent = "The service is back.";
+    node.textContent = "Connected again.";
     hiding = setTimeout(() => {
       node.hidden = true;
     }, 3000);
@@ -160,12 +160,12 @@ function banner() {
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address says which screen it is
+  event.preventDefault(); // the hash of the address is the screen
   root.focus();
 });
 themeButton();
 banner();
-addEventListener("hashchange", go);
-go();
-studio().catch(() => {}); // asks for a key at once, if one is needed
-load().catch(() => {}); // in the background: the frame is there already
+addEventListener("hashchange", showScreen);
+showScreen();
+studioInfo().catch(() => {}); // opens the key dialog at once if a key is required
+load().catch(() => {}); // in the background

@@ -1,37 +1,37 @@
-// Money as people read it. The service says how many decimals a currency has, and knows its sign.
+// Money as text. The service defines each currency's sign and number of decimals.
 
 import { CURRENCIES, NO_CURRENCY } from "./currencies.js";
 
 /**
  * An amount in minor units, such as cents, with all its decimals: money(1234, view) is "€12.34".
  * @param {number|null|undefined} minor
- * @param {{currency: string, currency_digits: number}} of a campaign, an offer: whatever has them
+ * @param {{currency: string, currency_digits: number}} view a campaign, offer or plan
  */
 export function money(minor, { currency, currency_digits: digits }) {
   if (minor === null || minor === undefined) return "–";
-  return signed(minor / 10 ** digits, digits, currency);
+  return withSign(minor / 10 ** digits, digits, currency);
 }
 
-/** An amount in major units; without decimals from 100 on, or if whole: amount(4200, plan). */
+/** An amount in major units, without decimals if it is whole or at least 100: amount(4200, plan). */
 export function amount(major, { currency, currency_digits: digits }) {
   const few = Number.isInteger(major) || Math.abs(major) >= 100;
-  return signed(major, few ? 0 : digits, currency);
+  return withSign(major, few ? 0 : digits, currency);
 }
 
-/** An amount in minor units with as many decimals as it takes: not all sums are whole units. */
+/** An amount in minor units, with fractions of a minor unit: exactMoney(12.5, view) is "€0.125". */
 export function exactMoney(minor, { currency, currency_digits: digits }) {
-  return signed(minor / 10 ** digits, digits, currency, 8);
+  return withSign(minor / 10 ** digits, digits, currency, 8);
 }
 
-/** Round an amount of major units to the smallest unit. */
-export function rounded(major, { currency_digits: digits }) {
+/** Round an amount in major units to whole minor units. */
+export function roundToMinor(major, { currency_digits: digits }) {
   return Number(major.toFixed(digits));
 }
 
 /**
- * An axis of money from 0 to a little above `top`: ticks at round amounts, never at parts of the
- * smallest one. A currency without a sign is the axis' title.
- * @param {number} perMajor how much of the axis is one major unit: 1, or 100 where it is in cents
+ * A money axis from 0 to a little above `top`, with ticks at round amounts of whole minor units. A
+ * currency without a sign becomes the title of the axis.
+ * @param {number} perMajor axis units per major unit: 1, or 100 if the axis is in cents
  */
 export function moneyAxis(top, { currency, currency_digits: digits }, perMajor = 1) {
   const step = Math.max(niceStep(top / 4), perMajor / 10 ** digits);
@@ -42,12 +42,12 @@ export function moneyAxis(top, { currency, currency_digits: digits }, perMajor =
   return {
     range: [0, 1.06 * top],
     tickvals,
-    ticktext: majors.map((major) => signed(major, decimals, isNamed ? "" : currency)),
+    ticktext: majors.map((major) => withSign(major, decimals, isNamed ? "" : currency)),
     ...(isNamed ? { title: currency } : {}),
   };
 }
 
-/** A number in Plotly's templates, such as "%{y}", as an amount of major units. */
+/** A Plotly template for an amount in major units, from a variable such as "y". */
 export function moneyTemplate(variable, { currency, currency_digits: digits }) {
   const figure = `%{${variable}:,.${digits}f}`;
   if (isNone(currency)) return figure;
@@ -55,19 +55,19 @@ export function moneyTemplate(variable, { currency, currency_digits: digits }) {
   return sign ? `${sign}${figure}` : `${figure}\u00a0${currency}`;
 }
 
-/** The next of 1, 2, 5, 10, 20, … that is no less than x. */
+/** The smallest of 1, 2, 5, 10, 20, … that is at least x. */
 export function niceStep(x) {
   const unit = 10 ** Math.floor(Math.log10(x));
   return unit * [1, 2, 5, 10].find((factor) => factor * unit >= x);
 }
 
 /**
- * Read a currency as people write it: a code, a sign, nothing, or a name of their own.
- * @returns {{currency: string, currency_digits: number|null}|null} null: it can't be one. Digits
- *   are null where they have to be stated, since nobody but the writer knows them.
+ * Parse a currency: a code, a sign, nothing, or a custom name.
+ * @returns {{currency: string, currency_digits: number|null}|null} null if it is not valid. Digits
+ *   are null for a custom name: the user has to enter them.
  */
-export function readCurrency(written) {
-  const text = written.trim();
+export function parseCurrency(input) {
+  const text = input.trim();
   if (text === "") return { currency: "", currency_digits: CURRENCIES[NO_CURRENCY].digits };
   const bySign = Object.keys(CURRENCIES).find((code) => CURRENCIES[code].sign === text);
   const code = bySign ?? text.toUpperCase();
@@ -76,7 +76,7 @@ export function readCurrency(written) {
   return /^[A-Z]{3,12}$/.test(code) ? { currency: code, currency_digits: null } : null;
 }
 
-function signed(value, digits, currency, most = digits) {
+function withSign(value, digits, currency, most = digits) {
   const figure = Math.abs(value).toLocaleString("en", {
     minimumFractionDigits: digits,
     maximumFractionDigits: Math.max(digits, most),

@@ -1,60 +1,59 @@
-// A slider with its name and its value in words.
+// A slider with a label and its value as text.
 
 import { h, unique } from "./dom.js";
-import { explain } from "./tip.js";
+import { attachTooltip } from "./tooltip.js";
 
 /**
- * @param {object} given
- * @param {string} given.label
- * @param {string} [given.tip] what it is, in symbols, on demand
- * @param {number[]} given.values all that can be chosen, in order
- * @param {number} given.value
- * @param {(value: number) => string} given.format the value in words, with its unit
- * @param {(value: number) => void} given.onInput while it moves
- * @param {string} [given.note] a sentence below
- * @param {string} [given.name] for tests and links
+ * @param {object} options
+ * @param {string} options.label
+ * @param {string} [options.tip] text of the tooltip
+ * @param {number[]} options.values all values, in order
+ * @param {number} options.value
+ * @param {(value: number) => string} options.format the value as text, with its unit
+ * @param {(value: number) => void} options.onInput called while it moves
+ * @param {string} [options.note] text below the slider
+ * @param {string} [options.name] name of the input
  * @returns {{node: HTMLElement, set: (value: number) => void}}
  */
 export function slider({ label, tip, values, value, format, onInput, note, name }) {
   const id = unique("slider");
   const output = h("output", { for: id, class: "slider-value" });
   const input = h("input", { id, name, type: "range", min: 0, max: values.length - 1, step: 1 });
-  const tell = () => {
+  const showValue = () => {
     const text = format(values[input.valueAsNumber]);
     output.textContent = text;
     input.setAttribute("aria-valuetext", text);
     input.style.setProperty("--share", String(input.valueAsNumber / (values.length - 1)));
   };
-  const set = (chosen) => {
-    input.value = String(nearest(values, chosen));
-    tell();
+  const set = (newValue) => {
+    input.value = String(nearestIndex(values, newValue));
+    showValue();
   };
   input.addEventListener("input", () => {
-    tell();
+    showValue();
     onInput(values[input.valueAsNumber]);
   });
   set(value);
-  const words = h("label", { for: id, class: tip && "explained" }, label);
+  const labelNode = h("label", { for: id, class: tip && "explained" }, label);
   const node = h(
     "div",
     { class: "slider" },
-    h("div", { class: "slider-head" }, words, output),
-    tip && explain(words, input, tip).node,
+    h("div", { class: "slider-head" }, labelNode, output),
+    tip && attachTooltip(labelNode, input, tip).node,
     input,
     note && h("p", { class: "note" }, note),
   );
   return { node, set };
 }
 
-/** The place of the value that is closest to a given one. */
-function nearest(values, given) {
+function nearestIndex(values, target) {
   let best = 0;
   for (let i = 1; i < values.length; i += 1)
-    if (Math.abs(values[i] - given) < Math.abs(values[best] - given)) best = i;
+    if (Math.abs(values[i] - target) < Math.abs(values[best] - target)) best = i;
   return best;
 }
 
-/** Evenly spaced values, free of rounding dust. */
+/** Evenly spaced values without rounding errors. */
 export function steps(first, last, step) {
   const count = Math.round((last - first) / step);
   return Array.from({ length: count + 1 }, (_, i) => Number((first + i * step).toFixed(6)));

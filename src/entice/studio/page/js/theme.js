@@ -1,13 +1,14 @@
-// Light or dark, before the first paint: what was chosen here last, else what the system wishes.
-// A classic script, since modules wait for the page.
+// The theme: the saved one, else the system's. A classic script, so that it runs before the first
+// paint; modules run later.
 (() => {
   const root = document.documentElement;
-  const wish = matchMedia("(prefers-color-scheme: dark)");
+  const system = matchMedia("(prefers-color-scheme: dark)");
   const apply = () => {
-    root.dataset.theme = localStorage.getItem("entice-theme") ?? (wish.matches ? "dark" : "light");
+    root.dataset.theme =
+      localStorage.getItem("entice-theme") ?? (system.matches ? "dark" : "light");
     dispatchEvent(new Event("theme"));
   };
-  wish.addEventListener("change", apply);
+  system.addEventListener("change", apply);
   addEventListener("choose-theme", (event) => {
     localStorage.setItem("entice-theme", event.detail);
     apply();

@@ -1,8 +1,8 @@
-// Campaigns: all of them, or one as it runs.
+// Campaigns: the list, or one of them.
 
-import { showList } from "./list.js";
-import { showOne } from "./one.js";
+import { showCampaignList } from "./campaign-list.js";
+import { showCampaign } from "./campaign-page.js";
 
 export async function show(root, { params, signal }) {
-  await (params.id === null ? showList(root, signal) : showOne(root, params.id, signal));
+  await (params.id === null ? showCampaignList(root, signal) : showCampaign(root, params.id, signal));
 }

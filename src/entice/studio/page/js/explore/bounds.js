@@ -1,25 +1,24 @@
-// What theory says of a metric: which bounds can be drawn, and why others say nothing here.
+// Theoretical bounds of a metric: those that apply, and why others do not.
 
 import { h } from "../dom.js";
 import { number } from "../format.js";
-import { term } from "../tip.js";
+import { term } from "../tooltip.js";
 import { swatch } from "./swatch.js";
 
-const LOWER = "No policy that works in every such world does better in the long run.";
+const LOWER = "No policy that works in all such worlds does better in the long run.";
 
 /**
- * One entry for each bound and policy: of two versions, as stated and as proved, the tighter one that
- * says something; else any.
+ * One entry for each bound and policy. A bound with two versions, as stated and as proved, is shown
+ * once: the tighter version that applies and is not vacuous, else any.
  */
 export function entries(rows, metric, policies) {
   const found = new Map();
   for (const row of rows) {
     if (row.metric !== metric) continue;
-    const speaks = row.applies && row.vacuous === false;
     const entry = {
       ...row,
       policy: policies[row.policy_index],
-      speaks,
+      usable: row.applies && row.vacuous === false,
       last: row.values.at(-1) ?? null,
     };
     const key = `${row.kind === "lower" ? "" : row.policy_index}/${row.bound}`;
@@ -30,26 +29,26 @@ export function entries(rows, metric, policies) {
 }
 
 function better(one, other) {
-  if (one.speaks !== other.speaks) return one.speaks;
-  return one.speaks && one.last !== null && other.last !== null && one.last < other.last;
+  if (one.usable !== other.usable) return one.usable;
+  return one.usable && one.last !== null && other.last !== null && one.last < other.last;
 }
 
-/** The bounds of a chart in words: a value where they speak, a badge with the reason where not. */
-export function listed(found, { top, isLog }) {
-  return found.filter(told).map((entry) =>
+/** List the bounds of a chart: usable ones with their value, others with a badge and the reason. */
+export function boundItems(found, { top, isLog }) {
+  return found.filter(isListed).map((entry) =>
     h(
       "li",
-      { class: "bound", dataset: { bound: entry.bound, speaks: entry.speaks } },
-      entry.speaks ? line(entry) : swatch(entry.policy.series), // no line that is not in the picture
+      { class: "bound", dataset: { bound: entry.bound, usable: entry.usable } },
+      entry.usable ? line(entry) : swatch(entry.policy.series), // only usable bounds have a line
       h("span", null, name(entry)),
-      entry.speaks ? value(entry, top, isLog) : badge(entry),
+      entry.usable ? value(entry, top, isLog) : badge(entry),
     ),
   );
 }
 
-/** Lower bounds that say nothing here are no news: they are meant for worlds without drift. */
-function told(entry) {
-  return entry.speaks || entry.kind === "upper";
+/** Lower bounds hold without drift only; those that do not apply are left out. */
+function isListed(entry) {
+  return entry.usable || entry.kind === "upper";
 }
 
 function line({ kind, policy }) {
@@ -66,19 +65,19 @@ function name(entry) {
 }
 
 function value(entry, top, isLog) {
-  const words = entry.kind === "lower" ? "at least" : "at most";
+  const label = entry.kind === "lower" ? "at least" : "at most";
   const beyond = !isLog && entry.last > top;
-  const version = entry.version ? `, ${entry.version}` : "";
-  const upper = `The average over all runs stays below${version}.`;
-  const where = beyond ? " It lies above this picture; logarithmic axes show it." : "";
+  const version = entry.version ? ` (${entry.version})` : "";
+  const upper = `The mean of all runs stays below this value${version}.`;
+  const where = beyond ? " It is above this chart; logarithmic axes show it." : "";
   const text = `${entry.kind === "lower" ? LOWER : upper}${where}`;
-  return term(`${words} ${number(entry.last)}${beyond ? " ↑" : ""}`, text, {
+  return term(`${label} ${number(entry.last)}${beyond ? " ↑" : ""}`, text, {
     class: "bound-value",
   });
 }
 
 function badge(entry) {
-  const words = entry.vacuous ? "vacuous here" : "not claimed here";
-  const reasons = entry.why.length ? entry.why : ["its value can't be known"];
-  return term(words, `It says nothing here:\n• ${reasons.join("\n• ")}`, { class: "badge" });
+  const label = entry.vacuous ? "no useful bound" : "does not apply";
+  const reasons = entry.why.length ? entry.why : ["its value is not known"];
+  return term(label, `With these settings:\n• ${reasons.join("\n• ")}`, { class: "badge" });
 }

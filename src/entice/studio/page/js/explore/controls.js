@@ -1,30 +1,27 @@
-// The panel of settings.
+// The panel with the settings of Explore.
 
 import { h, replace, unique } from "../dom.js";
-import { number, percent } from "../format.js";
+import { counted, number, percent } from "../format.js";
 import { slider } from "../slider.js";
-import { explain, term } from "../tip.js";
-import { DEFAULTS, DRIFTS, POLICIES, RATINGS, STORIES, VALUES, toQuery } from "./setup.js";
+import { attachTooltip, term } from "../tooltip.js";
+import { DEFAULTS, DRIFTS, POLICIES, PRESETS, RATINGS, VALUES, toQuery } from "./settings.js";
 
-const LARGEST_SEED = 2 ** 32 - 1;
+const MAX_SEED = 2 ** 32 - 1;
 const WIDE = matchMedia("(min-width: 861px)");
 
-const REWARDS = "Gaussian or Bernoulli rewards. The theorems speak of rewards between 0 and 1.";
+const REWARDS = "Gaussian or Bernoulli rewards. The theorems assume rewards between 0 and 1.";
 
-/**
- * The settings: a panel at the side, on a phone a drawer at the bottom, so that the pictures are seen
- * while a slider moves.
- */
+/** A side panel; on a phone a drawer at the bottom, so that the charts stay in view. */
 export class Controls {
   /**
-   * @param {object} setup changed in place
-   * @param {() => void} changed called after each change
+   * @param {object} settings changed in place
+   * @param {() => void} onChange called after each change
    */
-  constructor(setup, changed, signal) {
-    this.setup = setup;
+  constructor(settings, onChange, signal) {
+    this.settings = settings;
     this.changed = () => {
       this.update();
-      changed();
+      onChange();
     };
     this.form = h("form", { class: "controls", "aria-label": "Settings" });
     this.form.addEventListener("submit", (event) => event.preventDefault());
@@ -34,12 +31,12 @@ export class Controls {
       h("summary", null, "Settings"),
       this.form,
     );
-    this.stories = h(
+    this.presets = h(
       "div",
-      { class: "stories", role: "group", "aria-label": "Worlds worth a look" },
-      Object.entries(STORIES).map(([name, story]) => {
-        const on = { click: () => this.apply(story) };
-        return h("button", { type: "button", class: "story", dataset: { story: name }, on }, name);
+      { class: "presets", role: "group", "aria-label": "Presets" },
+      Object.entries(PRESETS).map(([preset, changes]) => {
+        const on = { click: () => this.apply(changes) };
+        return h("button", { type: "button", class: "preset", dataset: { preset }, on }, preset);
       }),
     );
     this.node.addEventListener("toggle", () => {
@@ -51,97 +48,103 @@ export class Controls {
     this.build();
   }
 
-  /** Change the paper's experiment into one of the stories. */
-  apply(story) {
-    Object.assign(this.setup, DEFAULTS, { seed: this.setup.seed }, story);
+  /** Apply a preset to the defaults. */
+  apply(changes) {
+    Object.assign(this.settings, DEFAULTS, { seed: this.settings.seed }, changes);
     this.build();
     this.changed();
   }
 
   build() {
-    const { setup, changed } = this;
-    const slide = (name, given) =>
+    const { settings, changed } = this;
+    const settingSlider = (name, options) =>
       slider({
         name,
         values: VALUES[name],
-        value: setup[name],
+        value: settings[name],
         onInput: (value) => {
-          setup[name] = value;
+          settings[name] = value;
           changed();
         },
-        ...given,
+        ...options,
       });
-    this.strength = slide("l", {
-      label: "How strong",
-      tip: "l, the drift coefficient: what a payment x adds to the rating, as chosen below",
-      format: (l) => (l === 0 ? "none" : DRIFTS[setup.drift].strength(l)),
-      note: "Whoever is paid rates higher, and nobody can tell the rating from the thanks.",
+    this.strength = settingSlider("l", {
+      label: "Strength",
+      tip: "l, the drift coefficient: how much a payment x changes the rating",
+      format: (l) => (l === 0 ? "none" : DRIFTS[settings.drift].strength(l)),
+      note: "Paid visitors rate higher. The platform sees only the sum of reward and drift.",
     });
-    this.drift = choice("drift", "What it does", "", this, names(DRIFTS));
-    this.c = slide("c", {
-      label: "ε-greedy tries",
-      tip: "c: items by lot with probability min(1, cK / t). The theorem asks for c ≥ 36/Δ.",
+    this.drift = select("drift", "Form", "", this, names(DRIFTS));
+    this.c = settingSlider("c", {
+      label: "ε-greedy explores",
+      tip: "c: random items with probability min(1, cK / t). The theorem requires c ≥ 36/Δ.",
       format: (c) => `c = ${c}`,
     });
-    this.noise = slide("noise", {
-      label: "Scatter of ratings",
-      tip: "The standard deviation σ of Gaussian rewards. UCB and Thompson sampling are made for 1.",
+    this.noise = settingSlider("noise", {
+      label: "Noise of ratings",
+      tip: "The standard deviation σ of Gaussian rewards. UCB and Thompson sampling assume 1.",
       format: (noise) => `± ${noise} points`,
     });
     replace(
       this.form,
-      group("Gratitude", this.strength.node, this.drift.node),
-      group("Policies", policies(setup, changed), this.c.node),
+      group("Drift", this.strength.node, this.drift.node),
+      group("Policies", policies(settings, changed), this.c.node),
       group(
         "Items",
-        slide("arms", { label: "Number", tip: "K in the paper", format: (k) => `${k} items` }).node,
-        slide("spread", {
+        settingSlider("arms", {
+          label: "Number of items",
+          tip: "K in the paper",
+          format: number,
+        }).node,
+        settingSlider("spread", {
           label: "From best to worst",
-          tip: "True means from 0.9 down to 0.9 less this, evenly spaced",
+          tip: "True means from 0.9 down by this much, evenly spaced",
           format: (spread) => `${spread} points`,
         }).node,
-        choice("ratings", "Ratings are", REWARDS, this, RATINGS).node,
+        select("ratings", "Ratings", REWARDS, this, RATINGS).node,
         this.noise.node,
       ),
       group(
         "Visitors",
-        slide("horizon", { label: "How many come", tip: "T rounds, the horizon", format: number })
-          .node,
-        slide("delay", {
-          label: "Ratings come late by",
-          tip: "Ratings in flight: a rating of round t is seen from round t + 1 + delay on",
-          format: (delay) =>
-            delay === 0 ? "at once" : delay === 1 ? "1 visitor" : `${number(delay)} visitors`,
+        settingSlider("horizon", {
+          label: "Number of visitors",
+          tip: "T rounds, the horizon",
+          format: number,
         }).node,
-        slide("loss", {
+        settingSlider("delay", {
+          label: "Delay of ratings",
+          tip: "A rating of round t is known from round t + 1 + delay on",
+          format: (delay) => (delay === 0 ? "none" : counted(delay, "visitor")),
+        }).node,
+        settingSlider("loss", {
           label: "Never rate",
-          tip: "The probability that a rating never comes; it stays missing",
+          tip: "The probability that a rating never arrives",
           format: percent,
         }).node,
       ),
       group(
         "Runs",
-        slide("replications", {
-          label: "How many",
+        settingSlider("replications", {
+          label: "Number of runs",
           tip: "Independent replications of each policy",
           format: number,
         }).node,
-        seed(setup, changed),
+        seed(settings, changed),
       ),
     );
     this.update();
   }
 
-  /** Show what matters in this set-up, and which story it is. */
+  /** Show the settings that matter, and mark the preset. */
   update() {
-    const { setup } = this;
-    this.strength.set(setup.l);
-    this.drift.tip.textContent = `The drift of a rating after a payment x: ${DRIFTS[setup.drift].symbols}`;
-    this.c.node.hidden = !setup.policies.includes("epsilon");
-    this.noise.node.hidden = setup.ratings !== "gaussian";
-    for (const button of this.stories.children) {
-      const told = { ...DEFAULTS, ...STORIES[button.dataset.story], seed: setup.seed };
-      button.setAttribute("aria-pressed", String(toQuery(told) === toQuery(setup)));
+    const { settings } = this;
+    this.strength.set(settings.l);
+    this.drift.tip.textContent = `Drift b after a payment x: ${DRIFTS[settings.drift].symbols}`;
+    this.c.node.hidden = !settings.policies.includes("epsilon");
+    this.noise.node.hidden = settings.ratings !== "gaussian";
+    for (const button of this.presets.children) {
+      const preset = { ...DEFAULTS, ...PRESETS[button.dataset.preset], seed: settings.seed };
+      button.setAttribute("aria-pressed", String(toQuery(preset) === toQuery(settings)));
     }
   }
 }
@@ -154,42 +157,42 @@ function names(kinds) {
   return Object.fromEntries(Object.entries(kinds).map(([kind, { name }]) => [kind, name]));
 }
 
-function choice(name, label, explanation, { setup, changed }, options) {
+function select(name, label, explanation, { settings, changed }, options) {
   const id = unique(name);
-  const select = h(
+  const field = h(
     "select",
     { id, name },
-    Object.entries(options).map(([value, words]) =>
-      h("option", { value, selected: value === setup[name] }, words),
+    Object.entries(options).map(([value, text]) =>
+      h("option", { value, selected: value === settings[name] }, text),
     ),
   );
-  select.addEventListener("change", () => {
-    setup[name] = select.value;
+  field.addEventListener("change", () => {
+    settings[name] = field.value;
     changed();
   });
-  const words = h("label", { for: id, class: "explained" }, label);
-  const tip = explain(words, select, explanation).node;
-  return { node: h("div", { class: "choice" }, words, select, tip), tip };
+  const labelNode = h("label", { for: id, class: "explained" }, label);
+  const tip = attachTooltip(labelNode, field, explanation).node;
+  return { node: h("div", { class: "choice" }, labelNode, field, tip), tip };
 }
 
-function policies(setup, changed) {
+function policies(settings, changed) {
   const boxes = Object.entries(POLICIES).map(([name, policy]) => {
     const box = h("input", {
       type: "checkbox",
       name: "policy",
       value: name,
-      checked: setup.policies.includes(name),
+      checked: settings.policies.includes(name),
     });
     box.addEventListener("change", () => {
       const chosen = boxes.filter(([, input]) => input.checked).map(([value]) => value);
       if (!chosen.length)
-        box.checked = true; // nothing to show would be no answer
+        box.checked = true; // at least one policy
       else {
-        setup.policies = chosen;
+        settings.policies = chosen;
         changed();
       }
     });
-    const tip = `${policy.words} ${policy.symbols}.`;
+    const tip = `${policy.description} ${policy.symbols}.`;
     const label = h(
       "label",
       { class: "policy", vars: { "--colour": `var(--series-${policy.series})` } },
@@ -200,7 +203,12 @@ function policies(setup, changed) {
     return [
       name,
       box,
-      h("li", null, label, term("?", tip, { class: "ask", "aria-label": `About ${policy.name}` })),
+      h(
+        "li",
+        null,
+        label,
+        term("?", tip, { class: "help-button", "aria-label": `About ${policy.name}` }),
+      ),
     ];
   });
   return h(
@@ -210,39 +218,39 @@ function policies(setup, changed) {
   );
 }
 
-function seed(setup, changed) {
+function seed(settings, changed) {
   const id = unique("seed");
   const input = h("input", {
     id,
     name: "seed",
     type: "number",
     min: 0,
-    max: LARGEST_SEED,
+    max: MAX_SEED,
     step: 1,
-    value: setup.seed,
+    value: settings.seed,
   });
-  const take = (value) => {
+  const set = (value) => {
     if (!Number.isSafeInteger(value) || value < 0) return;
-    setup.seed = value;
+    settings.seed = value;
     changed();
   };
-  input.addEventListener("input", () => input.value && take(Number(input.value)));
-  const roll = () => {
+  input.addEventListener("input", () => input.value && set(Number(input.value)));
+  const randomise = () => {
     input.value = String(crypto.getRandomValues(new Uint32Array(1))[0] % 10000);
-    take(Number(input.value));
+    set(Number(input.value));
   };
-  const words = h("label", { for: id, class: "explained" }, "Seed");
-  const tip = "Of all random numbers: the same set-up and seed give the same numbers, anywhere";
+  const label = h("label", { for: id, class: "explained" }, "Seed");
+  const tip = "Random seed. The same settings and seed give the same numbers on any machine.";
   return h(
     "div",
     { class: "seed" },
-    words,
+    label,
     h(
       "div",
       { class: "seed-row" },
       input,
-      h("button", { type: "button", on: { click: roll } }, "Draw"),
+      h("button", { type: "button", on: { click: randomise } }, "Random"),
     ),
-    explain(words, input, tip).node,
+    attachTooltip(label, input, tip).node,
   );
 }

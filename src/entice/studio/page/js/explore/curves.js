@@ -1,18 +1,18 @@
-// A metric over time: the median of the runs of each policy at each round, and the band that holds nine runs in ten.
+// A metric over time: the median of the runs of each policy, their 5 to 95 % band, and bounds.
 
-import { colour, draw, faded, forget, toPng, token } from "../chart.js";
-import { h, replace } from "../dom.js";
+import { colour, draw, removeChart, toPng, token, withAlpha } from "../chart.js";
+import { h, replace, setText } from "../dom.js";
 import { number } from "../format.js";
-import { term } from "../tip.js";
-import { entries, listed } from "./bounds.js";
-import { POLICIES } from "./setup.js";
+import { term } from "../tooltip.js";
+import { boundItems, entries } from "./bounds.js";
+import { POLICIES } from "./settings.js";
 
-const BOUND_FITS = 4; // a bound up to so many times the runs is given room on a linear axis
+const MAX_BOUND_RATIO = 4; // a linear axis includes bounds up to this many times the runs
 const TOPS = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
-/** One chart with its title, its explanation and its bounds. */
+/** A chart with its title, explanation and bounds. */
 export class Curves {
-  constructor({ metric, title, words, symbols, unit }) {
+  constructor({ metric, title, text, symbols, unit }) {
     this.metric = metric;
     this.title = title;
     this.unit = unit;
@@ -20,49 +20,47 @@ export class Curves {
     this.top = 0;
     this.isLog = false;
     this.chart = h("div", { class: "chart curves-chart", id: `chart-${metric}` });
-    this.list = h("ul", { class: "bounds", "aria-label": `What theory says of it: ${title}` });
+    this.list = h("ul", { class: "bounds", "aria-label": `Theoretical bounds: ${title}` });
     this.note = h("p", { class: "note" });
     this.node = h(
       "section",
       { class: "card curves", "aria-label": title },
-      h("header", null, h("h2", null, term(title, symbols)), h("p", null, words)),
+      h("header", null, h("h2", null, term(title, symbols)), h("p", null, text)),
       this.chart,
       this.note,
       this.list,
     );
   }
 
-  /** Show a picture, with the rows of what theory says; resolves when it is drawn. */
-  async show(picture, setup, rows) {
-    this.picture = picture;
-    this.setup = setup;
+  /** Draw a snapshot and the rows of bounds; resolves when it is drawn. */
+  async show(snapshot, settings, rows) {
+    this.snapshot = snapshot;
+    this.settings = settings;
     this.rows = rows;
     await this.draw();
   }
 
-  /** Choose the axes: "linear" or "log". */
-  scale(axes) {
+  /** Set the axes: "linear" or "log". */
+  setAxes(axes) {
     if (this.isLog === (axes === "log")) return;
     this.isLog = axes === "log";
-    if (this.picture) this.draw();
+    if (this.snapshot) this.draw();
   }
 
   png() {
-    return toPng(this.chart, { title: `${this.title}: median of the runs at each round, and nine runs in ten` });
+    return toPng(this.chart, { title: `${this.title}: median and 5 to 95 % range of the runs` });
   }
 
   close() {
-    forget(this.chart);
+    removeChart(this.chart);
   }
 
-  /** Draw what is known: runs and bounds. */
   async draw() {
     const policies = this.policies();
     const found = entries(this.rows, this.metric, policies);
-    this.top = this.ceiling(found.filter((entry) => entry.speaks));
-    this.tell(found);
-    const text = this.unseen();
-    if (this.note.textContent !== text) this.note.textContent = text;
+    this.top = this.ceiling(found.filter((entry) => entry.usable));
+    this.listBounds(found);
+    setText(this.note, this.omitted());
     await draw(
       this.chart,
       () => this.traces(policies, found),
@@ -74,25 +72,27 @@ export class Curves {
     );
   }
 
-  /** The list is written anew only when it reads differently: a tip under the pointer stays. */
-  tell(found) {
-    const told = JSON.stringify([
+  /** Update the list of bounds if it has changed, so that an open tooltip stays. */
+  listBounds(found) {
+    const next = JSON.stringify([
       found.map((entry) => ({ ...entry, t: 0, values: 0 })),
       this.top,
       this.isLog,
     ]);
-    if (told === this.told) return;
-    this.told = told;
-    replace(this.list, listed(found, this));
+    if (next === this.listed) return;
+    this.listed = next;
+    replace(this.list, boundItems(found, this));
   }
 
-  /** The end of the axis: kept while the picture still fits it well, so that it does not flicker. */
-  ceiling(speaking) {
+  /** The end of the axis, unchanged while the data fits, so that the chart does not flicker. */
+  ceiling(usable) {
     const runs = Math.max(
       1e-9,
-      ...this.picture.cells.map((cell) => largest(cell.metrics[this.metric])),
+      ...this.snapshot.cells.map((cell) => largest(cell.metrics[this.metric])),
     );
-    const fitting = speaking.map((entry) => entry.last).filter((last) => last < BOUND_FITS * runs);
+    const fitting = usable
+      .map((entry) => entry.last)
+      .filter((last) => last < MAX_BOUND_RATIO * runs);
     const needed = Math.max(runs, ...fitting) * 1.03;
     if (needed <= this.top && needed >= 0.6 * this.top) return this.top;
     const power = 10 ** Math.floor(Math.log10(needed));
@@ -100,11 +100,11 @@ export class Curves {
   }
 
   traces(policies, found) {
-    const { cells } = this.picture;
+    const { cells } = this.snapshot;
     const bands = cells.map((cell) => this.band(cell, colour(policies[cell.policy_index].series)));
     const medians = cells.map((cell) => this.median(cell, policies[cell.policy_index]));
     const bounds = found
-      .filter((entry) => entry.speaks && (this.isLog || entry.last <= this.top))
+      .filter((entry) => entry.usable && (this.isLog || entry.last <= this.top))
       .map((entry) => dashed(entry));
     return [...bands, ...bounds, ...medians];
   }
@@ -120,7 +120,7 @@ export class Curves {
       x: [...t, ...t.toReversed()],
       y: [...low, ...high.toReversed()],
       fill: "toself",
-      fillcolor: faded(hex, 0.15),
+      fillcolor: withAlpha(hex, 0.15),
       line: { width: 0 },
       mode: "lines",
       hoverinfo: "skip",
@@ -143,8 +143,8 @@ export class Curves {
   }
 
   layout() {
-    const { horizon } = this.setup;
-    const first = this.picture.cells[0].t[0];
+    const { horizon } = this.settings;
+    const first = this.snapshot.cells[0].t[0];
     return {
       hovermode: "x unified",
       hoverdistance: 40,
@@ -171,54 +171,53 @@ export class Curves {
     };
   }
 
-  /** Where a logarithmic axis begins: below everything that lies above zero. */
+  /** The start of a logarithmic axis: below all positive values. */
   floor() {
-    return Math.min(this.top / 10, ...this.above()) / 1.3;
+    return Math.min(this.top / 10, ...this.positiveValues()) / 1.3;
   }
 
   highest() {
-    return Math.max(this.top, ...this.above()) * 1.2;
+    return Math.max(this.top, ...this.positiveValues()) * 1.2;
   }
 
-  /** All values that a logarithmic axis shows. */
-  above() {
-    const runs = this.picture.cells.flatMap((cell) => {
+  positiveValues() {
+    const runs = this.snapshot.cells.flatMap((cell) => {
       const { q05, q50, q95 } = cell.metrics[this.metric];
       return [...q05, ...q50, ...q95];
     });
-    const bounds = entries(this.rows, this.metric, []).filter((entry) => entry.speaks);
+    const bounds = entries(this.rows, this.metric, []).filter((entry) => entry.usable);
     return [...runs, ...bounds.flatMap((entry) => entry.values)].filter((y) => y > 0);
   }
 
-  /** What the picture leaves out, in words. */
-  unseen() {
-    const metrics = this.picture.cells.map((cell) => cell.metrics[this.metric]);
+  /** A note about values that the chart cannot show. */
+  omitted() {
+    const metrics = this.snapshot.cells.map((cell) => cell.metrics[this.metric]);
     const some = (test) => metrics.some(({ q05, q95 }) => [...q05, ...q95].some(test));
-    const told = [];
+    const notes = [];
     if (some((y) => y === null))
-      told.push("A band that leaves the picture at the top holds runs that grow without bound.");
+      notes.push("A band that leaves the chart at the top contains runs that grow without bound.");
     if (this.isLog && some((y) => y === 0))
-      told.push("What reaches the lower edge goes down to zero.");
-    return told.join(" ");
+      notes.push("Curves that reach the lower edge go down to zero.");
+    return notes.join(" ");
   }
 
   policies() {
-    return this.setup.policies.map((name) => POLICIES[name]);
+    return this.settings.policies.map((name) => POLICIES[name]);
   }
 
-  /** The picture in a sentence. */
+  /** A summary of the chart. */
   sentence() {
     const policies = this.policies();
-    const parts = this.picture.cells.map((cell) => {
+    const parts = this.snapshot.cells.map((cell) => {
       const { q05, q50, q95 } = cell.metrics[this.metric];
-      const [low, median, high] = [q05, q50, q95].map((found) => number(found.at(-1) ?? Infinity));
-      return `${policies[cell.policy_index].name}: ${median}, nine runs in ten between ${low} and ${high}`;
+      const [low, median, high] = [q05, q50, q95].map((values) => number(values.at(-1) ?? Infinity));
+      return `${policies[cell.policy_index].name} ${median}, 5 to 95 % range ${low} to ${high}`;
     });
-    return `After ${number(this.setup.horizon)} visitors, median of the runs: ${parts.join("; ")}.`;
+    return `Median after ${number(this.settings.horizon)} visitors: ${parts.join("; ")}.`;
   }
 }
 
-/** A logarithmic axis with 1, 2, 5, 10 … where there is room for them, else with powers of ten. */
+/** A logarithmic axis with ticks at 1, 2, 5, 10 … if there is room, else at powers of ten. */
 function logarithmic(low, high, room) {
   const powers = Array.from({ length: 16 }, (_, i) => 10 ** (i - 6));
   const within = (values) => values.filter((value) => value >= low && value <= high);

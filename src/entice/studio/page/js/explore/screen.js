@@ -1,83 +1,84 @@
-// Explore: move a slider, and see what becomes of it.
+// Explore: simulate policies, with results that follow the sliders.
 
 import { connection } from "../api.js";
 import { h, replace } from "../dom.js";
 import { duration, number } from "../format.js";
-import { failed } from "../state.js";
+import { failed } from "../placeholders.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
+import { Distribution } from "./distribution.js";
 import { downloads } from "./downloads.js";
-import { Race } from "./race.js";
-import { AXES, POLICIES, fromQuery, toQuery, toStudy } from "./setup.js";
-import { Spread } from "./spread.js";
-import { Stream } from "./stream.js";
+import { AXES, POLICIES, fromQuery, toQuery, toStudy } from "./settings.js";
+import { SimulationStream } from "./simulation-stream.js";
+import { SingleRun } from "./single-run.js";
 import { swatch } from "./swatch.js";
 import { Table } from "./table.js";
 
 const LEAD =
-  "Visitors pick what has the best average. Paying some of them to try another item teaches the " +
-  "platform, but the paid rate higher. Move a slider and see what that costs.";
-const ADDRESS_AFTER = 250; // milliseconds of rest until the address is written, which may not be often
-const OUTDATED_AFTER = 600; // milliseconds until pictures of another set-up are shown as such
+  "Visitors choose the item with the best average rating. A platform learns more by paying some of " +
+  "them to try another item, but paid visitors rate higher. Move a slider to see what that costs.";
+const ADDRESS_DELAY = 250; // milliseconds; browsers limit how often the address may change
+const OUTDATED_AFTER = 600; // milliseconds until results of previous settings are greyed out
 
 /** Show the screen. */
 export async function show(root, { query, signal }) {
-  new Explore(root, fromQuery(query), signal).change();
+  new Explore(root, fromQuery(query), signal).run();
 }
 
 class Explore {
-  constructor(root, setup, signal) {
-    this.setup = setup;
+  constructor(root, settings, signal) {
+    this.settings = settings;
     this.signal = signal;
-    this.stream = new Stream(
-      (line, job) => this.hear(line, job),
+    this.stream = new SimulationStream(
+      (line, job) => this.handleLine(line, job),
       (error) => this.fail(error),
       signal,
     );
     this.regret = new Curves({
       metric: "regret",
-      title: "What the platform loses",
-      words: "By not always showing the best item, added up over all visitors.",
-      symbols: "Regret R(t) = Σ (μ* − μ_I): true means, the best one's less the shown one's",
+      title: "Losses",
+      text: "What the platform loses by not always showing the best item, added up over visitors.",
+      symbols: "Regret R(t) = Σ (μ* − μ_I): the best true mean minus that of the shown item",
       unit: "Lost so far (rating points)",
     });
     this.compensation = new Curves({
       metric: "compensation",
-      title: "What the platform pays",
-      words: "To visitors who would rather have had another item, added up.",
+      title: "Payments",
+      text: "What the platform pays visitors to try another item, added up over visitors.",
       symbols:
-        "Compensation C(t) = Σ (m_G − m_I): averages of the visitor's choice and of the shown item",
+        "Compensation C(t) = Σ (m_G − m_I): the average of the visitor's own choice minus that of " +
+        "the shown item",
       unit: "Paid so far (rating points)",
     });
     this.table = new Table();
-    this.spread = new Spread();
-    this.race = new Race();
-    this.charts = [this.regret, this.compensation, this.spread];
-    this.current = { setup, picture: null, toml: null };
-    this.files = downloads(
+    this.distribution = new Distribution();
+    this.singleRun = new SingleRun();
+    this.charts = [this.regret, this.compensation, this.distribution];
+    this.current = { settings, snapshot: null, toml: null };
+    this.downloads = downloads(
       () => this.current,
       () => Promise.all(this.charts.map((chart) => chart.png())),
     );
-    this.controls = new Controls(setup, () => this.change(), signal);
+    this.controls = new Controls(settings, () => this.run(), signal);
     this.build(root);
-    connection.addEventListener("back", () => this.change(), { signal });
+    connection.addEventListener("back", () => this.run(), { signal });
     signal.addEventListener("abort", () => this.close());
   }
 
   build(root) {
-    this.runs = h("span", { class: "runs-text" }, "Starting …");
+    this.status = h("span", { class: "runs-text" }, "Starting …");
     this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
-    this.axes = this.axesButtons();
+    this.axesButtons = this.makeAxesButtons();
     this.bar = h("span", { class: "runs-bar", "aria-hidden": "true" });
-    this.news = h("p", { class: "visually-hidden", "aria-live": "polite" });
-    this.trouble = h("div", { class: "trouble" });
+    this.announcement = h("p", { class: "visually-hidden", "aria-live": "polite" });
+    this.errors = h("div", { class: "errors" });
     this.results = h(
       "div",
       { class: "results", "aria-label": "Results", role: "region" },
-      this.trouble,
+      this.errors,
       h("div", { class: "pair" }, this.regret.node, this.compensation.node),
       this.table.node,
-      h("div", { class: "pair" }, this.spread.node, this.race.node),
+      h("div", { class: "pair" }, this.distribution.node, this.singleRun.node),
     );
     replace(
       root,
@@ -85,21 +86,21 @@ class Explore {
         "header",
         { class: "explore-head" },
         h("div", null, h("h1", null, "Explore"), h("p", { class: "lead" }, LEAD)),
-        this.files.node,
+        this.downloads.node,
       ),
-      this.controls.stories,
-      h("div", { class: "runs" }, this.runs, this.legend, this.axes, this.bar),
-      this.news,
+      this.controls.presets,
+      h("div", { class: "runs" }, this.status, this.legend, this.axesButtons, this.bar),
+      this.announcement,
       h("div", { class: "explore" }, this.controls.node, this.results),
     );
   }
 
-  axesButtons() {
+  makeAxesButtons() {
     const choose = (axes) => {
-      this.setup.axes = axes;
+      this.settings.axes = axes;
       this.controls.update();
-      this.scale();
-      this.write();
+      this.updateAxes();
+      this.updateAddress();
     };
     return h(
       "div",
@@ -110,51 +111,52 @@ class Explore {
     );
   }
 
-  /** Let buttons and curves say which axes are chosen. */
-  scale() {
-    for (const button of this.axes.children)
-      button.setAttribute("aria-pressed", String(button.dataset.axes === this.setup.axes));
-    this.regret.scale(this.setup.axes);
-    this.compensation.scale(this.setup.axes);
+  /** Apply the chosen axes to the buttons and curves. */
+  updateAxes() {
+    const { axes } = this.settings;
+    for (const button of this.axesButtons.children)
+      button.setAttribute("aria-pressed", String(button.dataset.axes === axes));
+    this.regret.setAxes(axes);
+    this.compensation.setAxes(axes);
   }
 
-  /** A setting has changed: run it, and let the address say so. */
-  change() {
+  /** Run the current settings and write them to the address. */
+  run() {
     performance.mark("explore:input");
-    const setup = { ...this.setup };
-    this.job = { setup, study: toStudy(setup), begun: performance.now() };
+    const settings = { ...this.settings };
+    this.job = { settings, study: toStudy(settings), started: performance.now() };
     document.body.dataset.explore = "running";
-    this.name(setup.policies);
-    this.results.style.setProperty("--rows", String(setup.policies.length));
-    this.results.style.setProperty("--items", String(setup.arms));
+    this.updateLegend(settings.policies);
+    this.results.style.setProperty("--rows", String(settings.policies.length));
+    this.results.style.setProperty("--items", String(settings.arms));
     this.outdated ??= setTimeout(() => this.results.classList.add("outdated"), OUTDATED_AFTER);
     this.stream.run(this.job);
-    this.scale();
-    this.write();
+    this.updateAxes();
+    this.updateAddress();
   }
 
-  write() {
-    clearTimeout(this.writing);
-    this.writing = setTimeout(
-      () => history.replaceState(null, "", toQuery(this.setup)),
-      ADDRESS_AFTER,
+  updateAddress() {
+    clearTimeout(this.addressTimer);
+    this.addressTimer = setTimeout(
+      () => history.replaceState(null, "", toQuery(this.settings)),
+      ADDRESS_DELAY,
     );
   }
 
-  hear(line, job) {
-    if (line.kind === "queued" && line.ahead) this.say(`Waiting: ${line.ahead} before this one`);
-    else if (line.kind === "compiling") this.say("Compiling this combination, once …");
-    else if (line.kind === "picture") this.paint({ picture: line, job });
-    else if (line.kind === "bounds") this.theory(line.rows, job);
-    else if (line.kind === "done") this.done(line, job);
+  handleLine(line, job) {
+    if (line.kind === "queued" && line.ahead) this.setStatus(`Queued: ${line.ahead} ahead`);
+    else if (line.kind === "compiling") this.setStatus("Compiling, the first time only …");
+    else if (line.kind === "picture") this.paint({ snapshot: line, job });
+    else if (line.kind === "bounds") this.addBounds(line.rows, job);
+    else if (line.kind === "done") this.finish(line, job);
     else if (line.kind === "failed" && job === this.job) this.fail(line);
   }
 
-  say(words) {
-    this.runs.textContent = words;
+  setStatus(text) {
+    this.status.textContent = text;
   }
 
-  /** Draw the newest picture; those that come meanwhile wait, and only the last of them is drawn. */
+  /** Draw a snapshot. If several arrive meanwhile, only the last one is drawn. */
   async paint(next) {
     this.waiting = next;
     if (this.painting) return;
@@ -163,94 +165,94 @@ class Explore {
       const shown = this.waiting;
       this.waiting = null;
       try {
-        await this.drawn(shown);
+        await this.draw(shown);
       } catch (error) {
         this.fail(error);
       }
-      await frame();
+      await nextFrame();
     }
     this.painting = false;
   }
 
-  async drawn({ picture, job }) {
-    const { setup } = job;
-    replace(this.trouble);
-    if (job.rows) this.bounds = { rows: job.rows, policies: String(setup.policies) };
-    // Until new ones come, bounds stay as they are, unless they speak of other policies.
-    const rows = this.bounds?.policies === String(setup.policies) ? this.bounds.rows : [];
-    this.table.show(picture, setup);
+  async draw({ snapshot, job }) {
+    const { settings } = job;
+    replace(this.errors);
+    if (job.rows) this.bounds = { rows: job.rows, policies: String(settings.policies) };
+    // The previous bounds stay until new ones arrive, unless the policies have changed.
+    const rows = this.bounds?.policies === String(settings.policies) ? this.bounds.rows : [];
+    this.table.show(snapshot, settings);
     await Promise.all(
-      [this.regret, this.compensation].map((chart) => chart.show(picture, setup, rows)),
+      [this.regret, this.compensation].map((chart) => chart.show(snapshot, settings, rows)),
     );
     const isNewest = job === this.job;
-    this.current = { setup, picture, toml: isNewest ? (job.toml ?? null) : null };
-    this.files.ready();
-    if (isNewest && !job.picture) this.first();
-    job.picture = picture;
-    await frame();
-    await this.spread.show(picture, setup);
-    const isLast = picture.replications === picture.of;
-    const seconds = (performance.now() - job.begun) / 1000;
-    this.say(`${number(picture.replications)} of ${number(picture.of)} runs, ${duration(seconds)}`);
-    this.bar.style.setProperty("--share", String(picture.replications / picture.of));
-    document.body.dataset.runs = String(picture.replications);
-    if (!isLast || !isNewest) return;
+    this.current = { settings, snapshot, toml: isNewest ? (job.toml ?? null) : null };
+    this.downloads.update();
+    if (isNewest && !job.snapshot) this.showUpToDate();
+    job.snapshot = snapshot;
+    await nextFrame();
+    await this.distribution.show(snapshot, settings);
+    const { replications, of } = snapshot;
+    const seconds = (performance.now() - job.started) / 1000;
+    this.setStatus(`${number(replications)} of ${number(of)} runs, ${duration(seconds)}`);
+    this.bar.style.setProperty("--share", String(replications / of));
+    document.body.dataset.runs = String(replications);
+    if (replications !== of || !isNewest) return;
     performance.mark("explore:last");
     document.body.dataset.explore = "done";
-    this.news.textContent = this.regret.sentence();
+    this.announcement.textContent = this.regret.sentence();
   }
 
-  first() {
+  showUpToDate() {
     performance.mark("explore:first");
     clearTimeout(this.outdated);
     this.outdated = null;
     this.results.classList.remove("outdated");
   }
 
-  name(policies) {
-    if (String(policies) === this.named) return;
-    this.named = String(policies);
+  updateLegend(policies) {
+    if (String(policies) === this.legendPolicies) return;
+    this.legendPolicies = String(policies);
     const entries = policies.map((name) => POLICIES[name]);
     replace(
       this.legend,
       entries.map(({ name, series }) => h("li", null, swatch(series), name)),
-      h("li", { class: "legend-note" }, "line: median of the runs at each round, band: nine runs in ten"),
+      h("li", { class: "legend-note" }, "line: median, band: 5 to 95 % of the runs"),
     );
   }
 
-  /** Bounds come once, behind the first picture: draw them into it unless a better one waits. */
-  theory(rows, job) {
+  /** Bounds arrive once, after the first snapshot: redraw it unless a newer one waits. */
+  addBounds(rows, job) {
     job.rows = rows;
-    if (job.picture && !this.waiting) this.paint({ picture: job.picture, job });
+    if (job.snapshot && !this.waiting) this.paint({ snapshot: job.snapshot, job });
   }
 
-  done(line, job) {
+  finish(line, job) {
     job.toml = line.toml;
     if (job !== this.job) return;
     this.current.toml = line.toml;
-    this.files.ready();
-    this.race.show(job.study, job.setup, this.signal);
+    this.downloads.update();
+    this.singleRun.show(job.study, job.settings, this.signal);
   }
 
   fail(problem) {
     document.body.dataset.explore = "failed";
-    this.say("No result");
-    // Without an answer the banner says so, and the last pictures stay where they are.
-    if (problem.status === 0 && this.current.picture) return;
-    const isRefused = problem.status >= 400 && problem.status < 500; // it would be, again
-    replace(this.trouble, failed(problem, isRefused ? null : () => this.change()));
+    this.setStatus("No result");
+    // If the connection is lost, the banner reports it and the last results stay.
+    if (problem.status === 0 && this.current.snapshot) return;
+    const isRejected = problem.status >= 400 && problem.status < 500; // a retry would not help
+    replace(this.errors, failed(problem, isRejected ? null : () => this.run()));
   }
 
   close() {
-    clearTimeout(this.writing);
+    clearTimeout(this.addressTimer);
     clearTimeout(this.outdated);
-    for (const part of [...this.charts, this.race]) part.close();
+    for (const part of [...this.charts, this.singleRun]) part.close();
     delete document.body.dataset.explore;
   }
 }
 
-/** Resolves when the next frame is on the screen: a task comes behind its painting. */
-function frame() {
+/** Resolves after the next frame was painted. */
+function nextFrame() {
   return new Promise((resolve) => {
     requestAnimationFrame(() => setTimeout(resolve));
   });

@@ -1,20 +1,20 @@
-// The result in numbers: a row for each policy.
+// The results of a simulation as a table.
 
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
-import { scroller } from "../scroller.js";
-import { term } from "../tip.js";
-import { POLICIES } from "./setup.js";
+import { scrollableTable } from "../scrollable-table.js";
+import { term } from "../tooltip.js";
+import { POLICIES } from "./settings.js";
 import { swatch } from "./swatch.js";
 
 const RUNAWAY =
-  "payments and ratings drove each other up without end. They were stopped, and count as the worst.";
+  "stopped, since payments and ratings raised each other without bound. They count as the worst.";
 
-/** What came of it, after the last visitor. Stays the same size while numbers are refined. */
+/** A row for each policy, with its results after the last visitor. */
 export class Table {
   constructor() {
     this.body = h("tbody");
-    this.title = h("h2", null, "In the end");
+    this.title = h("h2", null, "Results");
     this.note = h("p", { class: "note", role: "status" });
     this.node = h(
       "section",
@@ -23,35 +23,34 @@ export class Table {
         "header",
         null,
         this.title,
-        h("p", null, "The median of the runs, and below it the range of nine runs in ten."),
+        h("p", null, "Median, and below it the 5 to 95 % range of the runs."),
       ),
-      scroller("Results, scrollable", h("table", null, h("thead", null, head()), this.body)),
+      scrollableTable("Results, scrollable", h("table", null, h("thead", null, head()), this.body)),
       this.note,
     );
   }
 
-  show(picture, setup) {
-    this.title.textContent = `After ${number(setup.horizon)} visitors`;
-    const policies = setup.policies.map((name) => POLICIES[name]);
+  show(snapshot, settings) {
+    this.title.textContent = `After ${number(settings.horizon)} visitors`;
+    const policies = settings.policies.map((name) => POLICIES[name]);
     replace(
       this.body,
-      picture.cells.map((cell) => row(cell, policies[cell.policy_index], setup)),
+      snapshot.cells.map((cell) => row(cell, policies[cell.policy_index], settings)),
     );
-    const stopped = picture.cells.filter((cell) => cell.stopped);
+    const stopped = snapshot.cells.filter((cell) => cell.stopped);
     const shares = stopped.map((cell) => {
-      const share = percent(cell.stopped / picture.replications);
+      const share = percent(cell.stopped / snapshot.replications);
       return `${share} of the runs of ${policies[cell.policy_index].name}`;
     });
-    const text = shares.length ? `${shares.join(", ")}: ${RUNAWAY}` : "";
-    if (this.note.textContent !== text) this.note.textContent = text;
+    setText(this.note, shares.length ? `${shares.join(", ")}: ${RUNAWAY}` : "");
   }
 }
 
 const COLUMNS = {
-  Lost: "Regret R(T): by how much the shown items were worse than the best, in rating points",
-  Paid: "Compensation C(T): all payments, in rating points",
-  "Visitors paid": "Rounds in which the policy wanted another item than the visitor",
-  "Saw the best": "Share of visitors who were shown the truly best item, on average",
+  Lost: "Regret R(T): how much worse the shown items were than the best, in rating points",
+  Paid: "Compensation C(T): total payments, in rating points",
+  "Visitors paid": "Rounds in which the policy's item was not the visitor's own choice",
+  "Saw the best": "Mean share of visitors who were shown the item with the best true mean",
 };
 
 function head() {
@@ -59,8 +58,8 @@ function head() {
     "tr",
     null,
     h("th", { scope: "col" }, "Policy"),
-    Object.entries(COLUMNS).map(([words, explanation]) =>
-      h("th", { scope: "col", class: "number" }, term(words, explanation)),
+    Object.entries(COLUMNS).map(([name, explanation]) =>
+      h("th", { scope: "col", class: "number" }, term(name, explanation)),
     ),
   );
 }

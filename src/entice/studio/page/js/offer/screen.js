@@ -1,15 +1,15 @@
-// One offer: its timeline, the arithmetic of its price, its events and their hashes.
+// One offer: the calculation of its price, its timeline, its events and their hashes.
 
-import { follow, get } from "../api.js";
-import { policyName, reasonName, stateName, stateTone } from "../campaign/words.js";
+import { followEvents, get } from "../api.js";
+import { policyName, reasonName, stateName, stateTone } from "../campaign/labels.js";
 import { h, replace } from "../dom.js";
-import { number, percent, tied } from "../format.js";
+import { nonBreaking, number, percent } from "../format.js";
 import { money } from "../money.js";
-import { empty, loading } from "../state.js";
-import { term } from "../tip.js";
-import { chain, links } from "./chain.js";
-import { receipt } from "./receipt.js";
-import { shelf } from "./shelf.js";
+import { empty, loading } from "../placeholders.js";
+import { term } from "../tooltip.js";
+import { displayedItems } from "./displayed-items.js";
+import { hashChain, readPreviousHashes } from "./hash-chain.js";
+import { priceTable } from "./price-table.js";
 import { timeline } from "./timeline.js";
 
 export async function show(root, { params, signal }) {
@@ -17,32 +17,32 @@ export async function show(root, { params, signal }) {
     replace(
       root,
       empty(
-        "Which offer?",
-        "Choose one in the feed of a campaign.",
+        "No offer selected",
+        "Open a campaign and choose one of its offers.",
         h("a", { class: "button", href: "#/campaigns" }, "Campaigns"),
       ),
     );
     return;
   }
-  replace(root, loading("Looking up the offer …"));
-  const name = encodeURIComponent(params.id);
+  replace(root, loading("Loading the offer …"));
+  const id = encodeURIComponent(params.id);
   const read = async () => {
-    const found = await get(`/v1/offers/${name}`, { signal });
-    const before = await links(found.offer.campaign, found.history, { signal });
-    return [found, before];
+    const view = await get(`/v1/offers/${id}`, { signal });
+    const previousHashes = await readPreviousHashes(view.offer.campaign, view.history, { signal });
+    return [view, previousHashes];
   };
-  const [found, before] = await read();
-  const { offer } = found;
+  const [view, previousHashes] = await read();
+  const { offer } = view;
   const campaign = await get(`/v1/campaigns/${offer.campaign}`, { signal });
   document.title = `Offer ${number(offer.decision)} · ${campaign.name} · Entice`;
-  replace(root, page(found, before, campaign));
+  replace(root, page(view, previousHashes, campaign));
 
-  const { seq } = found.history.at(-1);
-  for await (const event of follow(offer.campaign, Math.max(seq, campaign.events), { signal }))
+  const after = Math.max(view.history.at(-1).seq, campaign.events);
+  for await (const event of followEvents(offer.campaign, after, { signal }))
     if (event.body.n === offer.decision) replace(root, page(...(await read()), campaign));
 }
 
-function page({ offer, why, arithmetic, history }, before, campaign) {
+function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
   const [offered] = history;
   return [
     h(
@@ -68,7 +68,7 @@ function page({ offer, why, arithmetic, history }, before, campaign) {
             stateName(offer.state, offer.rating),
           ),
         ),
-        h("p", { class: "lead" }, tied(why)),
+        h("p", { class: "lead" }, nonBreaking(why)),
       ),
       h(
         "p",
@@ -80,31 +80,30 @@ function page({ offer, why, arithmetic, history }, before, campaign) {
     h(
       "div",
       { class: "offer-grid" },
-      card("Price", "From stars to money, exactly.", receipt(offer, arithmetic), "offer-price"),
-      card("Timeline", "What has happened so far.", timeline(offer, history), "offer-time"),
+      card("Price", "The exact calculation.", priceTable(offer, arithmetic), "offer-price"),
+      card("Timeline", "Events so far.", timeline(offer, history), "offer-time"),
       card(
-        "On display",
-        "What the items showed at that moment.",
-        shelf(offer, arithmetic.shown, campaign.spec),
-        "offer-shelf",
+        "Displayed ratings",
+        "The ratings that visitors saw when the offer was made.",
+        displayedItems(offer, arithmetic.shown, campaign.spec),
+        "offer-displayed",
       ),
-      card("Decision", "What it rested on.", decision(offer, offered, campaign)),
+      card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       card(
-        "In the log",
-        "Each event is chained to the one before: its hash is that of the hash before " +
-          "and of its own words.",
-        chain(history, before),
+        "Event log",
+        "Each hash covers the event and the hash before it, so no event can be changed unnoticed.",
+        hashChain(history, previousHashes),
         "offer-chain",
       ),
     ),
   ];
 }
 
-function card(title, words, children, kind = null) {
+function card(title, text, children, kind = null) {
   return h(
     "section",
     { class: ["card", kind], "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, words)),
+    h("header", null, h("h2", null, title), h("p", null, text)),
     children,
   );
 }
@@ -118,18 +117,20 @@ function decision(offer, offered, campaign) {
     fact("Policy", policyName(campaign.spec.policy)),
     fact(
       term(
-        "Chance of this item",
-        "The propensity: the probability with which the policy chose it. Estimates of " +
-          "what another policy would have done need it.",
+        "Propensity",
+        "The probability with which the policy chose this item. Off-policy estimates need it.",
       ),
       chance,
     ),
-    fact("Coin", offer.probe === null ? "none thrown" : offer.probe),
+    fact(
+      term("Coin flip", "Heads adds a random payment, to measure the drift. Tails adds nothing."),
+      offer.probe ?? "none",
+    ),
     fact("Settings", `version ${number(offered.version)}`),
     fact(
-      term("Visitor", "A keyed hash of the id that the shop gave; the id itself is kept nowhere."),
+      term("Visitor", "A keyed hash of the visitor's id. The id itself is not stored."),
       h("code", null, `${offered.player.slice(0, 12)}…`),
     ),
-    fact("Id", h("code", null, offer.id)),
+    fact("Offer ID", h("code", null, offer.id)),
   );
 }

@@ -1,4 +1,4 @@
-// What has happened to an offer, and what that did to money and averages.
+// The events of an offer, and their effects on money and averages.
 
 import { h } from "../dom.js";
 import { duration } from "../format.js";
@@ -6,15 +6,15 @@ import { money } from "../money.js";
 
 const WHEN = { dateStyle: "medium", timeStyle: "medium" };
 
-/** List the events of an offer, the first one first, and what is awaited. */
+/** List the events of an offer in order, and the next possible step. */
 export function timeline(offer, history) {
   const [first] = history;
   const items = history.map((event, i) => {
-    const { title, effect } = told(event, offer);
+    const { title, effect } = describe(event, offer);
     const since = i && (new Date(event.at) - new Date(history[i - 1].at)) / 1000;
     return item(event.kind, title, effect, event.at, i ? `${duration(since)} later` : null);
   });
-  const waiting = awaited(offer, history);
+  const next = nextStep(offer, history);
   return h(
     "ol",
     {
@@ -22,7 +22,7 @@ export function timeline(offer, history) {
       "aria-label": `Since ${new Date(first.at).toLocaleString("en-GB", WHEN)}`,
     },
     items,
-    waiting,
+    next,
   );
 }
 
@@ -30,7 +30,7 @@ function item(kind, title, effect, at, later) {
   const date = new Date(at);
   return h(
     "li",
-    { class: `moment moment-${kind}` },
+    { class: `timeline-item timeline-item-${kind}` },
     h("h3", null, title),
     h("p", null, effect),
     h(
@@ -42,72 +42,68 @@ function item(kind, title, effect, at, later) {
   );
 }
 
-function told(event, offer) {
+function describe(event, offer) {
   const amount = money(event.amount ?? offer.amount, offer);
   switch (event.kind) {
     case "offered":
       if (event.shadow)
-        return { title: "Decided in shadow mode", effect: "Recorded only: no money is reserved." };
+        return { title: "Decided in shadow mode", effect: "Recorded only. No money is reserved." };
       return {
         title: `Offered: ${event.arm}`,
-        effect: event.amount
-          ? `${amount} is reserved.`
-          : "Nothing is reserved, as nothing is paid.",
+        effect: event.amount ? `${amount} is reserved.` : "Unpaid, so no money is reserved.",
       };
     case "accepted":
       return {
         title: "Accepted",
         effect: event.paid
-          ? `${money(event.paid, offer)} is committed. The rating is awaited.`
-          : "The rating is awaited.",
+          ? `${money(event.paid, offer)} is committed. Waiting for the rating.`
+          : "Waiting for the rating.",
       };
     case "rated":
       return {
         title: `Rated ${event.rating}\u00a0★`,
-        effect: `The average of ${event.arm} counts it.`,
+        effect: `Counted in the average of ${event.arm}.`,
       };
     case "revised":
       return {
         title: `Changed to ${event.rating}\u00a0★`,
-        effect: `It was ${event.before}\u00a0★. The average of ${event.arm} follows.`,
+        effect: `It was ${event.before}\u00a0★. The average of ${event.arm} is updated.`,
       };
     case "declined":
-      return { title: "Declined", effect: free(offer) };
+      return { title: "Declined", effect: released(offer) };
     case "expired":
-      return { title: "Expired", effect: `Nobody took it in time. ${free(offer)}` };
+      return { title: "Expired", effect: `The visitor did not answer in time. ${released(offer)}` };
     case "voided":
-      return { title: "Voided", effect: `The campaign was closed. ${free(offer)}` };
+      return { title: "Voided", effect: `The campaign was closed. ${released(offer)}` };
     case "unrated":
-      return { title: "No rating came", effect: "It is awaited no more." };
+      return { title: "Not rated", effect: "The rating window has ended." };
     case "reversed":
       return {
         title: "Reversed",
-        effect: `${money(event.paid, offer)} is free again, and its rating counts no more.`,
+        effect: `${money(event.paid, offer)} is released. Its rating no longer counts.`,
       };
     default:
       return { title: event.kind, effect: "" };
   }
 }
 
-function free(offer) {
-  return offer.amount
-    ? `${money(offer.amount, offer)} is free again.`
-    : "No money was reserved.";
+function released(offer) {
+  return offer.amount ? `${money(offer.amount, offer)} is released.` : "No money was reserved.";
 }
 
-/** What may come next, if anything. */
-function awaited(offer, history) {
+/** The step that an offer waits for, if any. */
+function nextStep(offer, history) {
   const due = history.findLast(({ kind }) => kind === "accepted")?.due;
   if (offer.state === "offered" || offer.state === "shadow")
-    return pending("May be accepted", offer.expires_at);
-  if (offer.state === "accepted" && due) return pending("May be rated", new Date(due / 1000));
+    return pending("Can be accepted", offer.expires_at);
+  if (offer.state === "accepted" && due) return pending("Can be rated", new Date(due / 1000));
   return null;
 }
 
 function pending(title, until) {
   return h(
     "li",
-    { class: "moment moment-awaited" },
+    { class: "timeline-item timeline-item-pending" },
     h("h3", null, title),
     h("p", { class: "note" }, `until ${new Date(until).toLocaleString("en-GB", WHEN)}`),
   );

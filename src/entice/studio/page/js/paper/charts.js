@@ -1,13 +1,13 @@
 // The figures of the reproduction.
 
-import { colour, draw, faded, token } from "../chart.js";
-import { SERIES } from "../series.js";
-import { figure, METRICS } from "./words.js";
+import { colour, draw, token, withAlpha } from "../chart.js";
+import { SERIES } from "../policy-colours.js";
+import { formatFigure, METRICS } from "./labels.js";
 
 const LOG_FROM = 8; // ranges that span more than this factor get a logarithmic scale
 
-/** Each published value of a policy and metric against the range of one run, under both set-ups. */
-export function drawExplained(node, paper, policy, metric) {
+/** The published values of a policy and metric, and the range of one run in both set-ups. */
+export function drawPublished(node, paper, policy, metric) {
   const rows = [...paper.table1, ...paper.table2].filter(
     (row) => row.policy === policy && row.metric === metric,
   );
@@ -41,23 +41,23 @@ export function drawExplained(node, paper, policy, metric) {
   });
   const inside = (setup) => of(setup).filter((row) => row.inside).length;
   return draw(node, traces, layout, {
-    label: `${METRICS[metric]}, published and ours`,
+    label: `${METRICS[metric]}, published and simulated`,
     text:
-      `${inside("written")} of ${of("written").length} published values lie within the ` +
-      `range of one run as written, ${inside("published")} in the best-fitting set-up.`,
+      `${inside("written")} of ${of("written").length} published values are within the ` +
+      `range of one run as written, ${inside("published")} with the best fit.`,
   });
 }
 
-/** A curve of Figures 2 and 3: medians of the three policies with bands, against the rounds. */
+/** Figure 2 or 3: medians of the three policies over time, with bands. */
 export function drawOverTime(node, paper, name, metric) {
   const curves = paper.figures[name].filter((curve) => curve.metric === metric);
-  const names = Object.fromEntries(paper.policies.map(({ id, name: words }) => [id, words]));
+  const names = Object.fromEntries(paper.policies.map((policy) => [policy.id, policy.name]));
   const traces = () =>
     curves.flatMap(({ policy, t, q05, q25, q50, q75, q95 }) => {
       const hex = colour(SERIES[policy]);
       return [
-        ...shade(t, q05, q95, faded(hex, 0.13)),
-        ...shade(t, q25, q75, faded(hex, 0.2)),
+        ...shade(t, q05, q95, withAlpha(hex, 0.13)),
+        ...shade(t, q25, q75, withAlpha(hex, 0.2)),
         {
           x: t,
           y: q50,
@@ -78,17 +78,17 @@ export function drawOverTime(node, paper, name, metric) {
     yaxis: { tickformat: ",~r", nticks: 5, rangemode: "tozero" },
   });
   return draw(node, traces, layout, {
-    label: `${METRICS[metric]} against the rounds`,
+    label: `${METRICS[metric]} over time`,
     text: curves
-      .map(({ policy, q50 }) => `${names[policy]} ends at a median of ${figure(q50.at(-1))}`)
+      .map(({ policy, q50 }) => `${names[policy]} ends at a median of ${formatFigure(q50.at(-1))}`)
       .join(", "),
   });
 }
 
-/** How the final regret of Thompson sampling is spread without drift, under both readings. */
+/** The distribution of Thompson sampling's final regret without drift, in both readings. */
 export function drawLockIn(node, paper) {
-  const tint = { written: () => token("--ink-faint"), published: () => colour(0) };
-  const words = {
+  const colours = { written: () => token("--ink-faint"), published: () => colour(0) };
+  const labels = {
     written: "variance 1/(n+1): Algorithm 4",
     published: "standard deviation 1/(n+1): the published row",
   };
@@ -98,8 +98,8 @@ export function drawLockIn(node, paper) {
       x: regret.map((x) => Math.max(1, x)),
       y: regret.map((_, i) => (i + 1) / regret.length),
       mode: "lines",
-      line: { color: tint[setup](), width: 2.25, shape: "hv" },
-      hovertemplate: `${words[setup]}<br>%{y:.0%} of the runs: at most %{x:,.0f}<extra></extra>`,
+      line: { color: colours[setup](), width: 2.25, shape: "hv" },
+      hovertemplate: `${labels[setup]}<br>%{y:.0%} of the runs: at most %{x:,.0f}<extra></extra>`,
     }));
   const layout = () => ({
     xaxis: {
@@ -118,36 +118,36 @@ export function drawLockIn(node, paper) {
       x1: mean(regret),
       y0: 0,
       y1: 1,
-      line: { color: tint[setup](), width: 1.5, dash: "dot" },
+      line: { color: colours[setup](), width: 1.5, dash: "dot" },
     })),
   });
   return draw(node, traces, layout, {
-    label: "Spread of the final regret of Thompson sampling",
+    label: "Distribution of Thompson sampling's final regret",
     text: paper.lock_in
       .map(
         ({ setup, regret }) =>
-          `${words[setup]}: mean ${figure(mean(regret))}, median ` +
-          `${figure(regret[Math.floor(regret.length / 2)])}`,
+          `${labels[setup]}: mean ${formatFigure(mean(regret))}, median ` +
+          `${formatFigure(regret[Math.floor(regret.length / 2)])}`,
       )
       .join("; "),
   });
 }
 
-function band(rows, tone, words) {
+function band(rows, hex, label) {
   const x = rows.map(({ l }) => l);
   return [
     ...shade(
       x,
       rows.map(({ q05 }) => q05),
       rows.map(({ q95 }) => q95),
-      faded(tone, 0.22),
+      withAlpha(hex, 0.22),
     ),
     {
       x,
       y: rows.map(({ q50 }) => q50),
       mode: "lines",
-      line: { color: tone, width: 1.5 },
-      hovertemplate: `ours, ${words}, drift %{x}<br>median %{y:,.4~g}<extra></extra>`,
+      line: { color: hex, width: 1.5 },
+      hovertemplate: `simulated, ${label}, drift %{x}<br>median %{y:,.4~g}<extra></extra>`,
     },
   ];
 }

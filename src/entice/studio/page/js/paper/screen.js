@@ -1,20 +1,20 @@
-// Paper: the published tables and figures, rerun, and what the published numbers ran.
+// Paper: the published tables and figures beside simulated ones.
 
-import { connection, lines, Problem } from "../api.js";
+import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { number, tied } from "../format.js";
-import { choice } from "../segments.js";
-import { SERIES } from "../series.js";
-import { failed, loading } from "../state.js";
-import { drawExplained, drawLockIn, drawOverTime } from "./charts.js";
-import { coverage, table } from "./tables.js";
-import { figure, METRICS } from "./words.js";
+import { nonBreaking, number } from "../format.js";
+import { failed, loading } from "../placeholders.js";
+import { SERIES } from "../policy-colours.js";
+import { segmentedControl } from "../segmented-control.js";
+import { drawLockIn, drawOverTime, drawPublished } from "./charts.js";
+import { formatFigure, METRICS } from "./labels.js";
+import { coverageTable, publishedTable } from "./tables.js";
 
-const COUNTED = ["regret", "compensation", "compensated_pulls"];
-let kept = null; // the service keeps it too; this spares the way
+const CHARTED = ["regret", "compensation", "compensated_pulls"];
+let cached = null; // the reproduction, until the page is reloaded
 
 export async function show(root, { signal }) {
-  const place = h("div", { class: "paper-parts" });
+  const content = h("div", { class: "paper-parts" });
   replace(
     root,
     h(
@@ -23,54 +23,47 @@ export async function show(root, { signal }) {
       h(
         "div",
         null,
-        h("h1", null, "The paper, rerun and explained"),
+        h("h1", null, "The paper, reproduced"),
         h(
           "p",
           { class: "lead" },
-          "Liu, Wang, Shen, Liu and Chen (AAAI 2020) pay visitors to try what they would " +
-            "not pick, and find that paid visitors rate higher. Here every published " +
-            "number stands beside what a single run may give.",
+          "Liu, Wang, Shen, Liu and Chen (AAAI 2020) study payments for exploration when paid " +
+            "visitors rate higher. This screen compares every published number with the range " +
+            "of a single simulated run.",
         ),
       ),
     ),
-    place,
+    content,
   );
-  await fill(place, signal);
+  await fill(content, signal);
 }
 
-async function fill(place, signal) {
+async function fill(content, signal) {
   const bar = h("progress", { max: 1, value: 0, "aria-label": "Runs done" });
-  const wait = loading("Running the paper's experiments, once for everybody …");
-  wait.append(bar);
-  replace(place, h("div", { class: "card" }, wait));
+  const placeholder = loading("Running the paper's experiments. The result is then kept …");
+  placeholder.append(bar);
+  replace(content, h("div", { class: "card" }, placeholder));
+  const retry = () => fill(content, signal);
   try {
-    kept ??= await measured(bar, signal);
-    replace(place, parts(kept));
+    cached ??= await reproduce(bar, signal);
+    replace(content, sections(cached));
   } catch (problem) {
     if (signal.aborted) return;
-    replace(
-      place,
-      h(
-        "div",
-        { class: "card" },
-        failed(problem, () => fill(place, signal)),
-      ),
-    );
-    if (problem.status === 0)
-      connection.addEventListener("back", () => fill(place, signal), { once: true, signal });
+    replace(content, h("div", { class: "card" }, failed(problem, retry)));
+    if (problem.status === 0) connection.addEventListener("back", retry, { once: true, signal });
   }
 }
 
-async function measured(bar, signal) {
-  for await (const line of lines("GET", "/v1/paper", undefined, { signal })) {
+async function reproduce(bar, signal) {
+  for await (const line of jsonLines("GET", "/v1/paper", undefined, { signal })) {
     if (line.kind === "progress") bar.value = line.done / line.total;
     if (line.kind === "failed") throw new Problem(500, line.title, line.detail);
     if (line.kind === "paper") return line;
   }
-  throw new Problem(0, "The answer broke off", "Nothing came after the last progress.");
+  throw new Problem(0, "The connection was lost", "The reproduction did not finish. Try again.");
 }
 
-function parts(paper) {
+function sections(paper) {
   const covered = (policy, setup) => {
     const row = paper.coverage.find((each) => each.policy === policy && each.setup === setup);
     return `${row.inside} of ${row.published}`;
@@ -84,40 +77,40 @@ function parts(paper) {
       { class: "paper-cards" },
       fact(
         covered("ucb", "published"),
-        "published values of UCB lie in the range of one run of " +
-          `${rounds("ucb", "published")}; ${covered("ucb", "written")} with ` +
+        "published values of UCB are in the range of one run of " +
+          `${rounds("ucb", "published")}; ${covered("ucb", "written")} in that of ` +
           `${rounds("ucb", "written")}.`,
       ),
       fact(
         covered("thompson_sampling", "written"),
-        "published values of Thompson sampling lie in the range of one run of the " +
-          "algorithm that the paper writes down.",
+        "published values of Thompson sampling are in the range of one run of the paper's " +
+          "Algorithm 4.",
       ),
       fact(
         covered("thompson_sampling", "published"),
-        "do once 1/(n+1) is read as a standard deviation instead of a variance.",
+        "are in range if 1/(n+1) is the standard deviation instead of the variance.",
       ),
     ),
     section(
-      "What the published numbers ran",
-      "Of 21 published values of each policy, those between the 5 % and the 95 % " +
-        "quantile of our runs. Of single runs about 19 would be; averages of many runs " +
-        "would all sit in the middle.",
-      coverage(paper),
+      "Settings of the published runs",
+      "How many of a policy's 21 published values are between the 5 % and 95 % quantiles of " +
+        "our runs. About 19 of 21 single runs would be; averages of many runs would all be " +
+        "near the middle.",
+      coverageTable(paper),
       h(
         "p",
         { class: "note" },
-        "“As written”: the paper's algorithms for 20,000 rounds, each item tried once " +
-          "first. “Best fit”: of the set-ups that we tried, the one that explains most. " +
-          `${number(paper.replications)} runs of each cell, seed ${paper.seed}.`,
+        "“As written”: the paper's algorithms over 20,000 rounds, starting with each item " +
+          "once. “Best fit”: the set-up, of those we tried, with most values in range. " +
+          `${number(paper.replications)} runs per cell, seed ${paper.seed}.`,
       ),
     ),
-    explained(paper),
-    section("Table 1: regret and compensation", KEY, table(1, paper.table1, paper)),
+    publishedCharts(paper),
+    section("Table 1: regret and compensation", KEY, publishedTable(1, paper.table1, paper)),
     section(
       "Table 2: paid pulls, and the error of the best item's average",
       KEY,
-      table(2, paper.table2, paper),
+      publishedTable(2, paper.table2, paper),
     ),
     overTime(paper),
     lockIn(paper),
@@ -126,31 +119,30 @@ function parts(paper) {
 }
 
 const KEY =
-  "Bold: published. Below it our median and, small, the range that holds nine runs in " +
-  "ten. ✓ the published value lies in that range, ✗ it does not.";
+  "Bold: published value. Below: our median, and in small print the 5 to 95 % range of our " +
+  "runs. ✓ The published value is in that range. ✗ It is not.";
 
-function fact(value, words) {
-  return h("li", { class: "card" }, h("strong", null, value), h("p", null, words));
+function fact(value, text) {
+  return h("li", { class: "card" }, h("strong", null, value), h("p", null, text));
 }
 
-function section(title, words, ...children) {
+function section(title, text, ...children) {
   return h(
     "section",
     { class: "card", "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, tied(words))),
+    h("header", null, h("h2", null, title), h("p", null, nonBreaking(text))),
     children,
   );
 }
 
-function explained(paper) {
-  const charts = COUNTED.map((metric) => ({ metric, node: h("div", { class: "chart" }) }));
+function publishedCharts(paper) {
+  const charts = CHARTED.map((metric) => ({ metric, node: h("div", { class: "chart" }) }));
   const show = (policy) =>
-    charts.forEach(({ metric, node }) => drawExplained(node, paper, policy, metric));
-  const made = section(
-    "Published values against single runs",
-    "Dots: published. Bands: nine runs in ten of ours; grey as written, blue in the " +
-      "best-fitting set-up.",
-    choice(
+    charts.forEach(({ metric, node }) => drawPublished(node, paper, policy, metric));
+  const node = section(
+    "Published values and single runs",
+    "Dots: published. Bands: 5 to 95 % of our runs, grey as written, blue with the best fit.",
+    segmentedControl(
       "Policy",
       paper.policies.map(({ id, name }) => [id, name]),
       show,
@@ -164,7 +156,7 @@ function explained(paper) {
     ),
   );
   show(paper.policies[0].id);
-  return made;
+  return node;
 }
 
 function overTime(paper) {
@@ -174,11 +166,11 @@ function overTime(paper) {
   }));
   const show = (name) =>
     charts.forEach(({ metric, node }) => drawOverTime(node, paper, name, metric));
-  const made = section(
+  const node = section(
     "Figures 2 and 3: over time",
-    "Line: median of the runs at each round. Bands: half and nine tenths of the runs. " +
-      "As the paper writes it.",
-    choice(
+    "The algorithms as written. Line: median at each round. Bands: 25 to 75 % and 5 to 95 % " +
+      "of the runs.",
+    segmentedControl(
       "Drift",
       [
         ["figure_2", "Figure 2: no drift"],
@@ -202,7 +194,7 @@ function overTime(paper) {
     ),
   );
   show("figure_2");
-  return made;
+  return node;
 }
 
 function lockIn(paper) {
@@ -218,12 +210,12 @@ function lockIn(paper) {
   const [none, drift, std] = [find("written", 0), find("written", 1.1), find("published", 0)];
   const growth =
     find("written", 1.1, "compensated_pulls").mean / find("written", 0, "compensated_pulls").mean;
-  const made = section(
-    "The Thompson row is not Algorithm 4",
-    "The final regret without drift, run by run.",
+  const node = section(
+    "The published Thompson sampling is not Algorithm 4",
+    "Distribution of the final regret without drift.",
     h(
       "div",
-      { class: "paper-story" },
+      { class: "paper-columns" },
       h(
         "div",
         null,
@@ -246,46 +238,47 @@ function lockIn(paper) {
           "p",
           null,
           "Algorithm 4 draws each item's value with variance 1/(n+1). Over " +
-            `${number(none.horizon)} rounds that costs a regret of ${figure(none.mean)} ` +
-            `without drift and ${figure(drift.mean)} at 1.1; nineteen runs in twenty cost ` +
-            `more than ${figure(none.q05)}. The paper prints ${figure(none.published)}.`,
+            `${number(none.horizon)} rounds its mean regret is ${formatFigure(none.mean)} ` +
+            `without drift and ${formatFigure(drift.mean)} at drift 1.1. Without drift, 19 runs ` +
+            `in 20 exceed ${formatFigure(none.q05)}. The paper reports ` +
+            `${formatFigure(none.published)}.`,
         ),
         h(
           "p",
           null,
-          "Read as a standard deviation, 1/(n+1) explores too little. The median regret " +
-            `is only ${figure(std.q50)}, but some runs lock onto a wrong item for good: the ` +
-            `mean is ${figure(std.mean)}, and one run in twenty exceeds ` +
-            `${figure(std.q95)}. Means alone mislead here, and so does a single lucky run.`,
+          "With 1/(n+1) as the standard deviation, the policy explores too little. The median " +
+            `regret is only ${formatFigure(std.q50)}, but some runs stay on a wrong item: the ` +
+            `mean is ${formatFigure(std.mean)}, and 1 run in 20 exceeds ` +
+            `${formatFigure(std.q95)}. The mean alone is misleading, and so is a single run.`,
         ),
         h(
           "p",
           null,
-          "It changes a conclusion, too. By the paper's tables the number of paid pulls " +
-            "does not depend on the drift. With Algorithm 4 as written it grows " +
-            `${growth.toFixed(1)}-fold from no drift to 1.1.`,
+          "This changes a conclusion. In the paper's tables, the number of paid pulls " +
+            "does not depend on the drift. With Algorithm 4 as written, it grows " +
+            `${growth.toFixed(1)}-fold from drift 0 to 1.1.`,
         ),
       ),
     ),
   );
   drawLockIn(chart, paper);
-  return made;
+  return node;
 }
 
 function greedy({ greedy: row }) {
   return section(
-    "Leaving visitors to themselves",
-    "The baseline: nobody is paid.",
+    "Without payments",
+    "The baseline: visitors choose for themselves.",
     h(
       "p",
       { class: "paper-text" },
-      tied(
-        "Visitors then follow the best average, and often settle on a wrong item. Over " +
-          `${number(row.horizon)} rounds that costs a regret of ${figure(row.mean)} on ` +
-          `average; one run in twenty exceeds ${figure(row.q95)}, and ` +
+      nonBreaking(
+        "Visitors choose the item with the best average and often stay on a wrong one. Over " +
+          `${number(row.horizon)} rounds the mean regret is ${formatFigure(row.mean)}; 1 run ` +
+          `in 20 exceeds ${formatFigure(row.q95)}, and ` +
           `${Math.round(100 * row["stuck_on_0.9"])} % of the runs end on the best item. The ` +
-          "paper observes “nearly 6000”: that fits one run stuck on the item with gap 0.3 " +
-          `(0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours are.`,
+          "paper reports “nearly 6000”, which matches one run that stays on the item with gap " +
+          `0.3 (0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours do.`,
       ),
     ),
   );

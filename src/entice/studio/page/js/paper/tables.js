@@ -1,28 +1,28 @@
-// Tables 1 and 2: the published values beside ours.
+// Tables 1 and 2 with published and simulated values, and the coverage of each set-up.
 
 import { h } from "../dom.js";
-import { scroller } from "../scroller.js";
-import { term } from "../tip.js";
-import { figure, METRICS, SETUPS } from "./words.js";
+import { scrollableTable } from "../scrollable-table.js";
+import { term } from "../tooltip.js";
+import { formatFigure, METRICS, SETUPS } from "./labels.js";
 
-/** Columns, and how they are set. */
+/** Columns and their CSS classes. */
 const COVERAGE = {
   Policy: null,
   "Set-up": null,
-  Explains: "number",
+  "In range": "number",
   Share: "coverage-meter",
-  "What it runs": null,
+  Settings: null,
 };
 
-/** How many published values each set-up explains. */
-export function coverage(paper) {
+/** How many published values are in the range of one run, for each set-up. */
+export function coverageTable(paper) {
   const names = Object.fromEntries(paper.policies.map(({ id, name }) => [id, name]));
-  const words = new Map(paper.ran.map((run) => [`${run.policy} ${run.setup}`, run.words]));
+  const settings = new Map(paper.ran.map((run) => [`${run.policy} ${run.setup}`, run.words]));
   const order = paper.policies.flatMap(({ id }) =>
     paper.coverage.filter(({ policy }) => policy === id),
   );
   return wrap(
-    "What the published numbers ran",
+    "Settings of the published runs",
     h(
       "thead",
       null,
@@ -56,7 +56,7 @@ export function coverage(paper) {
           h(
             "td",
             { class: "coverage-words" },
-            `${words.get(`${row.policy} ${row.setup}`)}, ` +
+            `${settings.get(`${row.policy} ${row.setup}`)}, ` +
               `${row.horizon.toLocaleString("en")} rounds`,
           ),
         ),
@@ -65,8 +65,8 @@ export function coverage(paper) {
   );
 }
 
-/** A table of the paper, with our median and the range of nine runs in ten below each value. */
-export function table(number, rows, paper) {
+/** A table of the paper, with the simulated median and 5 to 95 % range below each value. */
+export function publishedTable(number, rows, paper) {
   const metrics = [...new Set(rows.map(({ metric }) => metric))];
   const find = (policy, metric, setup, l) =>
     rows.find(
@@ -83,7 +83,7 @@ export function table(number, rows, paper) {
         h(
           "th",
           { scope: "col" },
-          term("Drift", "By how much a payment of 1 raises the feedback; the paper calls it l."),
+          term("Drift", "How much a payment of 1 raises the feedback; l in the paper."),
         ),
         paper.coefficients.map((l) =>
           h("th", { scope: "col", class: "number" }, l === 0 ? "none" : String(l)),
@@ -97,7 +97,7 @@ export function table(number, rows, paper) {
           null,
           h(
             "tr",
-            { class: "printed" },
+            { class: "published" },
             h("th", { scope: "row" }, name, h("span", { class: "metric-name" }, METRICS[metric])),
             paper.coefficients.map((l) =>
               h(
@@ -109,11 +109,11 @@ export function table(number, rows, paper) {
               ),
             ),
           ),
-          Object.entries(SETUPS).map(([setup, words]) =>
+          Object.entries(SETUPS).map(([setup, name]) =>
             h(
               "tr",
               null,
-              h("th", { scope: "row", class: "ours" }, `ours, ${words}`),
+              h("th", { scope: "row", class: "ours" }, `simulated, ${name}`),
               paper.coefficients.map((l) => cell(find(id, metric, setup, l))),
             ),
           ),
@@ -130,16 +130,16 @@ function cell(row) {
     {
       class: ["number", inside],
       title:
-        `Mean ${figure(row.mean)} ± ${figure(row.stderr)} (standard error). The published ` +
-        `${row.published} is ${inside} the range of one run.`,
+        `Mean ${formatFigure(row.mean)} ± ${formatFigure(row.stderr)} (standard error). The ` +
+        `published ${row.published} is ${inside} the range of one run.`,
     },
     h("span", { "aria-hidden": "true" }, row.inside ? "✓ " : "✗ "),
-    h("span", { class: "visually-hidden" }, row.inside ? "explained: " : "not explained: "),
-    figure(row.q50),
-    h("small", null, `${figure(row.q05)}–${figure(row.q95)}`),
+    h("span", { class: "visually-hidden" }, row.inside ? "in range: " : "not in range: "),
+    formatFigure(row.q50),
+    h("small", null, `${formatFigure(row.q05)}–${formatFigure(row.q95)}`),
   );
 }
 
 function wrap(name, ...parts) {
-  return scroller(`${name}: the table`, h("table", { class: "paper-table" }, parts));
+  return scrollableTable(`${name}: table`, h("table", { class: "paper-table" }, parts));
 }

@@ -1,18 +1,18 @@
-// A forecast, drawn: payments day by day against the budget, and when the best item leads.
+// Charts of a forecast: payments per day and the budget, and when the best item leads.
 
-import { colour, draw, faded, token } from "../chart.js";
+import { colour, draw, token, withAlpha } from "../chart.js";
 import { h } from "../dom.js";
 import { percent } from "../format.js";
 import { amount, moneyAxis, moneyTemplate } from "../money.js";
-import { seriesOf } from "./example.js";
-import { runsWithin } from "./words.js";
+import { runsWithin } from "./labels.js";
+import { seriesOf } from "./plan-request.js";
 
-/** Those whose payments are worth a line. */
+/** The policies that pay. */
 function paying({ policies }) {
   return policies.filter(({ needed }) => needed.q95 > 0);
 }
 
-/** Payments by the end of each day, as if there were no limit; the budget as a line across. */
+/** Total payments at the end of each day without a limit, and the budget as a line. */
 export function drawPayments(node, forecast, budget) {
   const { plan } = forecast;
   const paid = paying(forecast);
@@ -36,7 +36,7 @@ export function drawPayments(node, forecast, budget) {
           mode: "lines",
           line: { color: hex, width: 2.25 },
           fill: "tonexty",
-          fillcolor: faded(hex, 0.14),
+          fillcolor: withAlpha(hex, 0.14),
           hovertemplate: `${label}<br>by day %{x}: ${moneyTemplate("y", plan)}<extra></extra>`,
         },
       ];
@@ -52,7 +52,7 @@ export function drawPayments(node, forecast, budget) {
   );
   const limit = budget === null ? "" : ` The budget is ${amount(budget, plan)}.`;
   return draw(node, traces, layout, {
-    label: "Payments by day, without a limit",
+    label: "Total payments per day, without a limit",
     text: `${text.join("; ")}.${limit}`,
   });
 }
@@ -79,7 +79,7 @@ export function drawLeads(node, forecast) {
   });
 }
 
-/** Which colour is which policy's: in the chart of payments, and in that of the best item. */
+/** The legends of both charts. */
 export function legends(forecast) {
   const entry = (policy) => {
     const series = seriesOf(forecast.plan, policy);
@@ -88,9 +88,9 @@ export function legends(forecast) {
   return [paying(forecast), forecast.policies].map((policies) => policies.map(entry));
 }
 
-/** What line and shade mean. */
+/** The key of the payments chart. */
 export function paymentsKey(plan) {
-  return `Line: median of the runs on each day. Shade: up to what ${runsWithin(plan.confidence)} need.`;
+  return `Line: median on each day. Shaded: ${runsWithin(plan.confidence)} need at most this.`;
 }
 
 function line(budget, days) {
@@ -111,9 +111,9 @@ function budgetLabel(plan, budget, top) {
     xanchor: "right",
     y: budget,
     yanchor: budget > 0.9 * top ? "top" : "bottom",
-    text: `budget ${amount(budget, plan)}`,
+    text: `Budget ${amount(budget, plan)}`,
     showarrow: false,
     font: { size: 12, color: token("--ink") },
-    bgcolor: faded(token("--surface"), 0.8),
+    bgcolor: withAlpha(token("--surface"), 0.8),
   };
 }

@@ -1,19 +1,19 @@
-// The inputs of a plan, in a marketplace's words.
+// The form of a plan.
 
 import { h, replace, unique } from "../dom.js";
-import { amount, readCurrency, rounded } from "../money.js";
-import { POLICIES, currencyOf } from "./example.js";
-import { CONFIDENCES, runsWithin } from "./words.js";
+import { amount, parseCurrency, roundToMinor } from "../money.js";
+import { CONFIDENCES, runsWithin } from "./labels.js";
+import { POLICIES, currencyOf } from "./plan-request.js";
 
 const GROUPS = [
   {
-    title: "Your items",
+    title: "Items",
     fields: [
       { name: "arms", label: "Number of items", min: 2, max: 1000, step: 1 },
-      { name: "centre", label: "A typical item has", unit: "★", min: 1.05, max: 4.95, step: "any" },
+      { name: "centre", label: "Typical rating", unit: "★", min: 1.05, max: 4.95, step: "any" },
       {
         name: "width",
-        label: "Two in three lie within",
+        label: "Two items in three are within",
         unit: "± ★",
         min: 0.01,
         max: 4,
@@ -22,9 +22,9 @@ const GROUPS = [
     ],
   },
   {
-    title: "Your visitors",
+    title: "Visitors",
     fields: [
-      { name: "visitors_a_day", label: "Visitors a day", min: 1, max: 1_000_000, step: 1 },
+      { name: "visitors_a_day", label: "Visitors per day", min: 1, max: 1_000_000, step: 1 },
       { name: "days", label: "Days", min: 1, max: 3650, step: 1 },
       {
         name: "share_who_rate",
@@ -37,7 +37,7 @@ const GROUPS = [
       },
       {
         name: "rating_delay",
-        label: "They rate later, on average by",
+        label: "Average delay of a rating",
         unit: "days",
         min: 0,
         max: 365,
@@ -45,7 +45,7 @@ const GROUPS = [
       },
       {
         name: "rating_window",
-        label: "A rating is awaited for",
+        label: "Ratings accepted for",
         unit: "days",
         min: 0.001,
         max: 3650,
@@ -54,8 +54,8 @@ const GROUPS = [
     ],
   },
   {
-    title: "Your money",
-    note: "A visitor is paid for the stars that they forgo.",
+    title: "Payments",
+    note: "A visitor is paid for the difference between the displayed ratings.",
     fields: [
       { name: "price_of_a_star", label: "Price of a star", min: 0.01, max: 1e9, step: 0.01 },
       {
@@ -63,15 +63,15 @@ const GROUPS = [
         label: "Currency",
         text: true,
         maxlength: 12,
-        allows: (written) => readCurrency(written) !== null,
-        rule: "A code such as EUR, a sign such as €, or a name of 3 to 12 letters.",
+        isValid: (input) => parseCurrency(input) !== null,
+        rule: "Enter a code such as EUR, a sign such as €, or a name of 3 to 12 letters.",
       },
-      { name: "currency_digits", label: "Its decimals", min: 0, max: 8, step: 1 },
+      { name: "currency_digits", label: "Decimals", min: 0, max: 8, step: 1 },
     ],
   },
   {
-    title: "Gratitude",
-    note: "A payment worth one star raises the rating, by how many stars?",
+    title: "Drift",
+    note: "By how many stars does a payment worth one star raise a rating?",
     fields: [
       { name: "drift_low", label: "At least", unit: "★", min: 0, max: 100, step: "any" },
       { name: "drift_high", label: "At most", unit: "★", min: 0, max: 100, step: "any" },
@@ -79,9 +79,23 @@ const GROUPS = [
   },
 ];
 
-const TAKERS = [
-  { name: "midpoint", label: "Half take an offer worth", unit: "★", min: 0, max: 5, step: "any" },
-  { name: "differ", label: "People differ by about", unit: "± ★", min: 0.001, max: 5, step: "any" },
+const ACCEPTANCE = [
+  {
+    name: "acceptance_midpoint",
+    label: "Half accept a payment worth",
+    unit: "★",
+    min: 0,
+    max: 5,
+    step: "any",
+  },
+  {
+    name: "acceptance_width",
+    label: "Visitors differ by about",
+    unit: "± ★",
+    min: 0.001,
+    max: 5,
+    step: "any",
+  },
 ];
 
 const MORE = [
@@ -91,23 +105,23 @@ const MORE = [
 
 /**
  * Make the form.
- * @param {object} values what it begins with
- * @param {(values: object) => void} changed told all values but the budget, when one has changed and
- *   all are right
+ * @param {object} values initial values
+ * @param {(values: object) => void} onChange called with all values but the budget after a change,
+ *   if all are valid
  */
-export function form(values, changed) {
+export function planForm(values, onChange) {
   const inputs = new Map();
-  const one = (field) => makeField(field, values[field.name], inputs);
-  const takers = h(
+  const fieldNode = (field) => makeField(field, values[field.name], inputs);
+  const acceptance = h(
     "select",
-    { id: "takers", name: "takers" },
-    option("some", "Some, more if paid more"),
+    { id: "acceptance", name: "acceptance" },
+    option("some", "More visitors if paid more"),
     option("all", "Everyone"),
   );
-  takers.value = values.takers;
-  const some = h("div", { class: "fields" }, TAKERS.map(one));
-  const ownCurrency = h("p", { class: "note", role: "status" });
-  const ninth = h("p", { class: "note" });
+  acceptance.value = values.acceptance;
+  const acceptanceFields = h("div", { class: "fields" }, ACCEPTANCE.map(fieldNode));
+  const currencyNote = h("p", { class: "note", role: "status" });
+  const acceptanceNote = h("p", { class: "note" });
   const confidence = h(
     "select",
     { id: "confidence", name: "confidence" },
@@ -121,26 +135,31 @@ export function form(values, changed) {
 
   const node = h(
     "form",
-    { class: "card plan-form", "aria-label": "What you know", novalidate: true },
-    h("header", null, h("h2", null, "What you know"), h("p", null, "Filled in with an example.")),
+    { class: "card plan-form", "aria-label": "Your campaign", novalidate: true },
+    h(
+      "header",
+      null,
+      h("h2", null, "Your campaign"),
+      h("p", null, "Replace the example values with yours."),
+    ),
     GROUPS.map(({ title, note, fields }) =>
       h(
         "fieldset",
         null,
         h("legend", null, title),
         note && h("p", { class: "note" }, note),
-        h("div", { class: "fields" }, fields.map(one)),
-        fields.some(({ name }) => name === "currency") && ownCurrency,
+        h("div", { class: "fields" }, fields.map(fieldNode)),
+        fields.some(({ name }) => name === "currency") && currencyNote,
       ),
     ),
     h(
       "fieldset",
       null,
-      h("legend", null, "Who takes an offer"),
-      h("label", { for: "takers", class: "visually-hidden" }, "Who takes an offer"),
-      takers,
-      some,
-      ninth,
+      h("legend", null, "Who accepts an offer"),
+      h("label", { for: "acceptance", class: "visually-hidden" }, "Who accepts an offer"),
+      acceptance,
+      acceptanceFields,
+      acceptanceNote,
     ),
     h(
       "details",
@@ -149,78 +168,78 @@ export function form(values, changed) {
       h(
         "fieldset",
         null,
-        h("legend", null, "Compare"),
+        h("legend", null, "Policies to compare"),
         policies.map(({ node: box }) => box),
       ),
       h(
         "div",
         { class: "field" },
-        h("label", { for: "confidence" }, "Promises hold in"),
+        h("label", { for: "confidence" }, "Limits hold in"),
         confidence,
       ),
-      h("div", { class: "fields" }, MORE.map(one)),
+      h("div", { class: "fields" }, MORE.map(fieldNode)),
     ),
     warning,
-    h("div", { class: "actions" }, h("button", { class: "primary" }, "Work it out")),
+    h("div", { class: "actions" }, h("button", { class: "primary" }, "Calculate")),
   );
 
   function read() {
-    const found = { takers: takers.value, confidence: Number(confidence.value) };
-    for (const [name, input] of inputs) found[name] = input.value();
-    found.policies = policies.filter(({ input }) => input.checked).map(({ kind }) => kind);
-    return found;
+    const current = { acceptance: acceptance.value, confidence: Number(confidence.value) };
+    for (const [name, input] of inputs) current[name] = input.value();
+    current.policies = policies.filter(({ input }) => input.checked).map(({ kind }) => kind);
+    return current;
   }
 
-  function check(found) {
-    if (found.drift_high < found.drift_low)
-      return "Gratitude: the least must not be more than the most.";
-    if (found.policies.length === 0) return "Compare at least one policy.";
-    if (found.visitors_a_day * found.days > 5_000_000)
+  function check(current) {
+    if (current.drift_high < current.drift_low)
+      return "Drift: “At least” must not be greater than “At most”.";
+    if (current.policies.length === 0) return "Choose at least one policy.";
+    if (current.visitors_a_day * current.days > 1_000_000)
       return (
-        "Visitors a day times days must be at most 5,000,000. Plan fewer days, or a part " +
-        "of the visitors."
+        "Visitors per day × days must be at most 1,000,000. Plan fewer days or fewer visitors."
       );
     return null;
   }
 
-  /** Ask for decimals where nobody else knows them, and hold prices to the smallest unit. */
-  function tellCurrency(found) {
-    const written = readCurrency(found.currency);
-    const own = written !== null && written.currency_digits === null;
-    inputs.get("currency_digits").show(own);
-    ownCurrency.textContent = own
-      ? `${written.currency} is not in ISO 4217: it is taken for a currency of your own.`
+  /** Show the decimals of a custom currency, and limit prices to whole minor units. */
+  function updateCurrency(current) {
+    const parsed = parseCurrency(current.currency);
+    const isCustom = parsed !== null && parsed.currency_digits === null;
+    inputs.get("currency_digits").show(isCustom);
+    currencyNote.textContent = isCustom
+      ? `${parsed.currency} is not an ISO 4217 code. It is used as a custom currency.`
       : "";
-    const currency = currencyOf(found);
+    const currency = currencyOf(current);
     if (!Number.isInteger(currency?.currency_digits)) return;
-    const smallest = rounded(10 ** -currency.currency_digits, currency);
+    const smallest = roundToMinor(10 ** -currency.currency_digits, currency);
     inputs.get("price_of_a_star").limit({ min: smallest, step: smallest });
   }
 
-  function tell() {
-    const all = takers.value === "all";
-    some.hidden = all;
-    const found = read();
-    tellCurrency(found);
-    const { midpoint, differ, price_of_a_star: price } = found;
-    const most = midpoint + differ * Math.log(9);
-    const currency = currencyOf(found);
-    const right = Number.isFinite(most * price) && Number.isInteger(currency?.currency_digits);
-    ninth.textContent = all
-      ? "Everyone who is offered the gap takes it."
-      : `Nine in ten take one worth ${most.toFixed(2)}\u00a0★` +
-        `${right ? ` (${amount(rounded(most * price, currency), currency)})` : ""}.`;
+  function updateNotes() {
+    const everyone = acceptance.value === "all";
+    acceptanceFields.hidden = everyone;
+    const current = read();
+    updateCurrency(current);
+    const { acceptance_midpoint: midpoint, acceptance_width: width } = current;
+    const stars = midpoint + width * Math.log(9);
+    const price = stars * current.price_of_a_star;
+    const currency = currencyOf(current);
+    const isPriced = Number.isFinite(price) && Number.isInteger(currency?.currency_digits);
+    acceptanceNote.textContent = everyone
+      ? "Every visitor accepts a payment that covers the difference."
+      : `9 in 10 accept a payment worth ${stars.toFixed(2)}\u00a0★` +
+        `${isPriced ? ` (${amount(roundToMinor(price, currency), currency)})` : ""}.`;
   }
 
   function submit() {
-    tell();
-    const wrong = [...inputs.values()].filter((input) => !input.check());
-    const found = read();
-    const problem = wrong.length ? "Some fields are not right yet." : check(found);
+    updateNotes();
+    const invalid = [...inputs.values()].filter((input) => !input.check());
+    const current = read();
+    const problem = invalid.length ? "Correct the marked fields." : check(current);
     warning.hidden = problem === null;
     replace(warning, problem ?? "");
-    if (problem === null) changed(found);
-    return wrong;
+    if (problem === null) onChange(current);
+    return invalid;
   }
 
   node.addEventListener("change", submit);
@@ -228,14 +247,14 @@ export function form(values, changed) {
     event.preventDefault();
     submit()[0]?.focus();
   });
-  tell();
+  updateNotes();
   return node;
 }
 
 function makeField(field, value, inputs) {
   const id = unique(field.name);
   const { label, unit, scale = 1 } = field;
-  const said = h("p", { class: "field-problem", id: `${id}-problem`, hidden: true });
+  const problem = h("p", { class: "field-problem", id: `${id}-problem`, hidden: true });
   const input = h("input", {
     id,
     name: field.name,
@@ -259,41 +278,44 @@ function makeField(field, value, inputs) {
       input,
       unit && h("span", { class: "unit", "aria-hidden": "true" }, unit),
     ),
-    said,
+    problem,
   );
   let limits = field;
   inputs.set(field.name, {
     value: () => (field.text ? input.value.trim() : input.valueAsNumber / scale),
     focus: () => input.focus(),
     show: (shown) => node.toggleAttribute("hidden", !shown),
-    limit(now) {
-      limits = { ...field, ...now };
-      Object.assign(input, now);
+    limit(newLimits) {
+      limits = { ...field, ...newLimits };
+      Object.assign(input, newLimits);
     },
     check() {
-      const right = node.hidden || (input.checkValidity() && (field.allows?.(input.value) ?? true));
-      input.setAttribute("aria-invalid", String(!right));
-      said.hidden = right;
-      said.textContent = right ? "" : rule(limits);
-      return right;
+      const valid =
+        node.hidden || (input.checkValidity() && (field.isValid?.(input.value) ?? true));
+      input.setAttribute("aria-invalid", String(!valid));
+      problem.hidden = valid;
+      problem.textContent = valid ? "" : ruleText(limits);
+      return valid;
     },
   });
   return node;
 }
 
-function rule({ min, max, step, rule: words }) {
-  if (words) return words;
-  const range = `from ${figure(min)} to ${figure(max)}`;
-  if (step === 1) return `A whole number ${range}.`;
-  return step === "any" ? `A number ${range}.` : `A multiple of ${figure(step)} ${range}.`;
+function ruleText({ min, max, step, rule }) {
+  if (rule) return rule;
+  const range = `from ${formatLimit(min)} to ${formatLimit(max)}`;
+  if (step === 1) return `Enter a whole number ${range}.`;
+  return step === "any"
+    ? `Enter a number ${range}.`
+    : `Enter a multiple of ${formatLimit(step)} ${range}.`;
 }
 
-function figure(x) {
+function formatLimit(x) {
   return x.toLocaleString("en", { maximumFractionDigits: 8 });
 }
 
-function option(value, words) {
-  return h("option", { value }, words);
+function option(value, label) {
+  return h("option", { value }, label);
 }
 
 function checkbox(kind, name, checked) {

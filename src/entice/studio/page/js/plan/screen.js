@@ -1,23 +1,23 @@
-// Plan: what would this cost me?
+// Plan: forecast the cost of a campaign, and create it.
 
-import { connection, lines, Problem } from "../api.js";
+import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { number, tied } from "../format.js";
-import { unlessAllowed } from "../rights.js";
-import { failed, loading } from "../state.js";
-import { cards } from "./cards.js";
+import { nonBreaking, number } from "../format.js";
+import { readOnlyNotice } from "../permissions.js";
+import { failed, loading } from "../placeholders.js";
+import { budgetSlider } from "./budget-slider.js";
 import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
-import { EXAMPLE, currencyOf, planOf } from "./example.js";
-import { form } from "./form.js";
-import { handle } from "./handle.js";
-import { launch } from "./launch.js";
+import { createCampaign } from "./create-campaign.js";
+import { planForm } from "./form.js";
+import { EXAMPLE, currencyOf, planOf } from "./plan-request.js";
+import { policyCards } from "./policy-cards.js";
 
-/** As it was left, should the visitor come back. */
-const kept = { values: { ...EXAMPLE }, forecast: null };
+/** Kept while the user is on other screens. */
+const saved = { values: { ...EXAMPLE }, forecast: null };
 
 export async function show(root, { signal }) {
-  const refused = await unlessAllowed("create a campaign");
-  const create = refused ? null : (label) => launch(kept.forecast.campaigns[label]);
+  const notice = await readOnlyNotice("create a campaign");
+  const create = notice ? null : (label) => createCampaign(saved.forecast.campaigns[label]);
   const status = h("p", { class: "plan-status note", role: "status" });
   const bar = h("progress", {
     class: "plan-progress",
@@ -25,11 +25,11 @@ export async function show(root, { signal }) {
     value: 0,
     "aria-label": "Runs done",
   });
-  const trouble = h("div");
-  let asking = new AbortController();
-  const answer = answerPlace([bar, status, trouble], refused, create, {
-    moved: () => asking.abort(), // what is being worked out is not wanted any more
-    letGo: (budget) => ask({ ...kept.values, budget }),
+  const errors = h("div");
+  let request = new AbortController();
+  const result = resultView([bar, status, errors], notice, create, {
+    onMove: () => request.abort(),
+    onRest: (budget) => calculate({ ...saved.values, budget }),
   });
 
   replace(
@@ -40,195 +40,192 @@ export async function show(root, { signal }) {
       h(
         "div",
         null,
-        h("h1", null, "What would this cost me?"),
+        h("h1", null, "Plan a campaign"),
         h(
           "p",
           { class: "lead" },
-          "Say what you know of your items and visitors. Many worlds are drawn from it, each policy " +
-            "runs in all of them, and the answer comes in money and days.",
+          "Describe your items and visitors. Each policy is then simulated in many possible " +
+            "worlds that match, to forecast costs and how long it takes to find the best item.",
         ),
       ),
     ),
     h(
       "div",
       { class: "plan-grid" },
-      form(kept.values, (values) => ask({ ...values, budget: budgetFor(values) })),
-      answer.node,
+      planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
+      result.node,
     ),
   );
 
-  async function ask(values) {
-    asking.abort();
-    asking = new AbortController();
-    const mine = asking;
-    kept.values = values;
-    answer.node.setAttribute("aria-busy", "true");
+  async function calculate(values) {
+    request.abort();
+    request = new AbortController();
+    const own = request.signal;
+    saved.values = values;
+    result.node.setAttribute("aria-busy", "true");
     bar.hidden = false;
     bar.value = 0;
-    replace(status, "Waiting for its turn …");
-    replace(trouble);
+    replace(status, "Queued …");
+    replace(errors);
     try {
-      for await (const line of lines("POST", "/v1/plans", planOf(values), {
-        signal: AbortSignal.any([signal, mine.signal]),
+      for await (const line of jsonLines("POST", "/v1/plans", planOf(values), {
+        signal: AbortSignal.any([signal, own]),
       }))
-        follow(line);
+        handleLine(line);
     } catch (problem) {
-      if (signal.aborted || mine.signal.aborted) return;
+      if (signal.aborted || own.aborted) return;
+      const retry = () => calculate(values);
       replace(status, "");
-      replace(
-        trouble,
-        failed(problem, () => ask(values)),
-      );
-      if (kept.forecast === null) answer.clear();
+      replace(errors, failed(problem, retry));
+      if (saved.forecast === null) result.clear();
       if (problem.status === 0)
-        connection.addEventListener("back", () => mine.signal.aborted || ask(values), {
-          once: true,
-          signal,
-        });
+        connection.addEventListener("back", () => own.aborted || retry(), { once: true, signal });
     }
     bar.hidden = true;
-    answer.node.removeAttribute("aria-busy");
+    result.node.removeAttribute("aria-busy");
   }
 
-  function follow(line) {
+  function handleLine(line) {
     if (line.kind === "queued")
-      replace(
-        status,
-        line.ahead ? `${number(line.ahead)} ahead in the queue …` : "Working it out …",
-      );
-    else if (line.kind === "compiling") replace(status, "Compiling, which happens once …");
+      replace(status, line.ahead ? `Queued: ${number(line.ahead)} ahead …` : "Calculating …");
+    else if (line.kind === "compiling") replace(status, "Compiling, the first time only …");
     else if (line.kind === "progress") {
       bar.value = line.done / line.total;
-      replace(status, `Working it out: ${number(line.done)} of ${number(line.total)} runs`);
+      replace(status, `Calculating: ${number(line.done)} of ${number(line.total)} runs`);
     } else if (line.kind === "failed") throw new Problem(422, line.title, line.detail);
     else if (line.kind === "forecast") {
-      kept.forecast = line;
+      saved.forecast = line;
       replace(
         status,
-        `From ${number(line.plan.replications)} runs of each policy, seed ${line.seed}.`,
+        `Based on ${number(line.plan.replications)} runs of each policy, seed ${line.seed}.`,
       );
-      answer.update(line);
+      result.update(line);
     }
   }
 
-  signal.addEventListener("abort", answer.stop);
-  if (kept.forecast !== null) answer.update(kept.forecast);
-  await ask(kept.values);
+  signal.addEventListener("abort", result.stop);
+  if (saved.forecast !== null) result.update(saved.forecast);
+  await calculate(saved.values);
 }
 
-/** The budget as it was; in another currency it is to be settled anew. */
+/** The same budget as before, or none if the currency has changed. */
 function budgetFor(values) {
-  const [before, now] = [kept.values, values].map((form) => currencyOf(form).currency);
-  return before === now ? kept.values.budget : null;
+  const [before, after] = [saved.values, values].map((form) => currencyOf(form).currency);
+  return before === after ? saved.values.budget : null;
 }
 
-/** The answer: the sentence, the handle, the pictures, the cards. */
-function answerPlace([bar, status, trouble], refused, create, { moved, letGo }) {
-  const said = h("div", null, loading("The first answer takes some seconds …"));
-  const hero = h(
+/** The forecast: sentence, budget slider, charts, policy cards. */
+function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
+  const summary = h("div", null, loading("The first forecast takes a few seconds …"));
+  const answer = h(
     "section",
-    { class: "card plan-hero", "aria-label": "The answer" },
+    { class: "card plan-answer", "aria-label": "Forecast" },
     bar,
-    said,
-    trouble,
+    summary,
+    errors,
     status,
   );
   const payments = h("div", { class: "chart plan-chart" });
   const paymentsNote = h("p", { class: "note" });
   const colours = [0, 1].map(() => h("ul", { class: "plan-legend", "aria-label": "Colours" }));
   const leads = h("div", { class: "chart plan-chart" });
-  const list = h("div");
-  const assumed = h("ul");
+  const cardList = h("div");
+  const assumptions = h("ul");
   let forecast = null;
-  let table = null;
-  let painting = 0;
-  const budget = handle((now) => {
-    moved();
-    cancelAnimationFrame(painting);
-    painting = requestAnimationFrame(() => {
-      table.update(now);
-      drawPayments(payments, forecast, now);
+  let cards = null;
+  let frame = 0;
+  const slider = budgetSlider((budget) => {
+    onMove();
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => {
+      cards.update(budget);
+      drawPayments(payments, forecast, budget);
     });
-    hero.classList.add("plan-stale");
-    const launch = said.querySelector("button.primary");
-    if (launch) launch.disabled = true; // a campaign has the budget that was asked about
-  }, letGo);
+    answer.classList.add("plan-stale");
+    const createButton = summary.querySelector("button.primary");
+    if (createButton) createButton.disabled = true; // until the forecast has this budget
+  }, onRest);
 
-  const rest = h(
+  const details = h(
     "div",
     { class: "plan-rest", hidden: true },
     h(
       "div",
-      { class: "plan-pictures" },
+      { class: "plan-charts" },
       h(
         "section",
         { class: "card", "aria-label": "Budget" },
-        budget.node,
-        h("h3", null, "Payments, day by day, without a limit"),
+        slider.node,
+        h("h3", null, "Total payments without a limit"),
         payments,
         colours[0],
         paymentsNote,
       ),
       h(
         "section",
-        { class: "card", "aria-label": "Finding the best" },
+        { class: "card", "aria-label": "Best item leads" },
         h(
           "header",
           null,
-          h("h2", null, "The best item leads"),
-          h("p", null, "Share of runs, at the end of each day."),
+          h("h2", null, "Best item leads"),
+          h("p", null, "Share of runs in which the best item displays the best rating."),
         ),
         leads,
         colours[1],
       ),
     ),
-    list,
-    h("details", { class: "card plan-assumed" }, h("summary", null, "What was assumed"), assumed),
+    cardList,
+    h(
+      "details",
+      { class: "card plan-assumptions" },
+      h("summary", null, "Assumptions"),
+      assumptions,
+    ),
   );
 
-  function update(now) {
-    forecast = now;
-    rest.hidden = false;
-    hero.classList.remove("plan-stale");
-    replace(said, sentenceCard(forecast, refused, create));
-    budget.update(forecast);
+  function update(newForecast) {
+    forecast = newForecast;
+    details.hidden = false;
+    answer.classList.remove("plan-stale");
+    replace(summary, sentences(forecast, notice, create));
+    slider.update(forecast);
     legends(forecast).forEach((entries, i) => replace(colours[i], entries));
     paymentsNote.textContent = paymentsKey(forecast.plan);
-    table = cards(forecast, create);
-    table.update(forecast.plan.budget ?? null);
-    replace(list, table.node);
+    cards = policyCards(forecast, create);
+    cards.update(forecast.plan.budget ?? null);
+    replace(cardList, cards.node);
     replace(
-      assumed,
-      forecast.assumptions.map((text) => h("li", null, tied(text))),
+      assumptions,
+      forecast.assumptions.map((text) => h("li", null, nonBreaking(text))),
     );
     drawPayments(payments, forecast, forecast.plan.budget ?? null);
     drawLeads(leads, forecast);
   }
 
   return {
-    node: h("div", { class: "plan-parts" }, hero, rest),
+    node: h("div", { class: "plan-parts" }, answer, details),
     update,
-    clear: () => replace(said),
-    stop: budget.stop,
+    clear: () => replace(summary),
+    stop: slider.stop,
   };
 }
 
-/** The sentence for the manager, to be copied or acted upon. */
-function sentenceCard(forecast, refused, create) {
-  const { sentences, policies, order, campaigns } = forecast;
+/** The forecast in sentences, with buttons to create the campaign or copy the text. */
+function sentences(forecast, notice, create) {
+  const { sentences: texts, policies, order, campaigns } = forecast;
   const { label } = policies[order[0]];
   const copied = h("span", { class: "note", role: "status" });
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(sentences.join(" "));
+      await navigator.clipboard.writeText(texts.join(" "));
       replace(copied, "Copied.");
     } catch {
-      replace(copied, "This browser does not allow it here. Select the text instead.");
+      replace(copied, "The browser does not allow copying here. Select the text instead.");
     }
   };
   return [
-    h("p", { class: "plan-sentence" }, tied(sentences[0])),
-    h("p", { class: "plan-others" }, tied(sentences.slice(1).join(" "))),
+    h("p", { class: "plan-sentence" }, nonBreaking(texts[0])),
+    h("p", { class: "plan-others" }, nonBreaking(texts.slice(1).join(" "))),
     h(
       "div",
       { class: "actions" },
@@ -239,9 +236,9 @@ function sentenceCard(forecast, refused, create) {
           { type: "button", class: "primary", on: { click: () => create(label) } },
           "Create this campaign …",
         ),
-      h("button", { type: "button", on: { click: copy } }, "Copy for your manager"),
+      h("button", { type: "button", on: { click: copy } }, "Copy text"),
       copied,
     ),
-    refused,
+    notice,
   ];
 }

@@ -1,17 +1,17 @@
-// Trust: what must be true and is, a log made again, and what the service has survived.
+// Trust: checks of every campaign, replays of event logs, results of the fault tests.
 
-import { connection, get, lines, Problem } from "../api.js";
+import { connection, get, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { ago, number, tied } from "../format.js";
-import { empty, failed, loading } from "../state.js";
+import { ago, counted, nonBreaking, number } from "../format.js";
+import { empty, failed, loading } from "../placeholders.js";
 
 const REFRESH = 5000; // milliseconds
 
 export async function show(root, { signal }) {
-  const place = h(
+  const content = h(
     "div",
     { class: "trust-parts" },
-    h("div", { class: "card" }, loading("Looking at every campaign …")),
+    h("div", { class: "card" }, loading("Checking every campaign …")),
   );
   replace(
     root,
@@ -25,22 +25,22 @@ export async function show(root, { signal }) {
         h(
           "p",
           { class: "lead" },
-          "What must be true at every moment is looked at now. A log can be made again, " +
-            "event by event. And what was done to the service stands below.",
+          "Live checks of every campaign, replays of its event log, and the results of the " +
+            "fault tests.",
         ),
       ),
     ),
-    place,
+    content,
   );
-  const told = await get("/v1/trust", { signal });
+  const view = await get("/v1/trust", { signal });
   const verdict = h("div", { role: "status" });
   const list = h("ul", { class: "trust-campaigns" });
   const cards = new Map();
-  replace(place, verdict, list, faults(told.faults));
+  replace(content, verdict, list, faultTests(view.faults));
 
   function update({ campaigns }) {
-    const now = judged(campaigns);
-    if (verdict.textContent !== now.textContent) replace(verdict, now);
+    const newVerdict = overallVerdict(campaigns);
+    if (verdict.textContent !== newVerdict.textContent) replace(verdict, newVerdict);
     for (const campaign of campaigns) {
       if (!cards.has(campaign.id)) {
         const card = makeCard(campaign.id, signal);
@@ -51,15 +51,16 @@ export async function show(root, { signal }) {
     }
   }
 
-  update(told);
-  const refresh = () => get("/v1/trust", { signal }).then(update, () => {}); // the banner tells of losses
+  update(view);
+  // Errors are ignored: the banner reports a lost connection.
+  const refresh = () => get("/v1/trust", { signal }).then(update, () => {});
   const timer = setInterval(refresh, REFRESH);
   signal.addEventListener("abort", () => clearInterval(timer));
   connection.addEventListener("back", refresh, { signal });
 }
 
-/** All invariants in one sentence. */
-function judged(campaigns) {
+/** The result of all checks in one sentence. */
+function overallVerdict(campaigns) {
   const all = campaigns.flatMap(({ invariants }) => invariants);
   const broken = all.filter(({ holds }) => !holds).length;
   if (all.length === 0)
@@ -67,22 +68,20 @@ function judged(campaigns) {
       "div",
       { class: "card" },
       empty(
-        "No campaign yet",
-        "There is nothing to look at until there is one.",
-        h("a", { class: "button primary", href: "#/plan" }, "Make a plan"),
+        "No campaigns yet",
+        "Plan a campaign and create it. Its checks then appear here.",
+        h("a", { class: "button primary", href: "#/plan" }, "Plan a campaign"),
       ),
     );
-  const said = broken
-    ? `${number(broken)} of ${number(all.length)} invariants ` +
-      `${broken === 1 ? "is" : "are"} broken. Pause the campaign, run entice verify, and ` +
-      "restore the last backup that verifies."
-    : `All ${number(all.length)} invariants hold, in ` +
-      `${campaigns.length === 1 ? "1 campaign" : `${number(campaigns.length)} campaigns`}.`;
+  const text = broken
+    ? `${number(broken)} of ${counted(all.length, "check")} failed. Pause the campaign, run ` +
+      "`entice verify`, and restore the last backup that passes."
+    : `All ${counted(all.length, "check")} passed in ${counted(campaigns.length, "campaign")}.`;
   return h(
     "p",
     { class: ["trust-verdict", broken ? "trust-bad" : "trust-good"] },
-    mark(!broken),
-    said,
+    icon(!broken),
+    withCode(text),
   );
 }
 
@@ -90,20 +89,21 @@ function makeCard(id, signal) {
   const title = h("h2");
   const list = h("ul", { class: "invariants" });
   const last = h("div", { class: "replay-last" });
-  const bar = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Events made again" });
+  const bar = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Events replayed" });
   const button = h("button", { type: "button", class: "small", on: { click: run } }, "Replay now");
-  let before = "";
+  let shown = "";
 
   async function run() {
     button.disabled = true;
     bar.hidden = false;
     bar.value = 0;
-    replace(last, h("p", { role: "status" }, "Making every event again …"));
+    replace(last, h("p", { role: "status" }, "Replaying every event …"));
     try {
-      for await (const line of lines("POST", `/v1/campaigns/${id}/replay`, undefined, { signal })) {
+      const path = `/v1/campaigns/${id}/replay`;
+      for await (const line of jsonLines("POST", path, undefined, { signal })) {
         if (line.kind === "progress") bar.value = line.done / line.total;
         if (line.kind === "failed") throw new Problem(500, line.title, line.detail);
-        if (line.kind === "replay") replace(last, replayed(line));
+        if (line.kind === "replay") replace(last, replayResult(line));
       }
     } catch (problem) {
       if (!signal.aborted) replace(last, failed(problem));
@@ -113,13 +113,14 @@ function makeCard(id, signal) {
   }
 
   function update({ name, invariants, replay }) {
-    const now = JSON.stringify([name, invariants]);
-    if (now !== before) {
-      before = now;
+    const next = JSON.stringify([name, invariants]);
+    if (next !== shown) {
+      shown = next;
       replace(title, h("a", { href: `#/campaign/${id}` }, name));
       replace(list, invariants.map(invariant));
     }
-    if (!button.disabled && !last.querySelector("[role=alert]")) replace(last, replayed(replay));
+    if (!button.disabled && !last.querySelector("[role=alert]"))
+      replace(last, replayResult(replay));
   }
 
   const node = h(
@@ -136,7 +137,7 @@ function invariant({ name, holds, detail }) {
   return h(
     "li",
     { class: holds ? "invariant" : "invariant invariant-broken" },
-    mark(holds),
+    icon(holds),
     h(
       "div",
       null,
@@ -144,84 +145,87 @@ function invariant({ name, holds, detail }) {
         "p",
         null,
         name,
-        h("span", { class: "visually-hidden" }, holds ? ": holds." : ": broken."),
-        !holds && h("strong", null, " Broken"),
+        h("span", { class: "visually-hidden" }, holds ? ": passed." : ": failed."),
+        !holds && h("strong", null, " Failed"),
       ),
-      h("p", { class: "note" }, tied(detail)),
+      h("p", { class: "note" }, nonBreaking(detail)),
     ),
   );
 }
 
-function replayed(replay) {
-  if (replay === null) return h("p", { class: "note" }, "None since the service was started.");
+function replayResult(replay) {
+  if (replay === null) return h("p", { class: "note" }, "None since the service started.");
   return h(
     "div",
     { class: ["invariant", !replay.ok && "invariant-broken"] },
-    mark(replay.ok),
+    icon(replay.ok),
     h(
       "div",
       null,
       h(
         "p",
         null,
-        `${replay.ok ? "Came out the same" : "Did not come out the same"}: ` +
-          `${number(replay.events)} events, ${ago(replay.at)}`,
+        `${replay.ok ? "Passed" : "Failed"}: ${number(replay.events)} events, ${ago(replay.at)}`,
       ),
       h("p", { class: "note" }, replay.detail),
     ),
   );
 }
 
-/** A sign that is read by its shape, not by its colour alone. */
-function mark(good) {
+/** Text with `code` between backticks. */
+function withCode(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part));
+}
+
+/** An icon that differs by its shape, not by its colour alone. */
+function icon(good) {
   return h(
     "span",
-    { class: ["sign", good ? "sign-good" : "sign-bad"], "aria-hidden": "true" },
+    {
+      class: ["verdict-icon", good ? "verdict-icon-good" : "verdict-icon-bad"],
+      "aria-hidden": "true",
+    },
     good ? "✓" : "✗",
   );
 }
 
-/** What was done to the service, and what came of it. */
-function faults(told) {
-  if (told === null) return null;
-  const { trials } = told;
+/** The results of the last long run of the fault tests. */
+function faultTests(report) {
+  if (report === null) return null;
+  const { trials } = report;
   const passed = trials.filter((trial) => trial.passed).length;
   return h(
     "section",
-    { class: "card", "aria-label": "Last fault run" },
+    { class: "card", "aria-label": "Fault tests" },
     h(
       "header",
       null,
-      h("h2", null, "Last fault run"),
+      h("h2", null, "Fault tests"),
       h(
         "p",
         null,
-        `${number(passed)} of ${number(trials.length)} passed, on ${told.date}, with ` +
-          `Entice ${told.entice} (${told.machine}). Each has a control that must fail; ` +
-          "otherwise the test would prove nothing.",
+        `${number(passed)} of ${number(trials.length)} passed on ${report.date} with ` +
+          `Entice ${report.entice} (${report.machine}). Each has a control, a known fault ` +
+          "that the test must detect.",
       ),
     ),
     h("ul", { class: "trials" }, trials.map(trial)),
-    h(
-      "p",
-      { class: "note" },
-      told.note.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part)),
-    ),
+    h("p", { class: "note" }, withCode(report.note)),
   );
 }
 
 function trial({ name, tried, result, control, passed }) {
-  const fact = (term, words) => h("div", null, h("dt", null, term), h("dd", null, words));
+  const fact = (term, text) => h("div", null, h("dt", null, term), h("dd", null, text));
   return h(
     "li",
     { class: "trial" },
     h(
       "h3",
       null,
-      mark(passed),
+      icon(passed),
       name.charAt(0).toUpperCase() + name.slice(1),
       h("span", { class: "visually-hidden" }, passed ? ": passed" : ": failed"),
     ),
-    h("dl", null, fact("Tried", tried), fact("Result", result), fact("The control", control)),
+    h("dl", null, fact("Test", tried), fact("Result", result), fact("Control", control)),
   );
 }

@@ -1,0 +1,88 @@
+// The API key of this tab, kept in its session storage.
+
+import { h } from "./dom.js";
+
+const NAME = "entice-key";
+
+/** The key of this tab, or null. */
+export function currentKey() {
+  return sessionStorage.getItem(NAME);
+}
+
+/** Store a key from the address (`/#key=entice_…`) and remove it from there. */
+export function takeKeyFromAddress() {
+  const found = location.hash.match(/^#key=([^&]+)&?(.*)$/);
+  if (!found) return;
+  sessionStorage.setItem(NAME, decodeURIComponent(found[1]));
+  history.replaceState(null, "", found[2] ? `#${found[2]}` : "#/explore");
+}
+
+let pending = null;
+
+/**
+ * Require a key, with one dialog for all calls that wait for it. Resolves when one was entered.
+ * @param {string|null} rejected the key that was rejected, or null if there was none
+ */
+export function requireKey(rejected) {
+  if (currentKey() !== rejected) return Promise.resolve(); // entered meanwhile
+  const title = rejected === null ? "This service requires a key" : "This key is not valid";
+  pending ??= keyDialog(title, { required: true }).finally(() => {
+    pending = null;
+  });
+  return pending;
+}
+
+/** Let the user enter another key. Resolves to whether they did. */
+export function changeKey() {
+  return keyDialog("Enter a key", { required: false });
+}
+
+function keyDialog(title, { required }) {
+  return new Promise((resolve) => {
+    const input = h("input", {
+      id: "key",
+      type: "password",
+      autocomplete: "off",
+      spellcheck: "false",
+      required: true,
+      placeholder: "entice_…",
+      "aria-describedby": "key-note",
+    });
+    const cancel = h("button", { type: "button", on: { click: () => dialog.close("") } }, "Cancel");
+    const dialog = h(
+      "dialog",
+      { class: "dialog", "aria-labelledby": "key-title" },
+      h(
+        "form",
+        { method: "dialog" },
+        h("h2", { id: "key-title" }, title),
+        h("label", { for: "key" }, "Key"),
+        input,
+        h(
+          "p",
+          { id: "key-note", class: "note" },
+          "The key is kept until you close this tab. An administrator creates keys with ",
+          h("code", null, "entice keys create"),
+          ".",
+        ),
+        h(
+          "div",
+          { class: "actions" },
+          !required && cancel,
+          h("button", { class: "primary", value: "go" }, "Continue"),
+        ),
+      ),
+    );
+    // The screen is empty without a required key, so Escape does not close the dialog.
+    dialog.addEventListener("cancel", (event) => required && event.preventDefault());
+    dialog.addEventListener("close", () => {
+      const entered = dialog.returnValue === "go" ? input.value.trim() : "";
+      dialog.remove();
+      if (!entered && required) return resolve(keyDialog(title, { required }));
+      if (entered) sessionStorage.setItem(NAME, entered);
+      resolve(Boolean(entered));
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

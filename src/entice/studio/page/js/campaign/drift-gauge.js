@@ -1,0 +1,146 @@
+// The drift gauge: how much a payment raises a rating, with its interval, or why it is unknown.
+
+import { h, replace, svg } from "../dom.js";
+import { counted, number, percent } from "../format.js";
+import { term } from "../tooltip.js";
+
+const RADIUS = 84;
+const WIDTH = 14;
+const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are cut
+
+/** Make a gauge. Returns its node and a function that updates it. */
+export function driftGauge() {
+  const node = h("div", { class: "drift-gauge" });
+  let shown = "";
+  return {
+    node,
+    update(drift) {
+      const next = JSON.stringify(drift);
+      if (next === shown) return;
+      shown = next;
+      replace(node, drift.slope === null ? unknown(drift) : known(drift));
+    },
+  };
+}
+
+function unknown(drift) {
+  const title = drift.probed ? "Not enough measurements yet" : "Not measured";
+  const text = drift.probed
+    ? `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
+      "are enough."
+    : "Payments depend on past ratings, so averages alone cannot show the drift. To measure " +
+      "it, set `probe` when you create a campaign: some visitors then get a random payment.";
+  return [
+    face(null, null, null, 0, 2),
+    h(
+      "div",
+      { class: "drift-gauge-words" },
+      h("h3", null, title),
+      h("p", { class: "note" }, withCode(text)),
+    ),
+  ];
+}
+
+function known({ slope, low, high, probes, level, note }) {
+  const from = Math.max(LOWEST, Math.min(0, Math.floor(2 * low) / 2));
+  const to = Math.min(HIGHEST, Math.max(2, Math.ceil(2 * high) / 2));
+  return [
+    face(slope, low, high, from, to),
+    h(
+      "div",
+      { class: "drift-gauge-words" },
+      h(
+        "p",
+        { class: "drift-gauge-value" },
+        h("strong", null, decimals(slope)),
+        " ",
+        term("stars per star paid", "The slope of the drift; l in the paper."),
+      ),
+      h("p", null, `${percent(level)} interval: ${decimals(low)} to ${decimals(high)}`),
+      h("p", { class: "drift-gauge-verdict" }, verdict(low, high)),
+      h("p", { class: "note" }, `${counted(probes, "measurement")}. ${sentence(note)}`),
+    ),
+  ];
+}
+
+function verdict(low, high) {
+  if (low > 0) return "Paid visitors rate higher, so averages of paid items are too high.";
+  if (high < 0) return "Paid visitors rate lower.";
+  return "No drift is still possible.";
+}
+
+/** The half circle: a scale, the interval as an arc, the estimate as a needle. */
+function face(slope, low, high, from, to) {
+  const angle = (x) => Math.PI * (1 - (Math.min(to, Math.max(from, x)) - from) / (to - from));
+  const parts = [
+    svg("path", { class: "drift-gauge-track", d: arc(Math.PI, 0), "stroke-width": WIDTH }),
+  ];
+  if (slope !== null)
+    parts.push(
+      svg("path", {
+        class: "drift-gauge-interval",
+        d: arc(angle(low), angle(high)),
+        "stroke-width": WIDTH,
+      }),
+    );
+  for (let x = from; x <= to + 1e-9; x += to - from > 3 ? 1 : 0.5) parts.push(...tick(x, angle(x)));
+  if (slope !== null) {
+    const [x, y] = point(angle(slope), RADIUS - 2);
+    parts.push(svg("line", { class: "drift-gauge-needle", x1: 0, y1: 0, x2: x, y2: y }));
+    parts.push(svg("circle", { class: "drift-gauge-hub", r: 5 }));
+  }
+  const label =
+    slope === null
+      ? "The drift is not known."
+      : `The drift is ${decimals(slope)} stars per star paid, between ${decimals(low)} and ` +
+        `${decimals(high)}.`;
+  return svg(
+    "svg",
+    { class: "drift-gauge-face", viewBox: "-112 -108 224 122", role: "img", "aria-label": label },
+    parts,
+  );
+}
+
+function tick(x, angle) {
+  const [x1, y1] = point(angle, RADIUS - WIDTH / 2);
+  const [x2, y2] = point(angle, RADIUS + WIDTH / 2);
+  const [tx, ty] = point(angle, RADIUS + 18);
+  return [
+    svg("line", {
+      class: ["drift-gauge-tick", x === 0 && "drift-gauge-zero"],
+      x1,
+      y1,
+      x2,
+      y2,
+    }),
+    svg(
+      "text",
+      { class: "drift-gauge-label", x: tx, y: ty + 4, "text-anchor": "middle" },
+      number(x),
+    ),
+  ];
+}
+
+function arc(from, to) {
+  const [x1, y1] = point(from, RADIUS);
+  const [x2, y2] = point(to, RADIUS);
+  return `M ${x1} ${y1} A ${RADIUS} ${RADIUS} 0 0 1 ${x2} ${y2}`;
+}
+
+function point(angle, radius) {
+  return [radius * Math.cos(angle), -radius * Math.sin(angle)];
+}
+
+/** Two decimals: the estimate is not more exact. */
+function decimals(x) {
+  return x.toFixed(2).replace("-", "−");
+}
+
+function sentence(note) {
+  return note.endsWith(".") ? note : `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
+}
+
+/** Text with `code` between backticks. */
+function withCode(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part));
+}

@@ -1,0 +1,45 @@
+// Names of policies, reasons and states as shown on the screens.
+
+const POLICIES = {
+  ucb: "UCB",
+  thompson_sampling: "Thompson sampling",
+  alternating_thompson: "Alternating Thompson sampling",
+  drift_corrected_thompson: "Drift-corrected Thompson sampling",
+  epsilon_greedy: "ε-greedy",
+  round_robin_epsilon_greedy: "Round-robin ε-greedy",
+  greedy: "No payments",
+};
+
+const REASONS = {
+  explore: "exploration",
+  own_choice: "own choice",
+  probe: "drift measurement",
+  limited: "limited",
+  paused: "paused",
+};
+
+const STATES = {
+  offered: "open",
+  unrated: "accepted, not rated",
+};
+
+/** The name of a policy, from its table in a campaign's settings. */
+export function policyName(policy) {
+  return POLICIES[policy.kind] ?? policy.kind;
+}
+
+/** The reason for an offer, in one or two words. */
+export function reasonName(reason) {
+  return REASONS[reason] ?? reason;
+}
+
+/** The state of an offer, with its rating. */
+export function stateName(state, rating = null) {
+  return state === "rated" && rating !== null ? `rated ${rating}\u00a0★` : (STATES[state] ?? state);
+}
+
+/** The CSS class of a badge with the state of an offer. */
+export function stateTone(state) {
+  if (state === "accepted" || state === "rated") return "badge-good";
+  return state === "offered" ? "badge-warn" : "";
+}

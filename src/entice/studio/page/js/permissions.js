@@ -1,0 +1,26 @@
+// The notice for users who may not change campaigns.
+
+import { studioInfo } from "./api.js";
+import { changeKey } from "./api-key.js";
+import { h } from "./dom.js";
+
+/**
+ * Return null if this user may change campaigns, else a node that says how to get permission.
+ * `action` is a verb phrase, such as "pause a campaign".
+ */
+export async function readOnlyNotice(action) {
+  const { may, keyless } = await studioInfo();
+  if (may.includes("admin")) return null;
+  const command = h("code", null, "entice keys create --role admin --name me");
+  const text = keyless
+    ? [`To ${action}, create a key with `, command, ", then reload this page and enter it."]
+    : [`Your key cannot ${action}. Create an admin key with `, command, ". ", changeKeyButton()];
+  return h("p", { class: "note read-only" }, h("span", { class: "badge" }, "Read only"), " ", text);
+}
+
+function changeKeyButton() {
+  const click = async () => {
+    if (await changeKey()) dispatchEvent(new HashChangeEvent("hashchange")); // reloads the screen
+  };
+  return h("button", { type: "button", class: "small", on: { click } }, "Enter another key");
+}

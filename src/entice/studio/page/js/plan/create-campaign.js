@@ -1,0 +1,78 @@
+// The dialog that creates a campaign from a plan: the user enters names, the plan has the rest.
+
+import { send } from "../api.js";
+import { confirmDialog } from "../dialog.js";
+import { h } from "../dom.js";
+import { number } from "../format.js";
+import { money } from "../money.js";
+
+const PROBE = { share: 0.1, amount: 0.5 };
+const ID = /^[A-Za-z0-9._~-]{1,64}$/;
+
+/** Open the dialog, create the campaign, and go to it. */
+export async function createCampaign(settings) {
+  const name = h("input", { id: "campaign-name", type: "text", maxlength: 200, required: true });
+  name.value = settings.name;
+  const items = h("textarea", {
+    id: "campaign-items",
+    rows: Math.min(10, settings.arms.length + 1),
+    spellcheck: "false",
+    "aria-describedby": "items-note",
+  });
+  items.value = settings.arms.join("\n");
+  const probe = h("input", { type: "checkbox", name: "probe" });
+  const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
+  const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
+  const created = await confirmDialog({
+    title: "Create this campaign",
+    confirm: "Create and go live",
+    body: [
+      h("label", { for: "campaign-name" }, "Name"),
+      name,
+      h("label", { for: "campaign-items" }, "Items, one per line"),
+      items,
+      h(
+        "p",
+        { id: "items-note", class: "note" },
+        "The item ids of your platform: letters, digits and . _ ~ - (spaces become -). The plan " +
+          `has ${number(settings.arms.length)} items.`,
+      ),
+      h("label", { class: "check" }, probe, "Measure the drift"),
+      h(
+        "p",
+        { class: "note" },
+        "In 10 % of the offers without payment, a coin flip decides whether the visitor gets " +
+          `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
+          "payments come out of the budget; the plan does not include them.",
+      ),
+      h(
+        "dl",
+        { class: "facts campaign-facts" },
+        fact("Budget", money(settings.budget, settings)),
+        fact("Price of a star", money(settings.price_of_a_star, settings)),
+      ),
+    ],
+    action: () => {
+      const body = { ...settings, name: name.value.trim(), arms: parseItems(items.value) };
+      return send("POST", "/v1/campaigns", probe.checked ? { ...body, probe: PROBE } : body);
+    },
+  });
+  if (created) location.hash = `#/campaign/${created.id}`;
+}
+
+function parseItems(text) {
+  const arms = text
+    .split("\n")
+    .map((line) => line.trim().replace(/\s+/g, "-"))
+    .filter(Boolean);
+  const invalid = arms.find((arm) => !ID.test(arm));
+  if (invalid !== undefined)
+    throw new Error(
+      `“${invalid}” is not a valid id. Use up to 64 letters, digits and . _ ~ - characters.`,
+    );
+  const duplicate = arms.find((arm, i) => arms.indexOf(arm) !== i);
+  if (duplicate !== undefined)
+    throw new Error(`“${duplicate}” is listed twice. Give each item its own id.`);
+  if (arms.length < 2) throw new Error(`Enter at least two items, not ${arms.length}.`);
+  return arms;
+}

@@ -1,0 +1,52 @@
+// Tooltips: shown on hover, on keyboard focus and on touch.
+
+import { h, unique } from "./dom.js";
+
+/**
+ * A term with a tooltip. Not for use inside a label: use `attachTooltip` there.
+ * @param {string|Node} text the term
+ * @param {string} explanation the tooltip: symbols, formulas, details
+ * @param {object} [props] of the term, such as a class
+ */
+export function term(text, explanation, props = {}) {
+  const { class: extra, ...rest } = props;
+  const button = h("button", { ...rest, type: "button", class: ["term", extra] }, text);
+  const tip = attachTooltip(button, button, explanation);
+  button.addEventListener("click", () => tip.show());
+  return h("span", null, button, tip.node);
+}
+
+/**
+ * Attach a tooltip to a field or another element that can be focused.
+ * @param {HTMLElement} label shows the tooltip on hover
+ * @param {HTMLElement} field shows the tooltip on keyboard focus
+ * @returns {{node: HTMLElement, show: () => void}} the tooltip, to be added to the page
+ */
+export function attachTooltip(label, field, explanation) {
+  const id = unique("tip");
+  // A popover is not clipped by its ancestors.
+  const node = h("span", { id, class: "tip", role: "tooltip", popover: "manual" }, explanation);
+  const show = () => {
+    if (node.matches(":popover-open")) return;
+    node.showPopover();
+    place(node, label.getBoundingClientRect());
+  };
+  const hide = () => node.matches(":popover-open") && node.hidePopover();
+  field.setAttribute("aria-describedby", id);
+  label.addEventListener("pointerenter", show);
+  label.addEventListener("pointerleave", hide);
+  field.addEventListener("focus", () => field.matches(":focus-visible") && show());
+  field.addEventListener("blur", hide);
+  field.addEventListener("input", hide); // it would cover the effect
+  field.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+  return { node, show };
+}
+
+/** Place the tooltip above the label, or below if there is no room, within the window. */
+function place(tip, label) {
+  const { width, height } = tip.getBoundingClientRect();
+  const left = Math.min(Math.max(8, label.left), innerWidth - width - 8);
+  const above = label.top - height - 6;
+  tip.style.setProperty("left", `${left}px`);
+  tip.style.setProperty("top", `${above < 8 ? label.bottom + 6 : above}px`);
+}
