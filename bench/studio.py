@@ -26,8 +26,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser.chromium import browser
-from browser.studio_pages import READY, visiting
+from browser.chromium import run_browser
+from browser.studio_pages import READY, browser_pages
 from service_fixtures import server
 
 FIRST, LAST = 150, 3000
@@ -89,8 +89,8 @@ def measure(count: int) -> dict[str, list[Wait]]:
     with (
         tempfile.TemporaryDirectory() as folder,
         server(Path(folder)) as running,
-        browser() as chromium,
-        visiting(chromium) as visit,
+        run_browser() as chromium,
+        browser_pages(chromium) as visit,
     ):
         page = visit(f"{running.url}/#/explore")
         page.wait_for_selector(READY["explore"])

@@ -24,7 +24,7 @@ import pytest
 from command_line import RunEntice, assert_error, plain
 from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
-from studio_fixtures import children
+from studio_fixtures import child_pids
 
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
@@ -139,7 +139,7 @@ def deaths_in(log: Path) -> list[dict[str, Any]]:
 
 def test_the_death_of_the_only_worker_is_logged_and_stops_the_service(tmp_path: Path) -> None:
     with server(tmp_path) as running:
-        [worker] = children(running.process.pid)
+        [worker] = child_pids(running.process.pid)
         os.kill(worker, signal.SIGKILL)
         assert running.process.wait(30) == 1
     [death] = deaths_in(running.log)
@@ -162,10 +162,10 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
     monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
     options = ("--db", postgres.new_database(), "--workers", "2")
     with server(tmp_path, *options) as running:
-        before = children(running.process.pid)
+        before = child_pids(running.process.pid)
         os.kill(before[0], signal.SIGKILL)
         for _ in range(600):
-            after = children(running.process.pid)
+            after = child_pids(running.process.pid)
             if len(after) == 2 and after != before:
                 break
             time.sleep(0.05)
@@ -184,7 +184,7 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
 def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         running.process.send_signal(signal.SIGINT)
-        for worker in children(running.process.pid):  # as a terminal does
+        for worker in child_pids(running.process.pid):  # as a terminal does
             os.kill(worker, signal.SIGINT)
         assert running.process.wait(30) == 0
     assert deaths_in(running.log) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from numba.core import event
 from service_fixtures import TEAS, Service, assert_problem, service
-from studio_fixtures import until
+from studio_fixtures import wait_until
 
 import entice
 from entice.jit import specialize
@@ -155,7 +155,7 @@ def test_requests_for_a_policy_that_is_not_ready_are_rejected_and_others_served(
         shop.offer(other, "bob")  # its policy is ready
         shop.context.check()  # a policy that is not ready is no database error
         resume.set()
-        until(lambda: client.get("/readyz").status_code == 200)
+        wait_until(lambda: client.get("/readyz").status_code == 200)
         assert client.post(f"/v1/offers/{offer}/accept").status_code == 200
         assert shop.campaign()
 
@@ -225,7 +225,7 @@ def test_stopping_the_service_cancels_compilation(
     compiling = WarmUp()
     running = threading.Thread(target=compiling.run)
     running.start()
-    until(lambda: started)
+    wait_until(lambda: started)
     assert list(PENDING) == warm_up.kinds()
     compiling.cancel()
     running.join(30)

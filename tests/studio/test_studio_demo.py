@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from command_line import RunEntice, plain
-from studio_fixtures import is_running, until
+from studio_fixtures import is_running, wait_until
 
 DEMO = (
     "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
@@ -45,13 +45,15 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
         assert campaign["ratings"] > 0
         url = f"{found[1]}/v1/campaigns/{campaign['id']}"
         # Shoppers keep coming, also to a campaign that somebody begins.
-        until(lambda: httpx.get(url, headers=key).json()["decisions"] > campaign["decisions"] + 2)
+        wait_until(
+            lambda: httpx.get(url, headers=key).json()["decisions"] > campaign["decisions"] + 2
+        )
         body = {"name": "New", "arms": ["a", "b"], "budget": 1000, "price_of_a_star": 100}
         new = httpx.post(f"{found[1]}/v1/campaigns", json=body, headers=key).json()["id"]
         closed = httpx.patch(url, json={"status": "closed"}, headers=key)
         assert closed.json()["status"] == "closed"
         other = f"{found[1]}/v1/campaigns/{new}"
-        until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
+        wait_until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
         assert list(tmp_path.iterdir())
         process.send_signal(ending)
         assert process.wait(30) == 0

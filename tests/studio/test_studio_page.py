@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from service_fixtures import HERE, TEAS, Service, assert_problem, service
-from studio_fixtures import BROWSER, SMALL, lines_of
+from studio_fixtures import BROWSER, SMALL, parse_lines
 
 import entice
 from entice.studio import page_bundle as page
@@ -127,7 +127,7 @@ def test_a_browser_without_keys_looks_and_simulates(shop: Service) -> None:
     assert about["limits"]["most_work"] > 0
     assert client.get(f"/v1/campaigns/{campaign}/arms", headers=BROWSER).status_code == 200
     answer = client.post("/v1/simulations", json=SMALL, headers=BROWSER)
-    assert lines_of(answer.text)[-1]["kind"] == "done"
+    assert parse_lines(answer.text)[-1]["kind"] == "done"
     for marks in (BROWSER, {"origin": HERE}, {"sec-fetch-mode": "navigate"}):
         refused = client.post("/v1/campaigns", json=TEAS, headers=marks)
         assert "keys create" in assert_problem(refused, 403, "read-only")["detail"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from service_fixtures import Service, service
-from studio_fixtures import PLAN, lines_of
+from studio_fixtures import PLAN, parse_lines
 
 from entice.paper.reproduce import measure
 from entice.planner.belief import Spread
@@ -42,7 +42,7 @@ def small(**changes: Any) -> Forecast:
 def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
     asked = {**PLAN, "budget": 20}
     answer = shop.client.post("/v1/plans", json=asked)
-    lines = lines_of(answer.text)
+    lines = parse_lines(answer.text)
     assert lines[0]["kind"] == "queued"
     progress = [line for line in lines if line["kind"] == "progress"]
     assert (progress[-1]["done"], progress[-1]["total"]) == (40, 40)
@@ -71,7 +71,7 @@ def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
 
 def test_a_campaign_begins_as_it_was_planned(shop: Service) -> None:
     answer = shop.client.post("/v1/plans", json={**PLAN, "budget": 123.45})
-    found = lines_of(answer.text)[-1]
+    found = parse_lines(answer.text)[-1]
     recommended = next(p["label"] for p in found["policies"] if p["recommended"])
     made = shop.client.post("/v1/campaigns", json=found["campaigns"][recommended])
     assert made.status_code == 201, made.text
@@ -118,7 +118,7 @@ def test_samples_stay_few_and_tell_the_same() -> None:
 
 def test_the_paper_is_made_once(shop: Service) -> None:
     first = shop.client.get("/v1/paper")
-    lines = lines_of(first.text)
+    lines = parse_lines(first.text)
     assert lines[0]["kind"] == "queued"
     assert any(line["kind"] == "progress" for line in lines)
     found = lines[-1]
@@ -128,7 +128,7 @@ def test_the_paper_is_made_once(shop: Service) -> None:
     assert sum(row["published"] for row in found["coverage"]) == 2 * 63
     again = shop.client.get("/v1/paper")
     assert again.headers["content-type"] == "application/x-ndjson"
-    assert lines_of(again.text) == [found]
+    assert parse_lines(again.text) == [found]
 
 
 def test_the_paper_as_data_is_the_reproduction() -> None:

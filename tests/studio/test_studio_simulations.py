@@ -23,10 +23,10 @@ from studio_fixtures import (
     SMALL,
     STUDY,
     is_running,
-    lines_of,
-    simulators,
-    until,
-    watched,
+    parse_lines,
+    stream_lines,
+    wait_until,
+    worker_pids,
 )
 
 import entice
@@ -55,7 +55,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A service in processes of its own, whose simulation process is warm."""
     with server(tmp_path_factory.mktemp("studio")) as made:
         for study in (STUDY, {**LARGE, "horizon": 100, "replications": 10}):
-            with watched(f"{made.url}/v1/simulations", study) as lines:
+            with stream_lines(f"{made.url}/v1/simulations", study) as lines:
                 assert list(lines)[-1]["kind"] == "done"
         yield made
 
@@ -64,7 +64,7 @@ def simulated(shop: Service, study: dict[str, Any]) -> list[dict[str, Any]]:
     answer = shop.client.post("/v1/simulations", json=study)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/x-ndjson"
-    return lines_of(answer.text)
+    return parse_lines(answer.text)
 
 
 # What is shown
@@ -272,7 +272,7 @@ def test_the_limits_are_told(shop: Service) -> None:
 def test_a_first_picture_comes_early(running: Server) -> None:
     study = {**STUDY, "horizon": 20_000, "replications": 4000}
     began = time.monotonic()
-    with watched(f"{running.url}/v1/simulations", study) as lines:
+    with stream_lines(f"{running.url}/v1/simulations", study) as lines:
         first = next(line for line in lines if line["kind"] == "picture")
         early = time.monotonic() - began
         last = list(lines)[-1]
@@ -285,38 +285,38 @@ def test_a_first_picture_comes_early(running: Server) -> None:
 
 def test_whoever_leaves_ends_the_work(running: Server) -> None:
     url = f"{running.url}/v1/simulations"
-    [process] = simulators(running.process.pid)
+    [process] = worker_pids(running.process.pid)
     for _ in range(3):
-        with watched(url, LARGE) as lines:
+        with stream_lines(url, LARGE) as lines:
             next(line for line in lines if line["kind"] == "picture")
         began = time.monotonic()
-        with watched(url, SMALL) as lines:
+        with stream_lines(url, SMALL) as lines:
             assert list(lines)[-1]["kind"] == "done"
         assert time.monotonic() - began < 5
     used = _cpu(process)
     time.sleep(1)
     assert _cpu(process) - used < 0.5  # of a second: nothing goes on
-    assert simulators(running.process.pid) == [process]
+    assert worker_pids(running.process.pid) == [process]
 
 
 def test_what_waits_is_dropped_with_its_connection(running: Server) -> None:
     url = f"{running.url}/v1/simulations"
-    with watched(url, LARGE) as first:
+    with stream_lines(url, LARGE) as first:
         next(line for line in first if line["kind"] == "picture")
-        with watched(url, LARGE) as second:
+        with stream_lines(url, LARGE) as second:
             assert next(second) == {"kind": "queued", "ahead": 1}
-        with watched(url, SMALL) as third:
+        with stream_lines(url, SMALL) as third:
             # The second is gone as soon as the service has seen it go.
             assert next(third)["ahead"] in (1, 2)
-    with watched(url, SMALL) as lines:
+    with stream_lines(url, SMALL) as lines:
         assert list(lines)[-1]["kind"] == "done"
 
 
 def test_decisions_go_on_while_a_large_simulation_runs(running: Server) -> None:
     campaign = httpx.post(f"{running.url}/v1/campaigns", json=TEAS).json()["id"]
-    with watched(f"{running.url}/v1/simulations", LARGE) as lines:
+    with stream_lines(f"{running.url}/v1/simulations", LARGE) as lines:
         next(line for line in lines if line["kind"] == "picture")
-        [process] = simulators(running.process.pid)
+        [process] = worker_pids(running.process.pid)
         used, took = _cpu(process), []
         with httpx.Client() as client:
             for i in range(100):
@@ -338,7 +338,7 @@ def test_a_process_that_is_killed_is_started_again(shop: Service) -> None:
     asking = threading.Thread(target=lambda: found.append(simulated(shop, LARGE)))
     asking.start()
     used = _cpu(process)
-    until(lambda: _cpu(process) > used + 0.3)  # it is at work
+    wait_until(lambda: _cpu(process) > used + 0.3)  # it is at work
     os.kill(process, signal.SIGKILL)
     asking.join(30)
     last = found[0][-1]
@@ -350,7 +350,7 @@ def test_a_process_that_is_killed_is_started_again(shop: Service) -> None:
     idle = studio_of(shop.context).jobs.pid
     assert idle is not None
     os.kill(idle, signal.SIGKILL)
-    until(lambda: not is_running(idle))
+    wait_until(lambda: not is_running(idle))
     time.sleep(0.2)
     assert simulated(shop, SMALL)[-1]["kind"] == "done"
 
@@ -366,7 +366,7 @@ def test_a_killed_film_is_a_problem(shop: Service) -> None:
     )
     used = _cpu(process)
     asking.start()
-    until(lambda: _cpu(process) > used)
+    wait_until(lambda: _cpu(process) > used)
     os.kill(process, signal.SIGKILL)
     asking.join(30)
     assert answers[0].status_code in (200, 503)
@@ -377,19 +377,19 @@ def test_a_killed_film_is_a_problem(shop: Service) -> None:
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     with server(tmp_path) as made:
         httpx.get(made.url)
-        [process] = until(lambda: simulators(made.process.pid))
+        [process] = wait_until(lambda: worker_pids(made.process.pid))
         assert made.stop() == 0
-        until(lambda: not is_running(process))
+        wait_until(lambda: not is_running(process))
     with server(tmp_path) as made:
         httpx.get(made.url)
-        [process] = until(lambda: simulators(made.process.pid))
+        [process] = wait_until(lambda: worker_pids(made.process.pid))
         os.kill(made.process.pid, signal.SIGKILL)
-        until(lambda: not is_running(process))
+        wait_until(lambda: not is_running(process))
 
 
 def test_the_end_of_the_service_ends_simulations(tmp_path: Path) -> None:
     with server(tmp_path) as made:
-        with watched(f"{made.url}/v1/simulations", LARGE) as lines:
+        with stream_lines(f"{made.url}/v1/simulations", LARGE) as lines:
             next(line for line in lines if line["kind"] == "picture")
             began = time.monotonic()
             made.process.terminate()
@@ -405,7 +405,7 @@ def test_nothing_is_started_for_those_who_never_look(tmp_path: Path) -> None:
         shop.offer(campaign, "ann")
         assert studio_of(shop.context).jobs.pid is None
         shop.client.get("/")
-        until(lambda: studio_of(shop.context).jobs.pid)
+        wait_until(lambda: studio_of(shop.context).jobs.pid)
 
 
 # The queue

@@ -13,7 +13,7 @@ import pytest
 from service_faults.__main__ import Tried, as_json
 from service_faults.outcome import Outcome
 from service_fixtures import Service, assert_problem, service
-from studio_fixtures import lines_of
+from studio_fixtures import parse_lines
 
 from entice.service.operations.invariants import read_fault_report
 
@@ -46,7 +46,7 @@ def trusted(shop: Service, **headers: str) -> dict[str, Any]:
 def replayed(shop: Service, campaign: str) -> dict[str, Any]:
     answer = shop.client.post(f"/v1/campaigns/{campaign}/replay")
     assert answer.status_code == 200, answer.text
-    return lines_of(answer.text)[-1]
+    return parse_lines(answer.text)[-1]
 
 
 def damage(shop: Service, sql: str) -> None:

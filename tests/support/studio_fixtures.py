@@ -1,4 +1,4 @@
-"""What tests of the studio share: studies to ask for, and answers read line by line."""
+"""Fixtures of the studio's tests: studies, streamed responses, processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 
 import httpx
 
+TIMEOUT = 120.0
+"""Seconds; generous, since the machine may be busy."""
 BROWSER = {"sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
-"""What a page's own requests carry besides."""
+"""Headers that a browser adds to a page's requests."""
 STUDY: dict[str, Any] = {
     "horizon": 2000,
     "replications": 200,
@@ -46,39 +48,42 @@ PLAN: dict[str, Any] = {
 }
 
 
-def lines_of(text: str) -> list[dict[str, Any]]:
+def parse_lines(text: str) -> list[dict[str, Any]]:
+    """Parse a response with one JSON object per line."""
     return [json.loads(line) for line in text.splitlines()]
 
 
 @contextmanager
-def watched(url: str, body: dict[str, Any], **headers: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """Ask for lines of a running service; leaving closes the connection."""
-    with httpx.stream("POST", url, json=body, headers=headers, timeout=120) as answer:
-        assert answer.status_code == 200, answer.read()
-        yield (json.loads(line) for line in answer.iter_lines())
+def stream_lines(
+    url: str, body: dict[str, Any], **headers: str
+) -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield the lines of a streamed response; leaving the context closes the connection."""
+    with httpx.stream("POST", url, json=body, headers=headers, timeout=TIMEOUT) as response:
+        assert response.status_code == 200, response.read()
+        yield (json.loads(line) for line in response.iter_lines())
 
 
-def until(true: Callable[[], Any], within: float = 20) -> Any:
-    """Wait until something is so."""
+def wait_until(condition: Callable[[], Any], within: float = TIMEOUT) -> Any:
+    """Wait until a condition holds, and return its value."""
     end = time.monotonic() + within
-    while not (found := true()):
-        assert time.monotonic() < end, "it did not happen"
+    while not (value := condition()):
+        assert time.monotonic() < end, f"the condition did not hold within {within} s"
         time.sleep(0.02)
-    return found
+    return value
 
 
-def simulators(parent: int) -> list[int]:
-    """The simulation processes among all that a process has started, directly or not."""
+def worker_pids(parent: int) -> list[int]:
+    """Return the simulation workers among a process's descendants."""
     found = []
-    for child in children(parent):
+    for child in child_pids(parent):
         if b"entice.studio.jobs.worker" in _read(f"/proc/{child}/cmdline"):
             found.append(child)
-        found += simulators(child)
+        found += worker_pids(child)
     return found
 
 
-def children(parent: int) -> list[int]:
-    """The processes that a process has started."""
+def child_pids(parent: int) -> list[int]:
+    """Return the children of a process."""
     tasks = Path(f"/proc/{parent}/task")
     if not tasks.is_dir():
         return []
@@ -86,7 +91,7 @@ def children(parent: int) -> list[int]:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process is there, and more than a memory of itself."""
+    """Return whether a process exists and is not a zombie."""
     state = _read(f"/proc/{process}/stat").rpartition(b")")[2].split()
     return bool(state) and state[0] != b"Z"
 

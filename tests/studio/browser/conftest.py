@@ -1,32 +1,31 @@
-"""One browser and one studio for all tests of this package."""
+"""One browser and one studio for all tests of this folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from browser import chromium as the_system_s
-from browser.studio_pages import Studio, Visit, visiting
-from browser.studio_pages import studio as run_studio
+from browser.chromium import run_browser
+from browser.studio_pages import Studio, Visit, browser_pages, run_studio
 from playwright.sync_api import Browser
 
-# The package's, not the session's: while Playwright runs, no other event loop can in its thread.
+# Not session-scoped: while Playwright runs, no other event loop can run in its thread.
 
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    with the_system_s.browser() as running:
+    with run_browser() as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    """Tests may add to it, but must leave its campaign as it is."""
+    """A studio to which tests may add campaigns; its first one must not be changed."""
     with run_studio(tmp_path_factory.mktemp("studio"), visitors=120) as running:
         yield running
 
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Visit]:
-    with visiting(chromium) as opening:
-        yield opening
+    with browser_pages(chromium) as open_page:
+        yield open_page

@@ -1,4 +1,4 @@
-"""Explore: a slider moves, and the study is run again."""
+"""Explore: results follow the sliders."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import polars as pl
-from browser.studio_pages import SMALL, Studio, Visit, curve_of, table_of
+from browser.studio_pages import SMALL, Studio, Visit, drawn_lines, explore_table
 from playwright.sync_api import Page, Route, expect
 
 import entice
 
 
 def drag(page: Page, name: str, to: float) -> None:
-    """Take a slider's thumb and move it to a share of its way."""
+    """Drag a slider to a share of its length."""
     slider = page.locator(f"input[name={name}]")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -26,24 +26,22 @@ def drag(page: Page, name: str, to: float) -> None:
     page.mouse.up()
 
 
-def test_a_slider_moves_and_the_curve_changes(studio: Studio, visit: Visit) -> None:
+def test_moving_a_slider_changes_the_curves(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(SMALL))
-    numbers, curve = table_of(page), curve_of(page)
+    numbers, curve = explore_table(page), drawn_lines(page)
     assert len(numbers) == 2
     assert len(curve) >= 4  # a band and a median for each policy
     drag(page, "l", to=0.9)
     expect(page.locator("body")).to_have_attribute("data-explore", "done")
-    assert table_of(page) != numbers
-    assert curve_of(page) != curve
+    assert explore_table(page) != numbers
+    assert drawn_lines(page) != curve
     expect(page.locator("output.slider-value").first).to_have_text(re.compile(r"^4\.\d × "))
     expect(page).to_have_url(re.compile(r"[?&]l=4\.\d&"))
 
 
-def test_numbers_are_those_of_the_command_line(
-    studio: Studio, visit: Visit, tmp_path: Path
-) -> None:
+def test_downloads_match_the_command_line(studio: Studio, visit: Visit, tmp_path: Path) -> None:
     page = visit(studio.at(SMALL))
-    table_of(page)
+    explore_table(page)
     for kind in ("TOML", "CSV", "PNG"):
         with page.expect_download() as download:
             page.get_by_role("button", name=kind).click()
@@ -61,30 +59,30 @@ def test_a_permalink_gives_the_same_numbers_in_another_browser(
     studio: Studio, visit: Visit
 ) -> None:
     page = visit(studio.at(SMALL))
-    table_of(page)
+    explore_table(page)
     drag(page, "arms", to=0.5)
     page.get_by_label("Seed").fill("11")
     expect(page).to_have_url(re.compile("seed=11"))
-    numbers = table_of(page)
+    numbers = explore_table(page)
     link = page.url
     assert studio.key not in link
     other = visit(studio.at(link.partition("/#")[2]))
-    assert table_of(other) == numbers
-    assert curve_of(other) == curve_of(page)
+    assert explore_table(other) == numbers
+    assert drawn_lines(other) == drawn_lines(page)
     assert other.url == link
     page.get_by_label("Seed").fill("12")
     expect(page).to_have_url(re.compile("seed=12"))
-    assert table_of(page) != numbers
+    assert explore_table(page) != numbers
 
 
-def test_it_can_be_used_by_keyboard_alone(studio: Studio, visit: Visit) -> None:
+def test_it_works_with_the_keyboard_alone(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(SMALL))
-    numbers = table_of(page)
+    numbers = explore_table(page)
     page.keyboard.press("Tab")
-    expect(page.locator(":focus")).to_have_text("Skip to the content")
+    expect(page.locator(":focus")).to_have_text("Skip to content")
     page.keyboard.press("Enter")
     expect(page.locator("#screen")).to_be_focused()
-    slider = page.get_by_label("How strong")
+    slider = page.get_by_label("Strength")
     unfocused = slider.screenshot()
     for _ in range(30):
         page.keyboard.press("Tab")
@@ -96,52 +94,50 @@ def test_it_can_be_used_by_keyboard_alone(studio: Studio, visit: Visit) -> None:
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     expect(slider).to_have_attribute("aria-valuetext", "1.5 × the payment")
-    assert table_of(page) != numbers
+    assert explore_table(page) != numbers
     page.keyboard.press("Home")
     expect(slider).to_have_attribute("aria-valuetext", "none")
 
 
-def test_one_run_can_be_scrubbed_through(studio: Studio, visit: Visit) -> None:
+def test_a_single_run_has_a_time_slider(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("explore"))
-    caption, time = page.locator(".single-run-caption"), page.get_by_label("Time in the race")
+    caption, time = page.locator(".single-run-caption"), page.get_by_label("Time in the run")
     expect(caption).to_contain_text("After 500 visitors")
     last = page.locator(".single-run-rows").inner_text()
     time.fill("500")
     expect(caption).to_contain_text(re.compile(r"After 2[45]\d visitors"))
     assert page.locator(".single-run-rows").inner_text() != last
-    page.get_by_role("button", name="Another run").click()
+    page.get_by_role("button", name="Next run").click()
     expect(caption).to_contain_text("Run 2 of 100")
 
 
-def test_theory_is_drawn_where_it_speaks_and_else_says_why_not(
-    studio: Studio, visit: Visit
-) -> None:
+def test_bounds_are_drawn_or_the_reason_is_given(studio: Studio, visit: Visit) -> None:
     small = "arms=3&spread=0.6&l=0.3&horizon=2000&replications=100&seed=7"
     page = visit(studio.at(f"#/explore?policies=ucb&ratings=bernoulli&axes=log&{small}"))
-    table_of(page)
-    expect(page.locator(".bound[data-speaks=true]").first).to_be_visible()
+    explore_table(page)
+    expect(page.locator(".bound[data-usable=true]").first).to_be_visible()
     assert page.locator("#chart-regret path.js-line[style*=dasharray]").count() > 0
     page.goto(studio.at(f"#/explore?policies=thompson&{small}"))
     page.reload()
-    table_of(page)
-    badge = page.locator(".bound[data-speaks=false] .badge").first
-    expect(badge).to_have_text(re.compile("vacuous here|not claimed here"))
+    explore_table(page)
+    badge = page.locator(".bound[data-usable=false] .badge").first
+    expect(badge).to_have_text(re.compile("no useful bound|does not apply"))
     badge.hover()
-    expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("It says nothing here")
+    expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("With these settings")
 
 
-def test_what_can_not_be_run_is_told(studio: Studio, visit: Visit) -> None:
+def test_a_rejected_simulation_shows_the_error(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(SMALL), expecting="422")
-    numbers = table_of(page)
+    numbers = explore_table(page)
 
-    def too_much(route: Route) -> None:
+    def enlarge(route: Route) -> None:
         route.continue_(post_data={**route.request.post_data_json, "replications": 10**6})
 
-    page.route("**/v1/simulations", too_much)
+    page.route("**/v1/simulations", enlarge)
     page.get_by_label("Seed").fill("8")
-    trouble = page.locator(".errors [role=alert]")
-    expect(trouble).to_contain_text("10,000")
+    error = page.locator(".errors [role=alert]")
+    expect(error).to_contain_text("10,000")
     page.unroute("**/v1/simulations")
     page.get_by_label("Seed").fill("9")
-    assert table_of(page) != numbers
-    expect(trouble).to_have_count(0)
+    assert explore_table(page) != numbers
+    expect(error).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Money on the page: every currency as the service writes it, five of them on every screen."""
+"""Money on the page: formatted as by the service, in five currencies on every screen."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import re
 from typing import Any
 
 import pytest
-from browser.studio_pages import COMPILING, NARROW, WIDE, Studio, Visit, small_plan
+from browser.studio_pages import COMPILE_TIMEOUT, NARROW, WIDE, Studio, Visit, small_plan
 from currencies import CASES, IDS, Case
 from playwright.sync_api import Page, expect
 
 from entice.money import Currency, known_currencies, read_currency
 
-every = pytest.mark.parametrize("case", CASES, ids=IDS)
+every_currency = pytest.mark.parametrize("case", CASES, ids=IDS)
 
 
-def of(currency: Currency) -> dict[str, Any]:
+def view_of(currency: Currency) -> dict[str, Any]:
     return {"currency": currency.code, "currency_digits": currency.digits}
 
 
-def in_page(page: Page, function: str, arguments: list[Any]) -> list[Any]:
-    """Call a function of the page's own module for each list of arguments."""
+def call_in_page(page: Page, function: str, arguments: list[Any]) -> list[Any]:
+    """Call a function of the page's money.js for each list of arguments."""
     found: list[Any] = page.evaluate(
         "async ([name, calls]) => {"
         '  const module = await import("/studio/js/money.js");'
-        "  return calls.map((given) => module[name](...given));"
+        "  return calls.map((values) => module[name](...values));"
         "}",
         [function, arguments],
     )
     return found
 
 
-def as_text(said: str) -> str:
-    """What the page says, with spaces that may be torn, as a terminal has them."""
-    return said.replace("\u00a0", " ")
+def with_plain_spaces(text: str) -> str:
+    """Replace non-breaking spaces."""
+    return text.replace("\u00a0", " ")
 
 
-def test_the_page_writes_every_currency_as_the_service_does(studio: Studio, visit: Visit) -> None:
+def test_the_page_formats_every_currency_as_the_service_does(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("trust"))
     draw = random.Random(5)
     currencies = [read_currency("test", code) for code in known_currencies()]
@@ -54,14 +54,14 @@ def test_the_page_writes_every_currency_as_the_service_does(studio: Studio, visi
         10**15,
     ]
     calls = [(units, currency) for currency in currencies for units in amounts]
-    written = in_page(page, "money", [[units, of(currency)] for units, currency in calls])
+    written = call_in_page(page, "money", [[units, view_of(currency)] for units, currency in calls])
     expected = [currency.format(units) for units, currency in calls]
-    assert [as_text(text) for text in written] == expected
-    # Plans: away from ties, which JavaScript rounds up and Python to the even digit.
+    assert [with_plain_spaces(text) for text in written] == expected
+    # Plans: no ties, which JavaScript rounds up and Python to the even digit.
     plans = [(x, currency) for currency in currencies for x in (0, 0.3, 1.26, 12, 99.71, 4137.2)]
-    written = in_page(page, "amount", [[x, of(currency)] for x, currency in plans])
-    assert [as_text(text) for text in written] == [c.format_major(x) for x, c in plans]
-    # The control: the browser's own idea of digits is another one, for HUF by a factor of 100.
+    written = call_in_page(page, "amount", [[x, view_of(currency)] for x, currency in plans])
+    assert [with_plain_spaces(text) for text in written] == [c.format_major(x) for x, c in plans]
+    # Control: the browser's own digits differ, for HUF by a factor of 100.
     guessed = page.evaluate(
         "(codes) => codes.map((currency) => new Intl.NumberFormat('en', {"
         "  style: 'currency', currency }).resolvedOptions().maximumFractionDigits)",
@@ -71,12 +71,14 @@ def test_the_page_writes_every_currency_as_the_service_does(studio: Studio, visi
     assert "HUF" in differ
 
 
-def test_the_page_reads_currencies_as_the_service_does(studio: Studio, visit: Visit) -> None:
+def test_the_page_parses_currencies_as_the_service_does(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("trust"))
     written = ["€", "EUR", " chf ", "$", "¥", "jpy", "A$", *known_currencies()]
-    found = in_page(page, "readCurrency", [[text] for text in written])
-    assert found == [of(read_currency("test", text)) for text in written]
-    assert in_page(page, "readCurrency", [[""], ["points"], ["constructor"], ["kr"], ["zł"]]) == [
+    found = call_in_page(page, "parseCurrency", [[text] for text in written])
+    assert found == [view_of(read_currency("test", text)) for text in written]
+    assert call_in_page(
+        page, "parseCurrency", [[""], ["points"], ["constructor"], ["kr"], ["zł"]]
+    ) == [
         {"currency": "", "currency_digits": 2},
         {"currency": "POINTS", "currency_digits": None},
         {"currency": "CONSTRUCTOR", "currency_digits": None},
@@ -85,7 +87,7 @@ def test_the_page_reads_currencies_as_the_service_does(studio: Studio, visit: Vi
     ]
 
 
-@every
+@every_currency
 def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> None:
     campaign = studio.new_campaign(
         name=f"Paid in {case.code}", currency=case.code, currency_digits=case.digits,
@@ -99,7 +101,7 @@ def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> 
     view = studio.client.campaign(campaign)
     page = visit(studio.at(f"#/campaign/{campaign}"))
     lead = page.locator(".lead")
-    expect(lead).to_contain_text(f"{case.budget_text} budget, {case.price_text} for a star")
+    expect(lead).to_contain_text(f"Budget {case.budget_text}, {case.price_text} per star")
     for name in ("committed", "reserved", "free"):
         text = currency.format(getattr(view, name))
         expect(page.locator(f"#amount-{name}")).to_have_text(text)
@@ -112,9 +114,9 @@ def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> 
     expect(page.get_by_role("dialog")).to_contain_text(f"Committed{committed}")
     page.goto(studio.at(f"#/offer/{paid.id}"))
     expect(page.locator(".offer-amount strong")).to_have_text(amount)
-    receipt = page.locator(".price-table")
-    expect(receipt.get_by_role("row", name="Price of a star")).to_contain_text(case.price_text)
-    expect(receipt.locator(".price-table-total")).to_contain_text(amount)
+    price = page.locator(".price-table")
+    expect(price.get_by_role("row", name="Price of a star")).to_contain_text(case.price_text)
+    expect(price.locator(".price-table-total")).to_contain_text(amount)
     expect(page.locator(".timeline")).to_contain_text(f"{amount} is committed.")
     page.goto(studio.at("#/campaigns"))
     card = page.locator(".campaign-card", has_text=f"Paid in {case.code}")
@@ -131,7 +133,7 @@ BOXES = """(nodes) => nodes.map((node) => {
   const { left, right, top, bottom } = range.getBoundingClientRect();
   return { left, right, top, bottom };
 })"""
-"""Where texts are; the boxes of their elements are as wide as columns, whatever is in them."""
+"""The boxes of texts; those of their elements can be wider."""
 
 
 def disjoint(one: dict[str, float], other: dict[str, float]) -> bool:
@@ -139,52 +141,52 @@ def disjoint(one: dict[str, float], other: dict[str, float]) -> bool:
     return beside or one["top"] >= other["bottom"] or other["top"] >= one["bottom"]
 
 
-def assert_room(page: Page, amounts: str) -> None:
-    """No amount is cut or written over another one, in a wide window and on a phone."""
+def assert_no_overlap(page: Page, amounts: str) -> None:
+    """Assert that no amount is cut off or overlaps another, in a wide window and on a phone."""
     for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         boxes = page.locator(amounts).evaluate_all(BOXES)
         assert len(boxes) >= 3
         assert all(box["right"] <= size["width"] for box in boxes)
         assert all(disjoint(box, other) for i, box in enumerate(boxes) for other in boxes[:i])
-        # Charts follow the size of the window a little later.
+        # Charts are resized a little later.
         page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_long_amounts_have_room(studio: Studio, visit: Visit) -> None:
+def test_long_amounts_do_not_overlap(studio: Studio, visit: Visit) -> None:
     campaign = studio.new_campaign(
         name="Long", currency="HUF", budget=123_456_789_00, price_of_a_star=800_00,
         cap_per_offer=None,
     )  # fmt: skip
     page = visit(studio.at(f"#/campaign/{campaign}"))
     expect(page.locator("#amount-free")).to_have_text("123,456,789.00 HUF")
-    assert_room(page, ".budget-bar-entry dd:not(.note)")
+    assert_no_overlap(page, ".budget-bar-entry dd:not(.note)")
     page = visit(studio.address("plan"))
     small_plan(page, days=6)
     plan_in(page, next(case for case in CASES if case.code == "HUF"))
-    assert_room(page, ".policy-facts strong")
+    assert_no_overlap(page, ".policy-facts strong")
 
 
 def plan_in(page: Page, case: Case) -> None:
-    """Say the currency and the price, and wait for the plan in it."""
+    """Enter a currency and a price, and wait for the forecast."""
     page.get_by_label("Currency").fill(case.written)
     price = page.get_by_label("Price of a star")
     price.fill(str(case.price))
-    page.get_by_role("button", name="Work it out").click()
-    said = case.code if case.code in ("HUF", "KWD", "POINTS") else case.written
-    expect(page.locator(".plan-others")).to_contain_text(said, timeout=2 * COMPILING)
+    page.get_by_role("button", name="Calculate").click()
+    shown = case.code if case.code in ("HUF", "KWD", "POINTS") else case.written
+    expect(page.locator(".plan-others")).to_contain_text(shown, timeout=COMPILE_TIMEOUT)
     page.wait_for_selector(".plan-parts:not([aria-busy])")
 
 
-@every
+@every_currency
 def test_a_plan_becomes_a_campaign(studio: Studio, visit: Visit, case: Case) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=5)
     plan_in(page, case)
     shown = re.compile(r"^[¥€]?[\d,]+(\.\d+)?( (HUF|KWD|POINTS))?$")
     for fact in page.locator(".fact-spend strong, .fact-cost strong").all_inner_texts():
-        assert shown.match(as_text(fact)), fact
-        decimals = as_text(fact).partition(".")[2].split(" ")[0]
+        assert shown.match(with_plain_spaces(fact)), fact
+        decimals = with_plain_spaces(fact).partition(".")[2].split(" ")[0]
         assert len(decimals) in (0, case.digits), fact
     page.get_by_role("button", name=re.compile(r"campaign ?: UCB$")).click()
     dialog = page.get_by_role("dialog", name="Create this campaign")
@@ -196,28 +198,28 @@ def test_a_plan_becomes_a_campaign(studio: Studio, visit: Visit, case: Case) -> 
     assert (made.currency, made.currency_digits) == (case.code, case.digits)
     assert made.spec["price_of_a_star"] == case.price_units
     budget = Currency(case.code, case.digits).format(made.budget)
-    expect(page.locator(".lead")).to_contain_text(f"{budget} budget, {case.price_text} for a star")
+    expect(page.locator(".lead")).to_contain_text(f"Budget {budget}, {case.price_text} per star")
 
 
-def test_a_currency_of_ones_own_is_asked_for_its_decimals(studio: Studio, visit: Visit) -> None:
+def test_a_custom_currency_needs_its_decimals(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=4)
-    decimals, currency = page.get_by_label("Its decimals"), page.get_by_label("Currency")
+    decimals, currency = page.get_by_label("Decimals"), page.get_by_label("Currency")
     expect(decimals).to_be_hidden()
     currency.fill("EURO")
     currency.blur()
-    expect(page.get_by_text("EURO is not in ISO 4217")).to_be_visible()
+    expect(page.get_by_text("EURO is not an ISO 4217 code")).to_be_visible()
     expect(decimals).to_be_visible()
     decimals.fill("1")
     page.get_by_label("Price of a star").fill("2.5")
-    page.get_by_role("button", name="Work it out").click()
-    expect(page.locator(".plan-others")).to_contain_text("EURO", timeout=COMPILING)
-    # In another currency, a budget is to be settled anew.
-    expect(page.get_by_label("Not settled")).to_be_checked()
+    page.get_by_role("button", name="Calculate").click()
+    expect(page.locator(".plan-others")).to_contain_text("EURO", timeout=COMPILE_TIMEOUT)
+    # A new currency resets the budget.
+    expect(page.get_by_label("No limit")).to_be_checked()
     currency.fill("¥")
     currency.blur()
     expect(decimals).to_be_hidden()
-    expect(page.get_by_text("A whole number from 1 to 1,000,000,000.")).to_be_visible()
+    expect(page.get_by_text("Enter a whole number from 1 to 1,000,000,000.")).to_be_visible()
     currency.fill("no currency")
     currency.blur()
-    expect(page.get_by_text("A code such as EUR, a sign such as €")).to_be_visible()
+    expect(page.get_by_text("Enter a code such as EUR, a sign such as €")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Offer: what happened, the arithmetic of its price, its events and their hashes."""
+"""Offer: its timeline, the calculation of its price, its events and their hashes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from browser.studio_pages import Studio, Visit
 from playwright.sync_api import expect
 
 
-def test_timeline_arithmetic_and_hashes(studio: Studio, visit: Visit) -> None:
+def test_timeline_price_and_hashes(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("offer"))
-    told = studio.client.history(studio.offer)
-    offer, sums = told["offer"], told["arithmetic"]
+    view = studio.client.history(studio.offer)
+    offer = view.offer
     expect(page.locator(".timeline-item h3")).to_have_text(
-        [f"Offered: {offer['arm']}", "Accepted", f"Rated {offer['rating']} ★"]
+        [f"Offered: {offer.arm}", "Accepted", f"Rated {offer.rating} ★"]
     )
-    expect(page.locator(".lead")).to_have_text(told["why"])
-    # Whoever follows the receipt by hand comes out at the price.
+    expect(page.locator(".lead")).to_have_text(view.why)
+    # The calculation is right, line by line.
     signs = page.locator(".price-table td:first-child").all_inner_texts()
     amounts = page.locator(".price-table td:last-child").all_inner_texts()
     values = [float(re.sub(r"[^\d.−]", "", text).replace("−", "-")) for text in amounts]
@@ -37,20 +37,20 @@ def test_timeline_arithmetic_and_hashes(studio: Studio, visit: Visit) -> None:
                 total = value
             case "=":
                 assert abs(total - value) < 1e-6
-    assert round(100 * total) == sums["amount"] == offer["amount"]
+    assert round(100 * total) == view.arithmetic.amount == offer.amount
     hashes = {event.seq: event.hash for event in studio.client.events(studio.campaign)}
     shown = page.locator(".hash-chain .link")
     expect(shown).to_have_count(3)
-    for link, event in zip(shown.all(), told["history"], strict=True):
-        link.get_by_text("Whole hashes").click()
+    for link, event in zip(shown.all(), view.history, strict=True):
+        link.get_by_text("Full hashes").click()
         expect(link.locator(".link-full code")).to_have_text(
             [hashes[event["seq"] - 1], hashes[event["seq"]]]
         )
 
 
-def test_it_goes_on_while_one_looks(studio: Studio, visit: Visit) -> None:
-    campaign = studio.new_campaign(name="Watched")
-    offer = studio.client.offer(campaign, "somebody")
+def test_it_follows_new_events(studio: Studio, visit: Visit) -> None:
+    campaign = studio.new_campaign(name="Followed")
+    offer = studio.client.offer(campaign, "visitor 1")
     page = visit(studio.at(f"#/offer/{offer.id}"))
     expect(page.locator(".timeline-item h3").first).to_have_text(f"Offered: {offer.arm}")
     studio.client.accept(offer.id)

@@ -1,4 +1,4 @@
-"""Paper: both tables with what was published, the figures, and what the numbers ran."""
+"""Paper: both published tables, the figures, and the settings of the published runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ TABLES = {
 }
 
 
-def test_tables_figures_and_what_they_ran(studio: Studio, visit: Visit) -> None:
+def test_tables_figures_and_settings(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("paper"))
     page.wait_for_selector(READY["paper"])
     for name, metrics in TABLES.items():
-        cells = page.get_by_label(f"{name}: the table").locator("tr.published td")
+        cells = page.get_by_label(f"{name}: table").locator("tr.published td")
         shown = [float(text.replace(",", "")) for text in cells.all_inner_texts()]
         values = published().filter(pl.col("metric").is_in(metrics))["value"]
         assert sorted(shown) == values.sort().to_list()
-    ran = page.get_by_label("What the published numbers ran: the table")
-    expect(ran.locator("tbody tr")).to_have_count(6)
-    expect(ran.locator("tr", has_text="Thompson").first).to_contain_text("0 of 21")
+    settings = page.get_by_label("Settings of the published runs: table")
+    expect(settings.locator("tbody tr")).to_have_count(6)
+    expect(settings.locator("tr", has_text="Thompson").first).to_contain_text("0 of 21")
     assert page.locator(".js-plotly-plot").count() == 6
     dots = page.locator(".paper-three .js-plotly-plot").first
     before = dots.get_attribute("aria-label")

@@ -1,4 +1,4 @@
-"""Plan: what it would cost, and from there to a campaign."""
+"""Plan: the forecast, and the campaign created from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from browser.studio_pages import Studio, Visit, small_plan
 from playwright.sync_api import expect
 
 
-def test_a_plan_is_made_and_its_campaign_created(studio: Studio, visit: Visit) -> None:
+def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=9)
     sentence = page.locator(".plan-sentence")
@@ -19,12 +19,12 @@ def test_a_plan_is_made_and_its_campaign_created(studio: Studio, visit: Visit) -
     dialog.get_by_label("Name").fill("Cups from the browser")
     dialog.get_by_label("Items").fill("mug\nmug")
     dialog.get_by_role("button", name="Create").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("“mug” is there twice")
+    expect(dialog.get_by_role("alert")).to_contain_text("“mug” is listed twice")
     dialog.get_by_label("Items").fill("mug\nbowl\ntea cup")
     dialog.get_by_role("button", name="Create").click()
     expect(page).to_have_url(re.compile("#/campaign/"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Cups from the browser")
-    expect(page.get_by_text("No offer so far")).to_be_visible()
+    expect(page.get_by_text("No offers yet")).to_be_visible()
     made = studio.client.campaign(page.url.rpartition("/")[2])
     assert made.spec["arms"] == ["mug", "bowl", "tea-cup"]
     assert made.budget == 500_00
@@ -32,31 +32,31 @@ def test_a_plan_is_made_and_its_campaign_created(studio: Studio, visit: Visit) -
     assert made.status == "live"
 
 
-def test_the_handle_on_the_budget_redraws_the_answer(studio: Studio, visit: Visit) -> None:
+def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=8)
-    told, first = page.locator(".budget-outcome"), page.locator(".policy-first")
+    outcome, first = page.locator(".budget-outcome"), page.locator(".policy-first")
     create = page.get_by_role("button", name="Create this campaign …")
-    before, cost = told.inner_text(), first.locator(".fact-lasts").inner_text()
-    handle = page.get_by_role("slider", name="Budget")
-    handle.focus()
-    handle.press("Home")
-    # At once, from the runs that are there; a campaign has to wait until it is asked about.
-    assert told.inner_text() != before
+    before, cost = outcome.inner_text(), first.locator(".fact-lasts").inner_text()
+    slider = page.get_by_role("slider", name="Budget")
+    slider.focus()
+    slider.press("Home")
+    # The estimate is immediate; a campaign can be created after the new forecast.
+    assert outcome.inner_text() != before
     expect(create).to_be_disabled()
     expect(create).to_be_enabled()
     expect(first.locator(".fact-lasts")).not_to_have_text(cost)
-    expect(told).to_contain_text("stops exploring on day")
-    page.get_by_label("Not settled").check()
+    expect(outcome).to_contain_text("stops exploring on day")
+    page.get_by_label("No limit").check()
     expect(first.locator(".fact-lasts")).to_contain_text("no limit")
 
 
-def test_a_field_that_is_wrong_says_so(studio: Studio, visit: Visit) -> None:
+def test_an_invalid_field_is_marked(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"))
     small_plan(page, days=7)
-    visitors = page.get_by_label("Visitors a day")
+    visitors = page.get_by_label("Visitors per day")
     visitors.fill("-3")
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Calculate").click()
     expect(visitors).to_be_focused()
     expect(visitors).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_text("A whole number from 1 to")).to_be_visible()
+    expect(page.get_by_text("Enter a whole number from 1 to")).to_be_visible()

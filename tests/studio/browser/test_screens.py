@@ -1,4 +1,4 @@
-"""Every screen: for everyone's eyes and ears, on a wide screen and on a phone, light and dark."""
+"""Every screen: accessible, on a wide screen and on a phone, light and dark."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from browser.studio_pages import (
     READY,
     SMALL,
     WIDE,
+    BrowserPages,
     Studio,
     Visit,
-    Visitors,
+    explore_table,
     small_plan,
-    table_of,
 )
 from playwright.sync_api import Browser, Page, expect
 
 
 def findings(page: Page) -> list[str]:
-    """What axe finds serious or critical."""
+    """Return the serious and critical violations that axe finds."""
     found = Axe().run(page).response["violations"]
-    return [_told(each) for each in found if each["impact"] in ("serious", "critical")]
+    return [_describe(each) for each in found if each["impact"] in ("serious", "critical")]
 
 
-def _told(violation: dict[str, Any]) -> str:
+def _describe(violation: dict[str, Any]) -> str:
     nodes = [f"{node['html']}: {node['failureSummary']}" for node in violation["nodes"]]
     return f"{violation['help']}:\n" + "\n".join(nodes)
 
 
-def beyond(page: Page) -> list[str]:
-    """What sticks out to the right, so that the page scrolls sideways."""
+def overflowing(page: Page) -> list[str]:
+    """Return the elements that make the page scroll sideways."""
     found: list[str] = page.evaluate(
         """() => {
           const { scrollWidth, clientWidth } = document.documentElement;
@@ -46,13 +46,13 @@ def beyond(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("screen", READY)
-def test_a_screen_is_sound(studio: Studio, visit: Visit, screen: str) -> None:
+def test_a_screen_is_accessible_and_fits(studio: Studio, visit: Visit, screen: str) -> None:
     page = visit(studio.address(screen), viewport=NARROW, color_scheme="dark")
     if screen == "plan":
         small_plan(page, days=5)
     page.wait_for_selector(READY[screen])
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
-    assert beyond(page) == []
+    assert overflowing(page) == []
     assert findings(page) == []
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(WIDE)
@@ -60,12 +60,12 @@ def test_a_screen_is_sound(studio: Studio, visit: Visit, screen: str) -> None:
     assert findings(page) == []
 
 
-def test_what_is_wrong_would_be_found(studio: Studio, chromium: Browser) -> None:
-    """The controls: a field without a name, a wide box, a style that the policy forbids."""
-    visitors = Visitors(chromium)
-    page = visitors.visit(studio.address("trust"), viewport=NARROW)
+def test_violations_are_found(studio: Studio, chromium: Browser) -> None:
+    """Controls: a field without a name, a wide box, a style that the security policy forbids."""
+    pages = BrowserPages(chromium)
+    page = pages.open(studio.address("trust"), viewport=NARROW)
     page.wait_for_selector(READY["trust"])
-    assert findings(page) == beyond(page) == []
+    assert findings(page) == overflowing(page) == []
     page.evaluate(
         """() => {
           const box = document.createElement("input");
@@ -74,16 +74,16 @@ def test_what_is_wrong_would_be_found(studio: Studio, chromium: Browser) -> None
         }"""
     )
     assert findings(page) != []
-    assert any("INPUT" in name for name in beyond(page))
+    assert any("INPUT" in name for name in overflowing(page))
     page.evaluate("() => document.body.setAttribute('style', 'color: red')")
-    visitors.leave()
-    [complaint] = visitors.heard
-    assert "Content Security Policy" in complaint
+    pages.close()
+    [error] = pages.errors
+    assert "Content Security Policy" in error
 
 
-def test_colours_can_be_chosen_and_are_kept(studio: Studio, visit: Visit) -> None:
+def test_the_chosen_theme_is_kept(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(SMALL))
-    table_of(page)
+    explore_table(page)
     html, ground = page.locator("html"), "() => getComputedStyle(document.body).backgroundColor"
     expect(html).to_have_attribute("data-theme", "light")
     light = page.evaluate(ground)
@@ -98,18 +98,16 @@ def test_colours_can_be_chosen_and_are_kept(studio: Studio, visit: Visit) -> Non
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "text"),
     [
-        ("#/nowhere", "There is no such screen"),
+        ("#/nowhere", "Screen not found"),
         ("#/campaign/none", "No such campaign"),
         ("#/offer/none.1", "No such offer"),
     ],
 )
-def test_an_address_that_leads_nowhere_says_so(
-    studio: Studio, visit: Visit, path: str, told: str
-) -> None:
+def test_an_unknown_address_is_reported(studio: Studio, visit: Visit, path: str, text: str) -> None:
     page = visit(studio.at(path), expecting="404|Problem")
     state = page.locator(".state")
-    expect(state).to_contain_text(told)
+    expect(state).to_contain_text(text)
     expect(state.get_by_role("button", name="Try again")).to_have_count(0)
     assert findings(page) == []

@@ -1,4 +1,4 @@
-"""The spending curve on a campaign's page: its whole history, by offer and by date."""
+"""The spending chart of a campaign: its whole history, by offer and by date."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from browser.chart_limits import charts_outside
+from browser.chart_limits import values_outside_axes
 from browser.studio_pages import Studio, Visit
 from playwright.sync_api import Page, Route, expect
 
-COIN_FOR_ALL = {"share": 1, "amount": 0.5}
-"""Every other offer is paid, from the first one on."""
+PROBE_ALL = {"share": 1, "amount": 0.5}
+"""Pays about half of the offers from the first one on."""
 
 
 class State(NamedTuple):
@@ -25,7 +25,7 @@ class State(NamedTuple):
 
 
 def states(studio: Studio, campaign: str) -> list[State]:
-    """Fold the log, as plainly as can be."""
+    """Return the state after each event, from the log."""
     found, offers, committed = [], 0, 0
     for event in studio.client.events(campaign, page=1000):
         kind = event.body["kind"]
@@ -36,7 +36,7 @@ def states(studio: Studio, campaign: str) -> list[State]:
 
 
 def curve(page: Page) -> list[tuple[Any, int]]:
-    """The points of the line that is drawn, in minor units."""
+    """Return the points of the drawn line, in minor units."""
     drawn: list[list[Any]] = page.locator(".spending-chart").evaluate(
         "node => { const { x, y } = node.data.find(({ name }) => name === 'committed');"
         " return [x, y]; }"
@@ -45,7 +45,7 @@ def curve(page: Page) -> list[tuple[Any, int]]:
 
 
 def wait_for(page: Page, committed: int) -> None:
-    """Wait until the curve ends at an amount, and the whole history has been read."""
+    """Wait until the curve ends at an amount and the whole history is loaded."""
     page.wait_for_function(
         """(committed) => {
           const node = document.querySelector(".spending-chart");
@@ -58,9 +58,9 @@ def wait_for(page: Page, committed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def old(studio: Studio) -> str:
-    """A campaign whose spending was long ago: 4,000 events came after it."""
-    campaign = studio.new_campaign(name="Old", probe=COIN_FOR_ALL, pace_over=None)
+def old_campaign(studio: Studio) -> str:
+    """A campaign with 4,000 events after its last spending."""
+    campaign = studio.new_campaign(name="Old", probe=PROBE_ALL, pace_over=None)
     offers = studio.client.offers(campaign, [f"early {i}" for i in range(400)])
     paid = [offer for offer in offers if offer.amount][:60]
     for offer in paid:
@@ -73,36 +73,37 @@ def old(studio: Studio) -> str:
     return campaign
 
 
-def test_the_whole_history_is_drawn(studio: Studio, visit: Visit, old: str) -> None:
-    truth = states(studio, old)
-    assert len(truth) > 4400
-    page = visit(studio.at(f"#/campaign/{old}"))
-    wait_for(page, truth[-1].committed)
+def test_the_whole_history_is_drawn(studio: Studio, visit: Visit, old_campaign: str) -> None:
+    expected = states(studio, old_campaign)
+    assert len(expected) > 4400
+    page = visit(studio.at(f"#/campaign/{old_campaign}"))
+    wait_for(page, expected[-1].committed)
     points = curve(page)
     assert points[0] == (0, 0)
-    assert points[-1] == (500, truth[-1].committed)
-    last = {state.offers: state.committed for state in truth}
+    assert points[-1] == (500, expected[-1].committed)
+    last = {state.offers: state.committed for state in expected}
     assert all(last[n] == amount for n, amount in points)
-    assert charts_outside(page) == []
+    assert values_outside_axes(page) == []
 
     page.get_by_role("button", name="By date").click()
     expect(page.locator(".spending-chart")).to_have_attribute("aria-label", re.compile("by date"))
-    wait_for(page, truth[-1].committed)
+    wait_for(page, expected[-1].committed)
     points = curve(page)
     at = {
-        state.at.replace(tzinfo=None).isoformat(timespec="milliseconds"): state for state in truth
+        state.at.replace(tzinfo=None).isoformat(timespec="milliseconds"): state
+        for state in expected
     }
     # Browsers know milliseconds; several events may share one.
-    amounts = {state.committed for state in truth}
+    amounts = {state.committed for state in expected}
     assert all(when in at and amount in amounts for when, amount in points)
-    # What was reversed later was there before: the curve rose above where it ends.
-    assert max(amount for _, amount in points) > truth[-1].committed
+    # Before the reversals, the curve was above its end.
+    assert max(amount for _, amount in points) > expected[-1].committed
     assert len({amount for _, amount in points}) > 10
-    assert charts_outside(page) == []
+    assert values_outside_axes(page) == []
 
 
-def test_the_curve_follows_what_happens(studio: Studio, visit: Visit) -> None:
-    campaign = studio.new_campaign(name="Followed", probe=COIN_FOR_ALL, pace_over=200)
+def test_the_curve_follows_new_events(studio: Studio, visit: Visit) -> None:
+    campaign = studio.new_campaign(name="Followed", probe=PROBE_ALL, pace_over=200)
     page = visit(studio.at(f"#/campaign/{campaign}"))
     offers = studio.client.offers(campaign, [f"visitor {i}" for i in range(30)])
     paid = [offer for offer in offers if offer.amount]
@@ -118,7 +119,7 @@ def test_the_curve_follows_what_happens(studio: Studio, visit: Visit) -> None:
     studio.client.change_campaign(campaign, budget=30_000)
     history = studio.client.spending(campaign, "offer")
     assert (history.budget[0], history.budget[-1]) == (60_000, 30_000)
-    # The limit of the pace is drawn as it was, and as it is from now on: half of that.
+    # The pace is drawn with its past limit and with the new one, which is half of that.
     page.wait_for_function(
         """([first, last]) => {
           const { data } = document.querySelector(".spending-chart");
@@ -128,58 +129,58 @@ def test_the_curve_follows_what_happens(studio: Studio, visit: Visit) -> None:
         }""",
         arg=[history.paced[0], history.paced[-1]],
     )
-    assert charts_outside(page) == []
+    assert values_outside_axes(page) == []
     page.get_by_role("button", name="By date").click()
     wait_for(page, less)
-    assert charts_outside(page) == []
+    assert values_outside_axes(page) == []
 
 
-def test_ticks_of_a_new_campaign_are_amounts_that_can_be_paid(studio: Studio, visit: Visit) -> None:
+def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:
     campaign = studio.new_campaign(name="New", probe=None, pace_over=None)
     page = visit(studio.at(f"#/campaign/{campaign}"))
-    expect(
-        page.get_by_text("The curve of the spending begins with the first offer.")
-    ).to_be_visible()
+    expect(page.get_by_text("The spending chart starts with the first offer.")).to_be_visible()
     expect(page.get_by_role("button", name="By date")).to_be_hidden()
-    assert studio.client.offer(campaign, "the first one").amount == 0
+    assert studio.client.offer(campaign, "visitor 1").amount == 0
     wait_for(page, 0)
     ticks = page.locator(".spending-chart .ytick text").all_text_contents()
     assert ticks == ["€0.00", "€0.50", "€1.00", "€1.50", "€2.00"]
-    # Of the smallest price there is, no tick is less than the smallest coin.
+    # With the smallest price, no tick is a fraction of a cent.
     small = studio.new_campaign(name="Small", probe=None, pace_over=None, price_of_a_star=1)
-    studio.client.offer(small, "the first one")
+    studio.client.offer(small, "visitor 1")
     page = visit(studio.at(f"#/campaign/{small}"))
     wait_for(page, 0)
     assert page.locator(".spending-chart .ytick text").all_text_contents() == ["€0.00", "€0.01"]
 
 
-def test_a_history_that_is_still_being_read_says_so(studio: Studio, visit: Visit, old: str) -> None:
-    truth = states(studio, old)
+def test_a_history_that_is_still_loading_is_marked(
+    studio: Studio, visit: Visit, old_campaign: str
+) -> None:
+    expected = states(studio, old_campaign)
     page = visit(studio.at("#/campaigns"))
     held: list[Route] = []
 
-    def answer(route: Route) -> None:
-        """Answer the first question with the first half, and hold the others."""
+    def respond(route: Route) -> None:
+        """Return half of the history to the first request, and hold the others."""
         if held or "by=offer" not in route.request.url:
             held.append(route)
             return
         held.append(route)
-        told = json.loads(route.fetch().text())
-        half = len(told["at"]) // 2
+        history = json.loads(route.fetch().text())
+        half = len(history["at"]) // 2
         for name in ("at", "offers", "committed", "reserved", "budget", "paced"):
-            told[name] = told[name][:half]
-        told["through"] = told["events"] // 4
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+            history[name] = history[name][:half]
+        history["through"] = history["events"] // 4
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(history))
 
-    page.route("**/spending?*", answer)
-    page.goto(studio.at(f"#/campaign/{old}"))
+    page.route("**/spending?*", respond)
+    page.goto(studio.at(f"#/campaign/{old_campaign}"))
     expect(page.locator("#spending-key")).to_have_text(
-        "The history is being read: 25 % so far. Dotted: not read yet."
+        "Loading the history: 25 %. Dotted: not loaded yet."
     )
     page.wait_for_selector(".spending-chart.js-plotly-plot")
-    assert charts_outside(page) == []
+    assert values_outside_axes(page) == []
     page.wait_for_function("() => true")
-    assert len(held) == 2  # it asks again by itself
+    assert len(held) == 2  # it requests the rest
     held[1].continue_()
-    wait_for(page, truth[-1].committed)
-    assert charts_outside(page) == []
+    wait_for(page, expected[-1].committed)
+    assert values_outside_axes(page) == []

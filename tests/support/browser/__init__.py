@@ -1,1 +1,1 @@
-"""The studio in a real browser: every screen, as a visitor sees and uses it."""
+"""Helpers of the tests that drive the studio in a real browser."""

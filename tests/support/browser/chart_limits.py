@@ -1,4 +1,4 @@
-"""Find what a chart of the page draws outside its axes, where no visitor can see it."""
+"""Find values that a chart of the page draws outside its axes, where they cannot be seen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 _OUTSIDE = """() => {
   const found = [];
   for (const node of document.querySelectorAll(".js-plotly-plot")) {
-    if (node.clientWidth === 0) continue; // another tab's
+    if (node.clientWidth === 0) continue; // hidden
     const layout = node._fullLayout;
     const name = node.id || (node.getAttribute("aria-label") ?? "").split(".")[0];
     for (const trace of node._fullData) {
@@ -18,13 +18,13 @@ _OUTSIDE = """() => {
         const axis = layout[`${letter}axis${(trace[`${letter}axis`] ?? letter).slice(1)}`];
         const [from, to] = [...axis.range].map((end) => axis.r2l(end)).sort((a, b) => a - b);
         const slack = 1e-6 * (to - from);
-        for (const given of trace[letter] ?? []) {
-          if (given === null || given === undefined) continue;
-          const at = axis.d2l(given);
-          if (axis.type === "log" && !(given > 0))
-            found.push(`${name}: ${letter} = ${given} on a logarithmic axis`);
+        for (const value of trace[letter] ?? []) {
+          if (value === null || value === undefined) continue;
+          const at = axis.d2l(value);
+          if (axis.type === "log" && !(value > 0))
+            found.push(`${name}: ${letter} = ${value} on a logarithmic axis`);
           else if (Number.isFinite(at) && (at < from - slack || at > to + slack))
-            found.push(`${name}: ${letter} = ${given}, but the axis shows ${axis.range}`);
+            found.push(`${name}: ${letter} = ${value}, but the axis shows ${axis.range}`);
         }
       }
     }
@@ -45,13 +45,13 @@ _OUTSIDE = """() => {
 }"""
 
 
-SETTLING = 20.0
-"""Seconds within which a chart that is being drawn must have its axes."""
+SETTLE_TIMEOUT = 60.0
+"""Seconds to wait for a chart that is still being drawn."""
 
 
-def charts_outside(page: Page, settling: float = SETTLING) -> list[str]:
-    """List all values of the charts in sight that lie outside their axes, and stay there."""
-    end = time.monotonic() + settling
+def values_outside_axes(page: Page, timeout: float = SETTLE_TIMEOUT) -> list[str]:
+    """Return the values of visible charts outside their axes, once the charts are drawn."""
+    end = time.monotonic() + timeout
     while True:
         found: list[str] = page.evaluate(_OUTSIDE)
         if not found or time.monotonic() > end:
@@ -59,8 +59,8 @@ def charts_outside(page: Page, settling: float = SETTLING) -> list[str]:
         page.wait_for_timeout(100)
 
 
-def charts_in_sight(page: Page) -> int:
-    """Count the charts that are drawn."""
+def count_visible_charts(page: Page) -> int:
+    """Return the number of visible charts."""
     count: int = page.evaluate(
         "() => [...document.querySelectorAll('.js-plotly-plot')]"
         ".filter((node) => node.clientWidth > 0).length"

@@ -1,7 +1,4 @@
-"""Where the browser is: the system's Chromium. `make browser` installs it where it can.
-
-One definition, for the tests, the bench and the pictures of the docs.
-"""
+"""The system's Chromium, for tests, benchmarks and screenshots. `make browser` installs it."""
 
 from __future__ import annotations
 
@@ -15,68 +12,68 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, Error, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NAMED = "ENTICE_CHROMIUM"
-"""The environment variable that names another one."""
+VARIABLE = "ENTICE_CHROMIUM"
+"""The environment variable with the path of another browser."""
 FLAGS = (
     "--disable-quic",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
 )
-"""It is to talk to the studio, and to nobody else."""
+"""Keep the browser from connecting to anything but the studio."""
 
 
 class NoBrowser(Exception):
-    """There is none, or it does not start."""
+    """No browser was found, or it does not start."""
 
 
-def find() -> str:
-    """The path of the browser."""
-    names = (os.environ[NAMED],) if NAMED in os.environ else NAMES
+def find_browser() -> str:
+    """Return the path of the browser."""
+    names = (os.environ[VARIABLE],) if VARIABLE in os.environ else NAMES
     for name in names:
         if found := shutil.which(name):
             return found
     raise NoBrowser(
-        f"There is no Chromium: looked for {', '.join(names)}. `make browser` installs it where it "
-        "can: on Debian and Ubuntu, as root. Elsewhere install Chromium or Chrome, or let "
-        f"{NAMED} name one."
+        f"No Chromium found (looked for {', '.join(names)}). On Debian and Ubuntu, `make browser` "
+        f"as root installs it. Elsewhere, install Chromium or Chrome, or set {VARIABLE} to its "
+        "path."
     )
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Run the browser, without a window."""
-    path = find()
+def run_browser() -> Iterator[Browser]:
+    """Run the browser without a window."""
+    path = find_browser()
     with sync_playwright() as playwright:
         try:
             started = playwright.chromium.launch(executable_path=path, args=FLAGS)
         except Error as error:
             raise NoBrowser(
-                f"{path} does not start. `make browser` says whether it is there; {NAMED} can name "
-                f"another. {error.message}"
+                f"{path} does not start. Run `make browser` to check it, or set {VARIABLE} to "
+                f"another browser. {error.message}"
             ) from error
         yield started
         started.close()
 
 
 def install() -> None:
-    """Install Debian's package, where that needs no question."""
-    if NAMED in os.environ or os.geteuid() != 0 or not shutil.which("apt-get"):
+    """Install Debian's package, if this needs no confirmation."""
+    if VARIABLE in os.environ or os.geteuid() != 0 or not shutil.which("apt-get"):
         return
-    print("Installing Chromium, for the tests of the studio (once; a minute or two)", flush=True)
+    print("Installing Chromium for the studio's tests (once, a minute or two) …", flush=True)
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
         subprocess.run(["apt-get", "--quiet=2", *command], env=quiet, check=False)
 
 
 def main() -> None:
-    """Find the browser, else install it, else say what to do."""
+    """Find or install the browser; exit with instructions if neither works."""
     try:
-        find()
+        find_browser()
     except NoBrowser:
         install()
         try:
-            find()
+            find_browser()
         except NoBrowser as missing:
             sys.exit(str(missing))
 

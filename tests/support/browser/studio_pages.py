@@ -1,4 +1,4 @@
-"""What the browser's tests share: a studio to visit, and visitors who hear every complaint."""
+"""A studio with a campaign, and browser pages that record their errors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from service_fixtures import server
 from entice.client import Client
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
-from entice.studio.demo.demo import SETTINGS as OF_THE_DEMO
+from entice.studio.demo.demo import SETTINGS as DEMO_SETTINGS
 from entice.studio.demo.visitors import VisitorSimulator
 
-PATIENCE, COMPILING = 60_000, 120_000
-"""Milliseconds until something that should happen has not: machines may be busy, or compile."""
+TIMEOUT = 120_000
+"""Milliseconds of every wait; generous, since the machine may be busy."""
+COMPILE_TIMEOUT = 2 * TIMEOUT
+"""Milliseconds to wait for results that may have to be compiled."""
 WIDE, NARROW = ViewportSize(width=1600, height=1000), ViewportSize(width=390, height=844)
 SMALL = "#/explore?policies=ucb,thompson&arms=4&horizon=500&replications=100&seed=7&l=1"
-"""A set-up that takes no time."""
-SETTINGS = {**OF_THE_DEMO, "rating_window": 86_400}
-"""The demo's campaign, but nothing happens to it by itself while one looks."""
+"""Settings that run fast."""
+SETTINGS = {**DEMO_SETTINGS, "rating_window": 86_400}
+"""The demo's campaign, with a rating window that does not end during a test."""
 READY = {
     "explore": "body[data-explore=done] .single-run:not(.outdated) .single-run-row",
     "plan": "#budget",
@@ -34,12 +36,12 @@ READY = {
     "paper": ".paper-table",
     "trust": ".trust-verdict",
 }
-"""What is to be seen on each screen once it has what it shows."""
+"""A selector for each screen that matches once its data is shown."""
 
 
 @dataclass(frozen=True)
 class Studio:
-    """A service with a key and a campaign that has a past."""
+    """A service with a key, and a campaign with past visitors."""
 
     url: str
     key: str
@@ -48,11 +50,11 @@ class Studio:
     offer: str
 
     def at(self, path: str) -> str:
-        """The address of a screen, such as `#/trust`, that brings the key along."""
+        """Return the address of a path, such as `#/trust`, with the key."""
         return f"{self.url}/#key={self.key}&{path.removeprefix('#')}"
 
     def address(self, screen: str) -> str:
-        """The address of a screen by its name."""
+        """Return the address of a screen by its name."""
         paths = {
             "explore": SMALL,
             "campaign": f"#/campaign/{self.campaign}",
@@ -61,101 +63,101 @@ class Studio:
         return self.at(paths.get(screen, f"#/{screen}"))
 
     def new_campaign(self, **changes: Any) -> str:
-        """Begin a campaign for one test alone."""
+        """Create a campaign for a single test."""
         return self.client.create_campaign(**{**SETTINGS, **changes}).id
 
 
 @contextlib.contextmanager
-def studio(folder: Path, visitors: int) -> Iterator[Studio]:
-    """Run a service in which so many simulated shoppers have come to a tea shop, and left."""
+def run_studio(folder: Path, visitors: int) -> Iterator[Studio]:
+    """Run a service with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
     with server(folder) as running, Client(running.url, key) as client:
         campaign = client.create_campaign(**SETTINGS)
-        crowd = VisitorSimulator(client, seed=7)
+        simulator = VisitorSimulator(client, seed=7)
         for _ in range(visitors):
-            crowd.step([campaign])
+            simulator.step([campaign])
         yield Studio(running.url, key, client, campaign.id, _paid_and_rated(client, campaign.id))
 
 
 def _paid_and_rated(client: Client, campaign: str) -> str:
-    """The last offer to which all has happened that can."""
+    """Return the last offer that was paid and rated."""
     rated = [event.body["n"] for event in client.events(campaign) if event.body["kind"] == "rated"]
     offers = (f"{campaign}.{n}" for n in reversed(rated))
-    return next(o for o in offers if client.history(o)["offer"]["paid"])
+    return next(o for o in offers if client.history(o).offer.paid)
 
 
-class Visitors:
-    """Open pages, each in a browser context of its own, and hear all that they complain of."""
+class BrowserPages:
+    """Pages in browser contexts of their own, and the errors that they report."""
 
     def __init__(self, chromium: Browser) -> None:
-        self.heard: list[str] = []
+        self.errors: list[str] = []
         self._chromium = chromium
         self._contexts: list[BrowserContext] = []
 
-    def visit(self, address: str, *, expecting: str | None = None, **options: Any) -> Page:
-        """Open an address; complaints that match `expecting` are part of the test.
+    def open(self, address: str, *, expecting: str | None = None, **options: Any) -> Page:
+        """Open an address in a new context with these options.
 
-        Options are those of a browser context.
+        Errors that match the pattern `expecting` are ignored.
         """
         settings = {"viewport": WIDE, "locale": "en-GB", "reduced_motion": "reduce", **options}
         context = self._chromium.new_context(**settings)
-        context.set_default_timeout(COMPILING)
+        context.set_default_timeout(TIMEOUT)
         self._contexts.append(context)
 
-        def hear(complaint: str) -> None:
-            if expecting is None or not re.search(expecting, complaint):
-                self.heard.append(complaint)
+        def record(error: str) -> None:
+            if expecting is None or not re.search(expecting, error):
+                self.errors.append(error)
 
-        # Violations of the content security policy are errors of the console, too.
-        context.on("console", lambda said: hear(said.text) if said.type == "error" else None)
-        context.on("weberror", lambda error: hear(str(error.error)))
+        # The console also reports violations of the content security policy.
+        context.on("console", lambda line: record(line.text) if line.type == "error" else None)
+        context.on("weberror", lambda error: record(str(error.error)))
         page = context.new_page()
         page.goto(address)
         return page
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close all pages."""
         for context in self._contexts:
             context.close()
 
 
 Visit = Callable[..., Page]
-"""`Visitors.visit`"""
+"""`BrowserPages.open`"""
 
 
 @contextlib.contextmanager
-def visiting(chromium: Browser) -> Iterator[Visit]:
-    """Visit pages; in the end none may have complained."""
-    expect.set_options(timeout=PATIENCE)
-    visitors = Visitors(chromium)
+def browser_pages(chromium: Browser) -> Iterator[Visit]:
+    """Yield a function that opens pages; afterwards, fail if a page has reported an error."""
+    expect.set_options(timeout=TIMEOUT)
+    pages = BrowserPages(chromium)
     try:
-        yield visitors.visit
+        yield pages.open
     finally:
-        visitors.leave()
-    assert not visitors.heard, "\n".join(visitors.heard)
+        pages.close()
+    assert not pages.errors, "\n".join(pages.errors)
 
 
 def small_plan(page: Page, days: int) -> None:
-    """Ask for a plan that takes no time, and wait for it."""
+    """Calculate a plan that runs fast."""
     page.get_by_text("More", exact=True).click()
     page.get_by_role("spinbutton", name="Runs").fill("40")
-    page.get_by_label("Visitors a day").fill("100")
+    page.get_by_label("Visitors per day").fill("100")
     page.get_by_label("Days").fill(str(days))
-    page.get_by_role("button", name="Work it out").click()
-    answered = "From 40 runs of each policy, seed 7."
-    expect(page.locator(".plan-status")).to_have_text(answered, timeout=2 * COMPILING)
+    page.get_by_role("button", name="Calculate").click()
+    finished = "Based on 40 runs of each policy, seed 7."
+    expect(page.locator(".plan-status")).to_have_text(finished, timeout=COMPILE_TIMEOUT)
     page.wait_for_selector(".plan-parts:not([aria-busy])")
 
 
-def table_of(page: Page) -> list[str]:
-    """The numbers that Explore has found, when it has found all."""
+def explore_table(page: Page) -> list[str]:
+    """Return the rows of Explore's table once all runs are done."""
     page.wait_for_selector("body[data-explore=done]")
     return page.locator(".card.table tbody tr").all_inner_texts()
 
 
-def curve_of(page: Page, chart: str = "chart-regret") -> list[str]:
-    """The lines of a chart as they are drawn."""
+def drawn_lines(page: Page, chart: str = "chart-regret") -> list[str]:
+    """Return the paths of a chart's lines."""
     lines: list[str] = page.locator(f"#{chart} .scatterlayer path.js-line").evaluate_all(
         "lines => lines.map((line) => line.getAttribute('d'))"
     )
