@@ -1,10 +1,9 @@
-"""How long one waits for the studio's pictures: `make bench-studio`.
+"""The delay of Explore in a real browser, from a slider's move to its results: `make bench-studio`.
 
-In a real browser, on Explore as it opens: the paper's nine arms, 20,000 rounds, three policies,
-1,000 replications. A slider is moved by one step and all is waited for, again and again; then it
-is swept over several steps, and what counts is the time since its last move. The page marks when
-it hears of a move and when it has drawn (`explore:input`, `explore:first`, `explore:last`). The
-time until the browser has painted that is measured besides, and is what must be within the limits.
+With the default settings: nine arms, 20,000 rounds, three policies, 1,000 replications. First the
+slider moves one step at a time; then it sweeps over several steps, measured from its last move. The
+page sets performance marks at the input and after drawing (`explore:input`, `explore:first`,
+`explore:last`). The time until the browser has painted must be within the limits.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from browser.chromium import run_browser
 from browser.studio_pages import READY, browser_pages
 from service_fixtures import server
 
-FIRST, LAST = 150, 3000
-"""Milliseconds that the first picture and the last one may take."""
+FIRST_LIMIT, LAST_LIMIT = 150, 3000
+"""Milliseconds until the first and the last snapshot is painted."""
 SWEEP, PAUSE = 8, 60
-"""Steps of a sweep, and the milliseconds between two."""
+"""Steps of a sweep, and milliseconds between two steps."""
 
-# A frame is on the screen when the next task after it runs.
-WATCH = """() => {
+# A frame is painted when the next task after it runs.
+RECORD_PAINTS = """() => {
   window.painted = {};
   new PerformanceObserver((list) => {
     for (const { name, startTime } of list.getEntries())
@@ -51,7 +50,7 @@ MARKS = """() => ({
 })"""
 
 
-class Wait(NamedTuple):
+class Delay(NamedTuple):
     """Milliseconds since the slider's last move."""
 
     first_drawn: float
@@ -60,10 +59,10 @@ class Wait(NamedTuple):
     last: float
 
 
-def move(page: Page, steps: int, direction: str) -> Wait:
-    """Move the slider and wait for the last picture."""
+def move(page: Page, steps: int, direction: str) -> Delay:
+    """Move the slider and wait for the last snapshot."""
     page.evaluate("() => { performance.clearMarks(); window.painted = {}; }")
-    slider = page.get_by_label("How strong")
+    slider = page.get_by_label("Strength")
     for step in range(steps):
         if step:
             page.wait_for_timeout(PAUSE)
@@ -72,20 +71,20 @@ def move(page: Page, steps: int, direction: str) -> Wait:
     while "explore:last" not in page.evaluate("() => window.painted"):
         page.wait_for_timeout(20)
     found = page.evaluate(MARKS)
-    first, last, begun = found["explore:first"], found["explore:last"], found["input"]
+    first, last, start = found["explore:first"], found["explore:last"], found["input"]
     times = (first["drawn"], first["painted"], last["drawn"], last["painted"])
-    return Wait(*(time - begun for time in times))
+    return Delay(*(time - start for time in times))
 
 
-def tries(page: Page, count: int, steps: int) -> Iterator[Wait]:
-    """Move it to and fro."""
+def repeat(page: Page, count: int, steps: int) -> Iterator[Delay]:
+    """Move the slider alternately right and left."""
     for i in range(count):
         yield move(page, steps, "ArrowLeft" if i % 2 else "ArrowRight")
-        page.wait_for_selector(READY["explore"])  # the race of the items is run, too
+        page.wait_for_selector(READY["explore"])  # until the single run is loaded, too
 
 
-def measure(count: int) -> dict[str, list[Wait]]:
-    """Visit the studio on a service of its own."""
+def measure(count: int) -> dict[str, list[Delay]]:
+    """Measure on a temporary service."""
     with (
         tempfile.TemporaryDirectory() as folder,
         server(Path(folder)) as running,
@@ -94,40 +93,40 @@ def measure(count: int) -> dict[str, list[Wait]]:
     ):
         page = visit(f"{running.url}/#/explore")
         page.wait_for_selector(READY["explore"])
-        page.wait_for_timeout(3000)  # the simulation process makes more ready while nobody asks
-        page.evaluate(WATCH)
-        page.get_by_label("How strong").focus()
-        list(tries(page, 2, 1))
+        page.wait_for_timeout(3000)  # the idle worker compiles more
+        page.evaluate(RECORD_PAINTS)
+        page.get_by_label("Strength").focus()
+        list(repeat(page, 2, 1))
         return {
-            "a single step": list(tries(page, count, 1)),
-            f"a sweep of {SWEEP} steps": list(tries(page, count, SWEEP)),
+            "one step": list(repeat(page, count, 1)),
+            f"sweep of {SWEEP} steps": list(repeat(page, count, SWEEP)),
         }
 
 
 def main() -> None:
-    """Measure and say; fail where a median is beyond its limit."""
-    parser = argparse.ArgumentParser(description="Waiting times of the studio, in a browser.")
+    """Print the delays; exit with an error if a median exceeds its limit."""
+    parser = argparse.ArgumentParser(description="Delay of the studio in a browser.")
     parser.add_argument("--tries", type=int, default=9)
     found = measure(parser.parse_args().tries)
     console = Console(highlight=False, soft_wrap=True, width=100)
-    table = Table("After", "Picture", "Limit", "Median", "Worst", "Drawn", "", box=box.SIMPLE)
+    table = Table("Move", "Snapshot", "Limit", "Median", "Worst", "Drawn", "", box=box.SIMPLE)
     failed = False
-    for how, waits in found.items():
+    for move_name, delays in found.items():
         for name, limit, drawn, painted in (
-            ("first", FIRST, [w.first_drawn for w in waits], [w.first for w in waits]),
-            ("1,000 runs", LAST, [w.last_drawn for w in waits], [w.last for w in waits]),
+            ("first", FIRST_LIMIT, [d.first_drawn for d in delays], [d.first for d in delays]),
+            ("1,000 runs", LAST_LIMIT, [d.last_drawn for d in delays], [d.last for d in delays]),
         ):
             median = statistics.median(painted)
             failed |= median > limit
             table.add_row(
-                how, name, f"{limit} ms", f"{median:.0f} ms", f"{max(painted):.0f} ms",
-                f"{statistics.median(drawn):.0f} ms", "✓" if median <= limit else "✗ too late",
+                move_name, name, f"{limit} ms", f"{median:.0f} ms", f"{max(painted):.0f} ms",
+                f"{statistics.median(drawn):.0f} ms", "✓" if median <= limit else "✗ too slow",
             )  # fmt: skip
     console.print(table)
     load = os.getloadavg()[0]
     console.print(
         f"Nine arms, 20,000 rounds, three policies; {platform.machine()}, {os.cpu_count()} cores, "
-        f"load {load:.1f}. Until it was painted; “drawn” is the median of the page's own marks."
+        f"load {load:.1f}. Until painted; “Drawn” is the median of the page's own marks."
     )
     sys.exit(failed)
 

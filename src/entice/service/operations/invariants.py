@@ -94,18 +94,18 @@ def _check_campaign(
         Invariant(
             "The log ends with the campaign's last event",
             gauges.written == gauges.seq == state.seq,
-            f"{gauges.seq:,} events; the last one in the log is number {gauges.written:,}.",
+            f"Last event: {gauges.seq:,}. Last event in the log: {gauges.written:,}.",
         ),
         _check_last_hash(session, state),
         Invariant(
             "Every decision has an offer",
             gauges.decisions == state.decisions,
-            f"{state.decisions:,} decisions; the last offer is number {gauges.decisions:,}.",
+            f"Last decision: {state.decisions:,}. Last offer: {gauges.decisions:,}.",
         ),
         Invariant(
             "No count is negative",
             min(state.reserved, state.committed, *state.pulls, *state.in_flight) >= 0,
-            f"{sum(state.pulls):,} ratings, {sum(state.in_flight):,} pending.",
+            f"Ratings: {sum(state.pulls):,}. Pending: {sum(state.in_flight):,}.",
         ),
     ]
     return CampaignTrust(gauges.id, state.spec["name"], invariants, replay)
@@ -118,7 +118,7 @@ def _check_last_hash(session: Session, state: CampaignState) -> Invariant:
     )
     written = bytes(rows[0][0]) if rows else b""
     matches = written == state.head
-    detail = f"Both are {state.head.hex()[:16]}…."
+    detail = f"Both start with {state.head.hex()[:16]}."
     if not matches:
-        detail = f"Campaign: {state.head.hex()[:16]}…; log: {written.hex()[:16] or 'none'}…."
+        detail = f"Campaign: {state.head.hex()[:16]}. Log: {written.hex()[:16] or 'none'}."
     return Invariant("The log's last hash matches the campaign's", matches, detail)

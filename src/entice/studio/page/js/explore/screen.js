@@ -37,14 +37,14 @@ class Explore {
     this.regret = new Curves({
       metric: "regret",
       title: "Losses",
-      text: "What the platform loses by not always showing the best item, added up over visitors.",
+      text: "Total loss from not always showing the best item.",
       symbols: "Regret R(t) = Σ (μ* − μ_I): the best true mean minus that of the shown item",
       unit: "Lost so far (rating points)",
     });
     this.compensation = new Curves({
       metric: "compensation",
       title: "Payments",
-      text: "What the platform pays visitors to try another item, added up over visitors.",
+      text: "Total payments to visitors who try another item.",
       symbols:
         "Compensation C(t) = Σ (m_G − m_I): the average of the visitor's own choice minus that of " +
         "the shown item",

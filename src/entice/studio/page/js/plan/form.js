@@ -13,7 +13,7 @@ const GROUPS = [
       { name: "centre", label: "Typical rating", unit: "★", min: 1.05, max: 4.95, step: "any" },
       {
         name: "width",
-        label: "Two items in three are within",
+        label: "Two in three are within",
         unit: "± ★",
         min: 0.01,
         max: 4,
@@ -37,7 +37,7 @@ const GROUPS = [
       },
       {
         name: "rating_delay",
-        label: "Average delay of a rating",
+        label: "Rating delay",
         unit: "days",
         min: 0,
         max: 365,
@@ -45,7 +45,7 @@ const GROUPS = [
       },
       {
         name: "rating_window",
-        label: "Ratings accepted for",
+        label: "Rating window",
         unit: "days",
         min: 0.001,
         max: 3650,
@@ -82,7 +82,7 @@ const GROUPS = [
 const ACCEPTANCE = [
   {
     name: "acceptance_midpoint",
-    label: "Half accept a payment worth",
+    label: "Half accept at",
     unit: "★",
     min: 0,
     max: 5,
@@ -90,7 +90,7 @@ const ACCEPTANCE = [
   },
   {
     name: "acceptance_width",
-    label: "Visitors differ by about",
+    label: "They differ by",
     unit: "± ★",
     min: 0.001,
     max: 5,
