@@ -1,7 +1,8 @@
-"""`entice demo`: a shop that is open, and nothing left of it afterwards."""
+"""`entice demo`: a live campaign, with no data left afterwards."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,30 +12,30 @@ from pathlib import Path
 import httpx
 import pytest
 from command_line import RunEntice, plain
-from studio_fixtures import is_running, wait_until
+from studio_fixtures import TIMEOUT, is_running, wait_until
 
 DEMO = (
     "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
 )
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", DEMO],
         stdout=subprocess.PIPE,
         text=True,
-        env={**__import__("os").environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     try:
         assert process.stdout is not None
-        told = ""
-        while "Ctrl-C" not in told:
+        output = ""
+        while "Ctrl-C" not in output:
             line = process.stdout.readline()
-            assert line, told
-            told += line
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(entice_\S+)", told)
-        assert found is not None, told
+            assert line, output
+            output += line
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(entice_\S+)", output)
+        assert found is not None, output
         key = {"authorization": f"Bearer {found[2]}"}
         assert httpx.get(found[1]).status_code == 200
         assert httpx.get(f"{found[1]}/v1/campaigns").status_code == 401
@@ -44,7 +45,7 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
         assert campaign["decisions"] >= 30
         assert campaign["ratings"] > 0
         url = f"{found[1]}/v1/campaigns/{campaign['id']}"
-        # Shoppers keep coming, also to a campaign that somebody begins.
+        # Visitors keep coming, also to a new campaign.
         wait_until(
             lambda: httpx.get(url, headers=key).json()["decisions"] > campaign["decisions"] + 2
         )
@@ -55,8 +56,8 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
         other = f"{found[1]}/v1/campaigns/{new}"
         wait_until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
         assert list(tmp_path.iterdir())
-        process.send_signal(ending)
-        assert process.wait(30) == 0
+        process.send_signal(stop_signal)
+        assert process.wait(TIMEOUT) == 0
         assert "Stopped." in process.stdout.read()
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(httpx.TransportError):
@@ -67,7 +68,7 @@ def test_a_shop_is_open_until_it_is_closed(tmp_path: Path, ending: signal.Signal
     assert not is_running(process.pid)
 
 
-def test_a_port_that_is_taken_is_told(run_entice: RunEntice) -> None:
+def test_a_port_in_use_is_reported(run_entice: RunEntice) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -78,7 +79,7 @@ def test_a_port_that_is_taken_is_told(run_entice: RunEntice) -> None:
     assert "cannot be bound" in plain(ran.err)
 
 
-def test_help_says_what_it_does(run_entice: RunEntice) -> None:
+def test_the_help_describes_the_demo(run_entice: RunEntice) -> None:
     ran = run_entice("demo", "--help")
     assert ran.code == 0
     for word in ("browser", "Ctrl-C", "entice serve"):

@@ -1,4 +1,4 @@
-"""The studio's page: its files and their headers, and what a browser may do without a key."""
+"""The studio's page: its files, their headers, and access without a key."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*")
 
 
 @pytest.fixture(scope="module")
-def open_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service for all that change nothing."""
+def shared_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for tests that change nothing."""
     with service(tmp_path_factory.mktemp("studio")) as made:
         yield made
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Service]:
+def api(tmp_path: Path) -> Iterator[Service]:
     with service(tmp_path) as made:
         yield made
 
 
 @pytest.mark.parametrize("path", ["/", "/studio/plotly.min.js", *(f"/studio/{f}" for f in FILES)])
-def test_every_file_of_the_page_keeps_to_itself(open_shop: Service, path: str) -> None:
-    answer = open_shop.client.get(path)
-    assert answer.status_code == 200
+def test_every_file_of_the_page_has_strict_headers(shared_api: Service, path: str) -> None:
+    response = shared_api.client.get(path)
+    assert response.status_code == 200
     rules = dict(
-        rule.strip().split(" ", 1) for rule in answer.headers["content-security-policy"].split(";")
+        rule.strip().split(" ", 1)
+        for rule in response.headers["content-security-policy"].split(";")
     )
     assert rules["default-src"] == "'none'"
     assert rules["script-src"] == "'self'"
@@ -44,34 +45,34 @@ def test_every_file_of_the_page_keeps_to_itself(open_shop: Service, path: str) -
     assert rules["connect-src"] == "'self'"
     assert rules["img-src"] == "'self' data: blob:"
     assert rules["frame-ancestors"] == rules["base-uri"] == rules["form-action"] == "'none'"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["x-frame-options"] == "DENY"
-    assert answer.headers["cache-control"] == "no-cache"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["x-frame-options"] == "DENY"
+    assert response.headers["cache-control"] == "no-cache"
     for name in ("content-security-policy", "cache-control", "x-request-id"):
-        assert len(answer.headers.get_list(name)) == 1
+        assert len(response.headers.get_list(name)) == 1
 
 
-def test_all_else_has_the_strict_headers_still(open_shop: Service) -> None:
-    answer = open_shop.client.get("/v1/studio")
-    assert "script-src" not in answer.headers["content-security-policy"]
-    assert answer.headers["cache-control"] == "no-store"
+def test_the_api_allows_no_scripts_and_no_caching(shared_api: Service) -> None:
+    response = shared_api.client.get("/v1/studio")
+    assert "script-src" not in response.headers["content-security-policy"]
+    assert response.headers["cache-control"] == "no-store"
 
 
-def test_a_file_is_sent_once_and_small(open_shop: Service) -> None:
-    plain = open_shop.client.get("/studio/plotly.min.js", headers={"accept-encoding": "identity"})
+def test_files_are_compressed_and_cached_by_etag(shared_api: Service) -> None:
+    plain = shared_api.client.get("/studio/plotly.min.js", headers={"accept-encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert plain.headers["content-type"].startswith("text/javascript")
     assert b"plotly" in plain.content[:200]
-    with open_shop.client.stream("GET", "/studio/plotly.min.js") as small:
+    with shared_api.client.stream("GET", "/studio/plotly.min.js") as small:
         sent = b"".join(small.iter_raw())
     assert small.headers["content-encoding"] == "gzip"
     assert len(sent) < len(plain.content) / 2
     assert gzip.decompress(sent) == plain.content
-    same = open_shop.client.get(
+    same = shared_api.client.get(
         "/studio/plotly.min.js", headers={"if-none-match": plain.headers["etag"]}
     )
     assert (same.status_code, same.content) == (304, b"")
-    other = open_shop.client.get("/studio/plotly.min.js", headers={"if-none-match": '"other"'})
+    other = shared_api.client.get("/studio/plotly.min.js", headers={"if-none-match": '"other"'})
     assert other.status_code == 200
 
 
@@ -98,15 +99,15 @@ def test_a_file_is_sent_once_and_small(open_shop: Service) -> None:
         "a" * 3000 + ".js",
     ],
 )
-def test_nothing_but_the_page_can_be_read(open_shop: Service, path: str) -> None:
-    answer = open_shop.client.get(f"/studio/{path}")
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert "import annotations" not in answer.text
+def test_no_other_files_can_be_read(shared_api: Service, path: str) -> None:
+    response = shared_api.client.get(f"/studio/{path}")
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+    assert "import annotations" not in response.text
 
 
 def test_the_page_has_nothing_inline() -> None:
-    """The policy would keep it from running."""
+    """The content security policy would block it."""
     for file in FILES:
         if file.endswith(".html"):
             text = (FOLDER / file).read_text()
@@ -115,48 +116,48 @@ def test_the_page_has_nothing_inline() -> None:
             assert not re.search(r"(src|href)=[\"'](https?:)?//", text), file
 
 
-# Who may do what
+# Access
 
 
-def test_a_browser_without_keys_looks_and_simulates(shop: Service) -> None:
-    campaign = shop.campaign()
-    client = shop.client
-    about = client.get("/v1/studio", headers=BROWSER).json()
-    assert about["version"] == entice.__version__
-    assert (about["role"], about["may"], about["keyless"]) == ("read", ["read"], True)
-    assert about["limits"]["most_work"] > 0
+def test_a_browser_can_read_and_simulate_without_keys(api: Service) -> None:
+    campaign = api.campaign()
+    client = api.client
+    info = client.get("/v1/studio", headers=BROWSER).json()
+    assert info["version"] == entice.__version__
+    assert (info["role"], info["may"], info["keyless"]) == ("read", ["read"], True)
+    assert info["limits"]["most_work"] > 0
     assert client.get(f"/v1/campaigns/{campaign}/arms", headers=BROWSER).status_code == 200
-    answer = client.post("/v1/simulations", json=SMALL, headers=BROWSER)
-    assert parse_lines(answer.text)[-1]["kind"] == "done"
-    for marks in (BROWSER, {"origin": HERE}, {"sec-fetch-mode": "navigate"}):
-        refused = client.post("/v1/campaigns", json=TEAS, headers=marks)
-        assert "keys create" in assert_problem(refused, 403, "read-only")["detail"]
+    response = client.post("/v1/simulations", json=SMALL, headers=BROWSER)
+    assert parse_lines(response.text)[-1]["kind"] == "done"
+    for headers in (BROWSER, {"origin": HERE}, {"sec-fetch-mode": "navigate"}):
+        response = client.post("/v1/campaigns", json=TEAS, headers=headers)
+        assert "keys create" in assert_problem(response, 403, "read-only")["detail"]
         change = {"status": "paused"}
-        refused = client.patch(f"/v1/campaigns/{campaign}", json=change, headers=marks)
-        assert_problem(refused, 403, "read-only")
+        response = client.patch(f"/v1/campaigns/{campaign}", json=change, headers=headers)
+        assert_problem(response, 403, "read-only")
         url = f"/v1/campaigns/{campaign}/offers"
-        assert_problem(client.post(url, json={"player": "ann"}, headers=marks), 403, "read-only")
+        assert_problem(client.post(url, json={"player": "ann"}, headers=headers), 403, "read-only")
 
 
-def test_other_programs_keep_their_rights_without_keys(shop: Service) -> None:
-    about = shop.client.get("/v1/studio").json()
-    assert (about["role"], about["keyless"]) == ("admin", True)
-    assert set(about["may"]) == {"admin", "decide", "feedback", "read"}
-    campaign = shop.campaign()
-    assert shop.offer(campaign, "ann")["state"] == "offered"
+def test_other_programs_can_change_campaigns_without_keys(api: Service) -> None:
+    info = api.client.get("/v1/studio").json()
+    assert (info["role"], info["keyless"]) == ("admin", True)
+    assert set(info["may"]) == {"admin", "decide", "feedback", "read"}
+    campaign = api.campaign()
+    assert api.offer(campaign, "ann")["state"] == "offered"
 
 
-def test_with_keys_everybody_needs_one(shop: Service) -> None:
-    campaign = shop.campaign()
-    key = shop.bearer("decide,read", campaign)
-    for marks in ({}, BROWSER):
-        assert_problem(shop.client.get("/v1/studio", headers=marks), 401, "unauthorized")
-        assert_problem(shop.client.post("/v1/simulations", json=SMALL, headers=marks), 401)
-        about = shop.client.get("/v1/studio", headers={**marks, **key}).json()
-        assert (about["role"], about["may"]) == ("decide,read", ["decide", "read"])
-        assert (about["keyless"], about["campaign"]) == (False, campaign)
-    assert shop.client.get("/").status_code == 200
-    admin = {**BROWSER, **shop.bearer("admin")}
-    assert shop.client.post("/v1/campaigns", json=TEAS, headers=admin).status_code == 201
-    feedback = shop.client.get("/v1/studio", headers=shop.bearer("feedback"))
+def test_once_a_key_exists_every_request_needs_one(api: Service) -> None:
+    campaign = api.campaign()
+    key = api.bearer("decide,read", campaign)
+    for headers in ({}, BROWSER):
+        assert_problem(api.client.get("/v1/studio", headers=headers), 401, "unauthorized")
+        assert_problem(api.client.post("/v1/simulations", json=SMALL, headers=headers), 401)
+        info = api.client.get("/v1/studio", headers={**headers, **key}).json()
+        assert (info["role"], info["may"]) == ("decide,read", ["decide", "read"])
+        assert (info["keyless"], info["campaign"]) == (False, campaign)
+    assert api.client.get("/").status_code == 200
+    admin = {**BROWSER, **api.bearer("admin")}
+    assert api.client.post("/v1/campaigns", json=TEAS, headers=admin).status_code == 201
+    feedback = api.client.get("/v1/studio", headers=api.bearer("feedback"))
     assert feedback.json()["may"] == ["feedback"]

@@ -1,4 +1,4 @@
-"""Plans and the paper for the page: the same numbers as on the command line, as data."""
+"""Plans and the reproduction as JSON: the same numbers as on the command line."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from entice.studio.jobs.plan import MAX_SAMPLES, forecast_payload
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with service(tmp_path_factory.mktemp("studio")) as made:
-        yield made
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("studio")) as created:
+        yield created
 
 
-def small(**changes: Any) -> Forecast:
+def small_forecast(**changes: Any) -> Forecast:
     return make_plan(
         **{
             "arms": 3, "spread": Spread(4.0, 0.5), "visitors_a_day": 20, "days": 5,
@@ -39,16 +39,16 @@ def small(**changes: Any) -> Forecast:
     )  # fmt: skip
 
 
-def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
-    asked = {**PLAN, "budget": 20}
-    answer = shop.client.post("/v1/plans", json=asked)
-    lines = parse_lines(answer.text)
+def test_a_plan_equals_that_of_the_command_line(api: Service) -> None:
+    body = {**PLAN, "budget": 20}
+    response = api.client.post("/v1/plans", json=body)
+    lines = parse_lines(response.text)
     assert lines[0]["kind"] == "queued"
     progress = [line for line in lines if line["kind"] == "progress"]
     assert (progress[-1]["done"], progress[-1]["total"]) == (40, 40)
     found = lines[-1]
     assert found["kind"] == "forecast"
-    known = forecast(Plan.from_plain(asked), progress=False)
+    known = forecast(Plan.from_plain(body), progress=False)
     assert found["sentences"] == summary_sentences(known)
     assert found["sentence"] == summary_sentences(known)[0]
     assert found["order"] == known.ranking
@@ -69,30 +69,30 @@ def test_a_plan_is_what_the_command_line_finds(shop: Service) -> None:
         assert policy["days"]["leads"] == known.days.filter(policy_index=p)["leads"].to_list()
 
 
-def test_a_campaign_begins_as_it_was_planned(shop: Service) -> None:
-    answer = shop.client.post("/v1/plans", json={**PLAN, "budget": 123.45})
-    found = parse_lines(answer.text)[-1]
+def test_a_campaign_is_created_as_planned(api: Service) -> None:
+    response = api.client.post("/v1/plans", json={**PLAN, "budget": 123.45})
+    found = parse_lines(response.text)[-1]
     recommended = next(p["label"] for p in found["policies"] if p["recommended"])
-    made = shop.client.post("/v1/campaigns", json=found["campaigns"][recommended])
-    assert made.status_code == 201, made.text
-    campaign = made.json()
+    created = api.client.post("/v1/campaigns", json=found["campaigns"][recommended])
+    assert created.status_code == 201, created.text
+    campaign = created.json()
     assert (campaign["budget"], campaign["currency"]) == (123_45, "EUR")
     assert campaign["spec"]["price_of_a_star"] == 200
     assert len(campaign["spec"]["arms"]) == 4
     assert campaign["spec"]["unrated_shows"] == 4.1
-    offer = shop.offer(campaign["id"], "ann")
+    offer = api.offer(campaign["id"], "ann")
     assert offer["state"] == "offered"
 
 
-def test_policies_that_a_service_can_not_run_have_no_campaign() -> None:
-    found = campaigns(small(policies=[UCB(), EliminationRace(horizon=100)]))
+def test_policies_that_the_service_cannot_run_have_no_campaign() -> None:
+    found = campaigns(small_forecast(policies=[UCB(), EliminationRace(horizon=100)]))
     assert list(found) == ["UCB"]
     for body in found.values():
         CampaignSpec.from_plain(body)
 
 
-def test_a_plan_without_a_budget_takes_what_is_enough() -> None:
-    known = small(currency="¥", price_of_a_star=300)
+def test_a_plan_without_a_budget_gets_the_needed_one() -> None:
+    known = small_forecast(currency="¥", price_of_a_star=300)
     body = campaigns(known)["UCB"]
     assert body["currency"] == "JPY"
     assert body["price_of_a_star"] == 300  # yen have no smaller unit
@@ -100,12 +100,12 @@ def test_a_plan_without_a_budget_takes_what_is_enough() -> None:
     assert campaigns(known)["No payments"]["budget"] == 0
 
 
-def test_more_arms_than_a_campaign_may_have() -> None:
-    assert campaigns(small(arms=1500, visitors_a_day=2, days=1, replications=10)) == {}
+def test_a_plan_with_too_many_arms_has_no_campaign() -> None:
+    assert campaigns(small_forecast(arms=1500, visitors_a_day=2, days=1, replications=10)) == {}
 
 
-def test_samples_stay_few_and_tell_the_same() -> None:
-    known = small(replications=1000)
+def test_samples_are_limited_and_span_the_same_range() -> None:
+    known = small_forecast(replications=1000)
     samples = forecast_payload(known)["policies"][0]["samples"]
     assert len(samples) == MAX_SAMPLES
     needed = sorted(known.run_values(0, "needed"))
@@ -116,8 +116,8 @@ def test_samples_stay_few_and_tell_the_same() -> None:
 # The paper
 
 
-def test_the_paper_is_made_once(shop: Service) -> None:
-    first = shop.client.get("/v1/paper")
+def test_the_paper_is_reproduced_once(api: Service) -> None:
+    first = api.client.get("/v1/paper")
     lines = parse_lines(first.text)
     assert lines[0]["kind"] == "queued"
     assert any(line["kind"] == "progress" for line in lines)
@@ -126,12 +126,12 @@ def test_the_paper_is_made_once(shop: Service) -> None:
     assert len(found["table1"]) == len(found["table2"]) == 2 * 3 * 7 * 2
     assert {row["inside"] for row in found["table1"]} == {True, False}
     assert sum(row["published"] for row in found["coverage"]) == 2 * 63
-    again = shop.client.get("/v1/paper")
+    again = api.client.get("/v1/paper")
     assert again.headers["content-type"] == "application/x-ndjson"
     assert parse_lines(again.text) == [found]
 
 
-def test_the_paper_as_data_is_the_reproduction() -> None:
+def test_the_paper_as_json_equals_the_reproduction() -> None:
     known = measure(5, seed=3, horizon=60, progress=False)
     found = reproduction_payload(known)
     assert found["table1"] == known.table1.to_dicts()

@@ -1,4 +1,4 @@
-"""What can be trusted: invariants as they are, replays, and what faults were tried."""
+"""Trust: checks of every campaign, replays, and the report of the fault tests."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from entice.service.operations.invariants import read_fault_report
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Service]:
+def api(tmp_path: Path) -> Iterator[Service]:
     with service(tmp_path) as made:
         yield made
 
 
-def lived(shop: Service) -> str:
-    """Begin a campaign in which something has happened."""
-    campaign = shop.campaign()
+def campaign_with_events(api: Service) -> str:
+    """Create a campaign with some events."""
+    campaign = api.campaign()
     for player in ("ann", "bob", "cat"):
-        offer = shop.offer(campaign, player)["id"]
-        assert shop.client.post(f"/v1/offers/{offer}/accept").status_code == 200
+        offer = api.offer(campaign, player)["id"]
+        assert api.client.post(f"/v1/offers/{offer}/accept").status_code == 200
         rating = {"rating": 4}
-        assert shop.client.post(f"/v1/offers/{offer}/rating", json=rating).status_code == 200
-    shop.offer(campaign, "dan")
+        assert api.client.post(f"/v1/offers/{offer}/rating", json=rating).status_code == 200
+    api.offer(campaign, "dan")
     return campaign
 
 
-def trusted(shop: Service, **headers: str) -> dict[str, Any]:
-    answer = shop.client.get("/v1/trust", headers=headers)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+def read_trust(api: Service, **headers: str) -> dict[str, Any]:
+    response = api.client.get("/v1/trust", headers=headers)
+    assert response.status_code == 200, response.text
+    view: dict[str, Any] = response.json()
+    return view
 
 
-def replayed(shop: Service, campaign: str) -> dict[str, Any]:
-    answer = shop.client.post(f"/v1/campaigns/{campaign}/replay")
-    assert answer.status_code == 200, answer.text
-    return parse_lines(answer.text)[-1]
+def run_replay(api: Service, campaign: str) -> dict[str, Any]:
+    response = api.client.post(f"/v1/campaigns/{campaign}/replay")
+    assert response.status_code == 200, response.text
+    return parse_lines(response.text)[-1]
 
 
-def damage(shop: Service, sql: str) -> None:
-    with closing(sqlite3.connect(shop.store.url.removeprefix("sqlite:///"))) as database:
+def damage(api: Service, sql: str) -> None:
+    with closing(sqlite3.connect(api.store.url.removeprefix("sqlite:///"))) as database:
         database.execute(sql)
         database.commit()
 
 
-def test_what_must_be_true_is_true(shop: Service) -> None:
-    campaign = lived(shop)
-    [told] = trusted(shop)["campaigns"]
-    assert (told["id"], told["name"], told["replay"]) == (campaign, "Teas", None)
-    assert len(told["invariants"]) == 6
-    assert all(found["holds"] for found in told["invariants"])
-    assert all(found["detail"].endswith(".") for found in told["invariants"])
+def test_all_checks_pass(api: Service) -> None:
+    campaign = campaign_with_events(api)
+    [view] = read_trust(api)["campaigns"]
+    assert (view["id"], view["name"], view["replay"]) == (campaign, "Teas", None)
+    assert len(view["invariants"]) == 6
+    assert all(found["holds"] for found in view["invariants"])
+    assert all(found["detail"].endswith(".") for found in view["invariants"])
 
 
 @pytest.mark.parametrize(
@@ -74,52 +74,52 @@ def test_what_must_be_true_is_true(shop: Service) -> None:
         ("UPDATE campaigns SET state = x'00'", "The campaign's row is intact"),
     ],
 )
-def test_what_is_not_true_is_told(shop: Service, sql: str, name: str) -> None:
-    lived(shop)
-    damage(shop, sql)
-    [told] = trusted(shop)["campaigns"]
-    broken = [found["name"] for found in told["invariants"] if not found["holds"]]
+def test_damage_fails_the_check(api: Service, sql: str, name: str) -> None:
+    campaign_with_events(api)
+    damage(api, sql)
+    [view] = read_trust(api)["campaigns"]
+    broken = [found["name"] for found in view["invariants"] if not found["holds"]]
     assert any(found.startswith(name) for found in broken), broken
 
 
-def test_a_replay_is_what_verify_does(shop: Service) -> None:
-    campaign, other = lived(shop), shop.campaign()
-    told = replayed(shop, campaign)
-    assert (told["kind"], told["ok"], told["events"]) == ("replay", True, 11)
-    assert {c["id"]: c["replay"] for c in trusted(shop)["campaigns"]} == {
-        campaign: told,
+def test_a_replay_verifies_the_log(api: Service) -> None:
+    campaign, other = campaign_with_events(api), api.campaign()
+    view = run_replay(api, campaign)
+    assert (view["kind"], view["ok"], view["events"]) == ("replay", True, 11)
+    assert {c["id"]: c["replay"] for c in read_trust(api)["campaigns"]} == {
+        campaign: view,
         other: None,
     }
 
 
-def test_a_replay_finds_what_was_forged(shop: Service) -> None:
-    campaign = lived(shop)
+def test_a_replay_finds_a_forged_event(api: Service) -> None:
+    campaign = campaign_with_events(api)
     forged = """replace(CAST(body AS TEXT), '"rating":4', '"rating":5')"""
-    damage(shop, f"UPDATE events SET body = CAST({forged} AS BLOB)")
-    told = replayed(shop, campaign)
-    assert (told["ok"], told["events"]) == (False, 3)
-    assert "Event 4 was altered" in told["detail"]
-    [kept] = trusted(shop)["campaigns"]
+    damage(api, f"UPDATE events SET body = CAST({forged} AS BLOB)")
+    view = run_replay(api, campaign)
+    assert (view["ok"], view["events"]) == (False, 3)
+    assert "Event 4 was altered" in view["detail"]
+    [kept] = read_trust(api)["campaigns"]
     assert kept["replay"]["ok"] is False
 
 
-def test_a_replay_of_nothing(shop: Service) -> None:
-    assert_problem(shop.client.post("/v1/campaigns/c_0/replay"), 404, "not-found")
+def test_a_replay_of_an_unknown_campaign_is_not_found(api: Service) -> None:
+    assert_problem(api.client.post("/v1/campaigns/c_0/replay"), 404, "not-found")
 
 
-def test_a_key_of_one_campaign_sees_no_other(shop: Service) -> None:
-    own, foreign = lived(shop), lived(shop)
-    key = shop.bearer("read", own)
-    assert [c["id"] for c in trusted(shop, **key)["campaigns"]] == [own]
-    refused = shop.client.post(f"/v1/campaigns/{foreign}/replay", headers=key)
-    assert_problem(refused, 404)
-    assert shop.client.post(f"/v1/campaigns/{own}/replay", headers=key).status_code == 200
-    everything = shop.client.get("/v1/trust", headers=shop.bearer("read")).json()
+def test_a_campaign_key_sees_only_its_campaign(api: Service) -> None:
+    own, foreign = campaign_with_events(api), campaign_with_events(api)
+    key = api.bearer("read", own)
+    assert [c["id"] for c in read_trust(api, **key)["campaigns"]] == [own]
+    response = api.client.post(f"/v1/campaigns/{foreign}/replay", headers=key)
+    assert_problem(response, 404)
+    assert api.client.post(f"/v1/campaigns/{own}/replay", headers=key).status_code == 200
+    everything = api.client.get("/v1/trust", headers=api.bearer("read")).json()
     assert {c["id"] for c in everything["campaigns"]} == {own, foreign}
 
 
-def test_the_faults_that_come_with_the_package_are_those_of_the_runner(shop: Service) -> None:
-    assert trusted(shop)["faults"] == read_fault_report()
+def test_the_fault_report_has_the_fields_of_the_runner(api: Service) -> None:
+    assert read_trust(api)["faults"] == read_fault_report()
     tried = [Tried(Outcome("kill", "200 kills", "0 lost", "some lost", True), 3.2)]
     made = json.loads(as_json(tried, long=True, note="n"))
     assert made.keys() == read_fault_report().keys()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from service_fixtures import Service
 
 TIMEOUT = 120.0
 """Seconds; generous, since the machine may be busy."""
@@ -51,6 +52,14 @@ PLAN: dict[str, Any] = {
 def parse_lines(text: str) -> list[dict[str, Any]]:
     """Parse a response with one JSON object per line."""
     return [json.loads(line) for line in text.splitlines()]
+
+
+def run_simulation(api: Service, study: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run a study to its end and return the lines of the response."""
+    response = api.client.post("/v1/simulations", json=study)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/x-ndjson"
+    return parse_lines(response.text)
 
 
 @contextmanager

@@ -1,0 +1,284 @@
+"""The job queue and its worker: fair, cancellable, restarted, and separate from decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from service_fixtures import TEAS, Server, Service, assert_problem, server, service
+from studio_fixtures import (
+    LARGE,
+    SMALL,
+    STUDY,
+    TIMEOUT,
+    is_running,
+    run_simulation,
+    stream_lines,
+    wait_until,
+    worker_pids,
+)
+
+from entice.service.domain.errors import Refusal
+from entice.studio.jobs import queue as queue_module
+from entice.studio.jobs.job import Reproduce
+from entice.studio.jobs.queue import JobQueue
+from entice.studio.jobs.simulate import FIRST_REPLICATIONS
+from entice.studio.studio import studio_of
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("studio")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A service in its own process, with a worker that has compiled."""
+    with server(tmp_path_factory.mktemp("studio")) as made:
+        for study in (STUDY, {**LARGE, "horizon": 100, "replications": 10}):
+            with stream_lines(f"{made.url}/v1/simulations", study) as lines:
+                assert list(lines)[-1]["kind"] == "done"
+        yield made
+
+
+# The worker process
+
+
+def test_the_first_snapshot_comes_early(running: Server) -> None:
+    study = {**STUDY, "horizon": 20_000, "replications": 4000}
+    started = time.monotonic()
+    with stream_lines(f"{running.url}/v1/simulations", study) as lines:
+        first = next(line for line in lines if line["kind"] == "picture")
+        early = time.monotonic() - started
+        last = list(lines)[-1]
+    whole = time.monotonic() - started
+    assert first["replications"] <= FIRST_REPLICATIONS
+    assert last["kind"] == "done"
+    # 0.1 s on an idle machine; this one may be busy.
+    assert early < max(1.0, whole / 3)
+
+
+def test_closing_the_connection_cancels_the_job(running: Server) -> None:
+    url = f"{running.url}/v1/simulations"
+    [process] = worker_pids(running.process.pid)
+    for _ in range(3):
+        with stream_lines(url, LARGE) as lines:
+            next(line for line in lines if line["kind"] == "picture")
+        started = time.monotonic()
+        with stream_lines(url, SMALL) as lines:
+            assert list(lines)[-1]["kind"] == "done"
+        assert time.monotonic() - started < 60  # LARGE takes minutes
+    used = _cpu(process)
+    time.sleep(1)
+    assert _cpu(process) - used < 0.5  # seconds: the worker is idle
+    assert worker_pids(running.process.pid) == [process]
+
+
+def test_closing_the_connection_removes_a_waiting_job(running: Server) -> None:
+    url = f"{running.url}/v1/simulations"
+    with stream_lines(url, LARGE) as first:
+        next(line for line in first if line["kind"] == "picture")
+        with stream_lines(url, LARGE) as second:
+            assert next(second) == {"kind": "queued", "ahead": 1}
+        with stream_lines(url, SMALL) as third:
+            # The second is removed once the service notices.
+            assert next(third)["ahead"] in (1, 2)
+    with stream_lines(url, SMALL) as lines:
+        assert list(lines)[-1]["kind"] == "done"
+
+
+def test_decisions_do_not_wait_for_a_large_simulation(running: Server) -> None:
+    campaign = httpx.post(f"{running.url}/v1/campaigns", json=TEAS).json()["id"]
+    with stream_lines(f"{running.url}/v1/simulations", LARGE) as lines:
+        next(line for line in lines if line["kind"] == "picture")
+        [process] = worker_pids(running.process.pid)
+        used, took = _cpu(process), []
+        with httpx.Client() as client:
+            for i in range(100):
+                started = time.monotonic()
+                url = f"{running.url}/v1/campaigns/{campaign}/offers"
+                assert client.post(url, json={"player": f"{i}"}).status_code == 201
+                took.append(time.monotonic() - started)
+        assert _cpu(process) > used, "the simulation was not running"
+        assert os.getpriority(os.PRIO_PROCESS, process) >= 10
+    assert sorted(took)[50] < 2  # the simulation takes minutes
+
+
+def test_a_killed_worker_is_restarted(api: Service) -> None:
+    run_simulation(api, SMALL)
+    process = studio_of(api.context).jobs.pid
+    assert process is not None
+    found: list[list[dict[str, Any]]] = []
+    requesting = threading.Thread(target=lambda: found.append(run_simulation(api, LARGE)))
+    requesting.start()
+    used = _cpu(process)
+    wait_until(lambda: _cpu(process) > used + 0.3)  # it is running
+    os.kill(process, signal.SIGKILL)
+    requesting.join(TIMEOUT)
+    last = found[0][-1]
+    assert (last["kind"], last["status"]) == ("failed", 503)
+    assert "restarted" in last["detail"]
+    assert run_simulation(api, SMALL)[-1]["kind"] == "done"
+    assert studio_of(api.context).jobs.pid != process
+    # Also if it dies while idle.
+    idle = studio_of(api.context).jobs.pid
+    assert idle is not None
+    os.kill(idle, signal.SIGKILL)
+    wait_until(lambda: not is_running(idle))
+    time.sleep(0.2)
+    assert run_simulation(api, SMALL)[-1]["kind"] == "done"
+
+
+def test_a_killed_worker_fails_a_trace(api: Service) -> None:
+    run_simulation(api, SMALL)
+    process = studio_of(api.context).jobs.pid
+    assert process is not None
+    study = {**LARGE, "horizon": 1_000_000, "replications": 1}
+    outputs: list[Any] = []
+    requesting = threading.Thread(
+        target=lambda: outputs.append(api.client.post("/v1/traces", json={"study": study}))
+    )
+    used = _cpu(process)
+    requesting.start()
+    wait_until(lambda: _cpu(process) > used)
+    os.kill(process, signal.SIGKILL)
+    requesting.join(TIMEOUT)
+    assert outputs[0].status_code in (200, 503)
+    if outputs[0].status_code == 503:
+        assert_problem(outputs[0], 503, "unavailable")
+
+
+def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        httpx.get(made.url)
+        [process] = wait_until(lambda: worker_pids(made.process.pid))
+        assert made.stop() == 0
+        wait_until(lambda: not is_running(process))
+    with server(tmp_path) as made:
+        httpx.get(made.url)
+        [process] = wait_until(lambda: worker_pids(made.process.pid))
+        os.kill(made.process.pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(process))
+
+
+def test_stopping_the_service_ends_simulations(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        with stream_lines(f"{made.url}/v1/simulations", LARGE) as lines:
+            next(line for line in lines if line["kind"] == "picture")
+            made.process.terminate()
+            last = list(lines)[-1]
+        assert (last["kind"], last["title"]) == ("failed", "The service is stopping")
+        assert made.process.wait(TIMEOUT) == 0
+
+
+def test_the_worker_starts_when_the_page_is_opened(tmp_path: Path) -> None:
+    with service(tmp_path) as api:
+        campaign = api.campaign()
+        api.offer(campaign, "ann")
+        assert studio_of(api.context).jobs.pid is None
+        api.client.get("/")
+        wait_until(lambda: studio_of(api.context).jobs.pid)
+
+
+# The queue
+
+ECHO = """
+import sys
+for line in sys.stdin.buffer:
+    sys.stdout.buffer.write(b'.{"kind":"done"}\\n')
+    sys.stdout.buffer.flush()
+"""
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the worker by one that finishes every job at once."""
+    monkeypatch.setattr(queue_module, "_COMMAND", (sys.executable, "-c", ECHO))
+
+
+@pytest.mark.usefixtures("echo")
+def test_callers_take_turns() -> None:
+    async def run() -> None:
+        jobs, order = JobQueue(), []
+
+        async def read(name: str, response: Any) -> None:
+            lines = [line async for line in response]
+            assert lines[-1] == b'{"kind":"done"}\n'
+            order.append((name, json.loads(lines[0])["ahead"]))
+
+        submitted = [("ann", 0), ("ann", 1), ("ann", 2), ("bob", 3), ("cat", 4), ("bob", 5)]
+        reading = [
+            asyncio.create_task(read(f"{caller}{i}", jobs.submit(caller, Reproduce())))
+            for caller, i in submitted
+        ]
+        await asyncio.gather(*reading)
+        assert [name for name, _ in order] == ["ann0", "bob3", "cat4", "ann1", "bob5", "ann2"]
+        # Jobs ahead of each when it was submitted, before any had started.
+        assert dict(order) == {"ann0": 0, "ann1": 1, "ann2": 2, "bob3": 1, "cat4": 2, "bob5": 4}
+        await jobs.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("echo")
+def test_too_many_waiting_jobs_are_rejected() -> None:
+    async def run() -> None:
+        jobs = JobQueue()
+        for _ in range(8):
+            jobs.submit("ann", Reproduce())
+        with pytest.raises(Refusal, match="At most 8 jobs of one caller may wait, and 64 in total"):
+            jobs.submit("ann", Reproduce())
+        for i in range(56):
+            jobs.submit(f"caller {i}", Reproduce())
+        with pytest.raises(Refusal) as rejected:
+            jobs.submit("bob", Reproduce())
+        assert rejected.value.status == 429
+        await jobs.close()
+        late = jobs.submit("ann", Reproduce())
+        assert b"stopping" in [line async for line in late][-1]
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("echo")
+def test_a_cancelled_job_does_not_run() -> None:
+    async def run() -> None:
+        jobs = JobQueue()
+        outputs = [jobs.submit("ann", Reproduce()) for _ in range(3)]
+        outputs[1].cancel()
+        outputs[1].cancel()
+        done = [line async for line in outputs[2]]
+        assert done[-1] == b'{"kind":"done"}\n'
+        assert outputs[1]._lines.qsize() == 1  # only the "queued" line
+        await jobs.close()
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_cannot_start_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        jobs = JobQueue()
+        lines = [line async for line in jobs.submit("ann", Reproduce())]
+        assert b"The simulation process ended" in lines[-1]
+        await jobs.close()
+
+    for command in (("/nowhere/python",), (sys.executable, "-c", "raise SystemExit(3)")):
+        monkeypatch.setattr(queue_module, "_COMMAND", command)
+        asyncio.run(run())
+
+
+def _cpu(process: int) -> float:
+    """Return the CPU seconds of a process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
