@@ -14,7 +14,7 @@ const MIN_DATE_SPAN = 60_000; // milliseconds
 
 /** Make the chart of a campaign. Returns its node and functions that update it. */
 export function spendingChart(path, signal) {
-  const chart = h("div", { class: "chart pace-chart" });
+  const chart = h("div", { class: "chart spending-chart" });
   const key = h("p", { class: "note", id: "spending-key" });
   let by = "offer";
   let view = null;

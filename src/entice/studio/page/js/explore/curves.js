@@ -218,11 +218,11 @@ export class Curves {
 }
 
 /** A logarithmic axis with ticks at 1, 2, 5, 10 … if there is room, else at powers of ten. */
-function logarithmic(low, high, room) {
+function logarithmic(low, high, maxTicks) {
   const powers = Array.from({ length: 16 }, (_, i) => 10 ** (i - 6));
   const within = (values) => values.filter((value) => value >= low && value <= high);
   const fine = within(powers.flatMap((power) => [power, 2 * power, 5 * power]));
-  const tickvals = fine.length <= room ? fine : within(powers);
+  const tickvals = fine.length <= maxTicks ? fine : within(powers);
   return {
     type: "log",
     range: [Math.log10(low), Math.log10(high)],

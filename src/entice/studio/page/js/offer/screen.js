@@ -123,7 +123,7 @@ function decision(offer, offered, campaign) {
       chance,
     ),
     fact(
-      term("Coin flip", "Heads adds a random payment, to measure the drift. Tails adds nothing."),
+      term("Coin flip", "Heads adds a payment, to measure the drift. Tails adds nothing."),
       offer.probe ?? "none",
     ),
     fact("Settings", `version ${number(offered.version)}`),

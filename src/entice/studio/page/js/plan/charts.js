@@ -52,7 +52,7 @@ export function drawPayments(node, forecast, budget) {
   );
   const limit = budget === null ? "" : ` The budget is ${amount(budget, plan)}.`;
   return draw(node, traces, layout, {
-    label: "Total payments per day, without a limit",
+    label: "Total payments by the end of each day, without a limit",
     text: `${text.join("; ")}.${limit}`,
   });
 }
