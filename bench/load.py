@@ -1,18 +1,17 @@
-"""How much the live service bears: `make load`.
+"""Load test of the live service: `make load`.
 
-A server on SQLite in a temporary folder, every answer after a durable commit, and a generator of
-requests in a process of its own on the same machine. What is compared takes turns in one run, so
-that a slow moment of the machine hits both, and the median of the turns' ratios counts:
+A server on SQLite in a temporary folder, which responds after a durable commit, and a load
+generator in another process on the same machine. The compared workloads alternate in one run, so
+that a slow moment of the machine affects both, and the median of the ratios counts:
 
-- single offers, against a handler that does nothing behind the same server and middleware;
+- single offers, against an empty handler behind the same server and middleware;
 - decisions of the batch endpoint, 100 in a request, against single offers;
-- reads of a campaign with a million offers, against those of a young one. The young one has just
-  enough events for a page, so that both answer with pages of one length.
+- reads of a campaign with a million offers, against those of a new one with just enough events for
+  one page.
 
-The generator keeps one request under way on each of its connections. It is as lean as Python
-allows (no HTTP library, requests made by joining bytes); its own share of a core is printed, since
-a generator that is busy all the time measures itself. `--quick` takes some 20 seconds, with
-smaller campaigns, and is no evidence of anything but that the bench works.
+The generator keeps one request in progress on each connection, and prints its own share of a core:
+a generator that is always busy measures itself. `--quick` takes about 20 seconds with smaller
+campaigns, and shows only that the benchmark works.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from load_generator import Generator, Players, Turn, Wire, again, request_of
+from load_generator import Connection, Generator, Players, Turn, repeat, request_of
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -43,14 +42,14 @@ CONNECTIONS = 64
 BATCH = 100
 PAGE = 100
 ARMS = 9
-LEAST_OF_EMPTY, LEAST_OF_BATCH, MOST_OF_YOUNG = 0.5, 5.0, 1.5
-MOST_GROWTH = 64.0
-"""Bytes for each offer; the smallest Python object that could be kept of one is larger."""
+MIN_TO_EMPTY, MIN_BATCH_TO_SINGLE, MAX_TO_NEW = 0.5, 5.0, 1.5
+MAX_GROWTH = 64.0
+"""Bytes per offer, less than the smallest Python object that could leak."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long the bench takes over each of its questions."""
+    """The length of each measurement."""
 
     turns: int = 7
     seconds: float = 3.0
@@ -77,56 +76,56 @@ class Server:
         )  # fmt: skip
 
     def wait(self) -> None:
-        """Wait until it is ready."""
+        """Wait until the server is ready."""
         end = time.monotonic() + 120
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > end:
-                told = Path(self._log.name).read_text()
-                raise RuntimeError(f"The server did not start:\n{told}")
+                log = Path(self._log.name).read_text()
+                raise RuntimeError(f"The server did not start:\n{log}")
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
         try:
-            self.ask("GET", "/readyz")
+            self.request("GET", "/readyz")
         except (OSError, RuntimeError):
             return False
         return True
 
-    def ask(self, method: str, path: str, **body: Any) -> Any:
-        """Ask one thing, over a connection of its own."""
-        wire = Wire(self.port)
-        with wire.socket:
-            wire.send(request_of(method, path, json.dumps(body).encode() if body else b""))
-            while (answer := wire.receive()) is None:
+    def request(self, method: str, path: str, **body: Any) -> Any:
+        """Send one request over a new connection, and return the JSON of the response."""
+        connection = Connection(self.port)
+        with connection.socket:
+            connection.send(request_of(method, path, json.dumps(body).encode() if body else b""))
+            while (body_received := connection.receive()) is None:
                 pass
-        return json.loads(answer)
+        return json.loads(body_received)
 
     def campaign(self, name: str) -> str:
-        """Create a campaign whose budget lasts."""
+        """Create a campaign with a budget that is never spent."""
         arms = [f"item-{i}" for i in range(ARMS)]
-        made = self.ask(
+        made = self.request(
             "POST", "/v1/campaigns",
             name=name, arms=arms, budget=10**14, price_of_a_star=200, seed=7,
         )  # fmt: skip
         return str(made["id"])
 
     def settle(self) -> None:
-        """Wait until nothing goes on inside, such as compiling a new campaign's policy."""
+        """Wait until the server is idle, for example after compilation."""
         busy = -1.0
         while (now := self.busy()) > busy + 0.02:
             busy = now
             time.sleep(0.5)
 
     def memory(self) -> int:
-        """Bytes that the server's processes keep for themselves, without pages of mapped files."""
+        """Return the anonymous memory of the server's processes, in bytes."""
         return sum(_anonymous(pid) for pid in _family(self._process.pid))
 
     def busy(self) -> float:
-        """CPU seconds that the server's processes have used."""
+        """Return the CPU seconds of the server's processes."""
         return sum(_cpu(pid) for pid in _family(self._process.pid))
 
     def stop(self) -> None:
-        """Stop the server, and wait until it has."""
+        """Stop the server."""
         self._process.terminate()
         try:
             self._process.wait(30)
@@ -154,39 +153,39 @@ def _cpu(pid: int) -> float:
 
 
 @dataclass(frozen=True)
-class Found:
+class Result:
     """A row of the table."""
 
     what: str
     value: str
     mark: str = ""
     passed: bool | None = None
-    """None where nothing was promised."""
+    """None without a mark."""
     plain: Any = None
 
 
-def middle(turns: list[Turn]) -> float:
-    """The median rate of some turns."""
+def median_rate(turns: list[Turn]) -> float:
+    """Return the median rate of some turns."""
     return statistics.median(turn.rate for turn in turns)
 
 
 def ratios(above: list[Turn], below: list[Turn], factor: float = 1.0) -> list[float]:
-    """Ratios of the rates of turns that took turns."""
+    """Return the ratios of the rates of alternating turns."""
     return [factor * a.rate / b.rate for a, b in zip(above, below, strict=True)]
 
 
-def throughput(server: Server, settings: Settings, players: Players) -> Iterator[Found]:
-    """Let an empty handler, single offers, batches and whole lives take turns."""
+def throughput(server: Server, settings: Settings, players: Players) -> Iterator[Result]:
+    """Alternate an empty handler, single offers, batches and whole lifecycles."""
     campaign = server.campaign("throughput")
     work = {
-        "empty": again(request_of("POST", "/bench/empty", b'{"player":"player 0"}')),
+        "empty": repeat(request_of("POST", "/bench/empty", b'{"player":"player 0"}')),
         "single": players.offers(campaign),
         "batch": players.batches(campaign, BATCH),
-        "life": players.lives(campaign),
+        "lifecycle": players.lifecycles(campaign),
     }
     generator = Generator(server.port, CONNECTIONS)
     turns: dict[str, list[Turn]] = {name: [] for name in work}
-    for name in work:  # nobody's turn: compile, open, fill caches
+    for name in work:  # warm-up: compile, connect, fill caches
         generator.turn(work[name], seconds=settings.seconds / 3)
     server.settle()
     for _ in range(settings.turns):
@@ -202,41 +201,43 @@ def throughput(server: Server, settings: Settings, players: Players) -> Iterator
         return f"{statistics.median(rates):.2f}  ({low:.2f} to {high:.2f})"
 
     singles = turns["single"]
-    yield Found("empty handler", f"{middle(turns['empty']):,.0f} /s", plain=middle(turns["empty"]))
-    yield Found("single offers", f"{middle(singles):,.0f} /s", plain=middle(singles))
+    yield Result(
+        "empty handler", f"{median_rate(turns['empty']):,.0f} /s", plain=median_rate(turns["empty"])
+    )
+    yield Result("single offers", f"{median_rate(singles):,.0f} /s", plain=median_rate(singles))
     found = ratios(singles, turns["empty"])
-    passed = statistics.median(found) >= LEAST_OF_EMPTY
-    yield Found("  to empty", shown(found), f"≥ {LEAST_OF_EMPTY}", passed, found)
-    rate = BATCH * middle(turns["batch"])
-    yield Found(f"decisions in batches of {BATCH}", f"{rate:,.0f} /s", plain=rate)
+    passed = statistics.median(found) >= MIN_TO_EMPTY
+    yield Result("  to empty", shown(found), f"≥ {MIN_TO_EMPTY}", passed, found)
+    rate = BATCH * median_rate(turns["batch"])
+    yield Result(f"decisions in batches of {BATCH}", f"{rate:,.0f} /s", plain=rate)
     found = ratios(turns["batch"], singles, BATCH)
-    passed = statistics.median(found) >= LEAST_OF_BATCH
-    yield Found("  to single", shown(found), f"≥ {LEAST_OF_BATCH:g}", passed, found)
-    rate = middle(turns["life"]) / 3
-    yield Found("lives: offer, accept, rating", f"{rate:,.0f} /s", plain=rate)
-    yield Found(f"latency with {CONNECTIONS} connections", "")
+    passed = statistics.median(found) >= MIN_BATCH_TO_SINGLE
+    yield Result("  to single", shown(found), f"≥ {MIN_BATCH_TO_SINGLE:g}", passed, found)
+    rate = median_rate(turns["lifecycle"]) / 3
+    yield Result("lifecycles: offer, accept, rating", f"{rate:,.0f} /s", plain=rate)
+    yield Result(f"latency with {CONNECTIONS} connections", "")
     for name, what in (("empty", "of the empty handler"), ("single", "of single offers")):
         both = Turn(latencies=[s for turn in turns[name] for s in turn.latencies])
         p50, p99 = both.quantile(0.5), both.quantile(0.99)
-        told = f"p50 {p50:.1f} ms, p99 {p99:.1f} ms"
-        yield Found(f"  {what}", told, plain={"p50": p50, "p99": p99})
+        text = f"p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+        yield Result(f"  {what}", text, plain={"p50": p50, "p99": p99})
     spent = {
         name: 1e6 * sum(t.served for t in taken) / sum(len(t.latencies) for t in taken)
         for name, taken in turns.items()
     }
     spent["batch"] /= BATCH
-    told = ", ".join(f"{name} {micros:.0f}" for name, micros in spent.items())
-    yield Found("server's CPU µs a request, or decision", told, plain=spent)
+    text = ", ".join(f"{name} {micros:.0f}" for name, micros in spent.items())
+    yield Result("server CPU µs per request or decision", text, plain=spent)
     busy = {
         name: sum(t.busy for t in taken) / sum(t.seconds for t in taken)
         for name, taken in turns.items()
     }
-    told = ", ".join(f"{name} {share:.0%}" for name, share in busy.items())
-    yield Found("generator's share of a core", told, plain=busy)
+    text = ", ".join(f"{name} {share:.0%}" for name, share in busy.items())
+    yield Result("generator's share of a core", text, plain=busy)
 
 
-def memory(server: Server, settings: Settings, players: Players) -> Iterator[Found]:
-    """Watch the server's memory over many single offers."""
+def memory(server: Server, settings: Settings, players: Players) -> Iterator[Result]:
+    """Measure the server's memory over many single offers."""
     campaign = server.campaign("memory")
     generator = Generator(server.port, CONNECTIONS)
     steps = 40
@@ -246,62 +247,62 @@ def memory(server: Server, settings: Settings, players: Players) -> Iterator[Fou
         offers.append((step + 1) * (settings.memory_offers // steps))
         kept.append(server.memory())
     generator.close()
-    late = steps // 4  # until then caches fill
+    late = steps // 4  # caches fill until then
     slope = float(np.polyfit(offers[late:], kept[late:], 1)[0])
-    told = f"{slope:+.1f} bytes an offer; {kept[0] / 1e6:.0f} → {kept[-1] / 1e6:.0f} MB"
+    text = f"{slope:+.1f} bytes per offer; {kept[0] / 1e6:.0f} → {kept[-1] / 1e6:.0f} MB"
     what = f"memory over {settings.memory_offers:,} offers"
-    yield Found(what, told, f"< {MOST_GROWTH:g} bytes", slope < MOST_GROWTH, kept)
+    yield Result(what, text, f"< {MAX_GROWTH:g} bytes", slope < MAX_GROWTH, kept)
 
 
-def queries(server: Server, settings: Settings, players: Players) -> Iterator[Found]:
-    """Compare reads of a very large campaign with those of a young one."""
-    empty, young, large = (server.campaign(name) for name in ("empty", "young", "large"))
+def queries(server: Server, settings: Settings, players: Players) -> Iterator[Result]:
+    """Compare reads of a very large campaign with those of a new one."""
+    empty, new, large = (server.campaign(name) for name in ("empty", "new", "large"))
     filler = Generator(server.port, 4)
-    filler.turn(players.batches(young, PAGE), most=2)
+    filler.turn(players.batches(new, PAGE), most=2)
     started = time.perf_counter()
     filler.turn(players.batches(large, 1000), most=settings.large // 1000)
     filled = settings.large / (time.perf_counter() - started)
     filler.close()
-    yield Found(f"filling with {settings.large:,} offers", f"{filled:,.0f} /s", plain=filled)
-    last = server.ask("GET", f"/v1/campaigns/{large}")["events"]
+    yield Result(f"filling with {settings.large:,} offers", f"{filled:,.0f} /s", plain=filled)
+    last = server.request("GET", f"/v1/campaigns/{large}")["events"]
 
     def page(campaign: str, after: int) -> str:
         return f"/v1/campaigns/{campaign}/events?after={after}&limit={PAGE}"
 
     campaign, events = "GET campaign", f"GET {PAGE} events"
-    asked = {
+    compared = {
         f"{campaign}, large": (f"/v1/campaigns/{large}", f"/v1/campaigns/{empty}"),
-        f"{events}, large, first": (page(large, 0), page(young, 0)),
-        f"{events}, large, middle": (page(large, last // 2), page(young, 0)),
-        f"{events}, large, last": (page(large, last - PAGE), page(young, 0)),
+        f"{events}, large, first": (page(large, 0), page(new, 0)),
+        f"{events}, large, middle": (page(large, last // 2), page(new, 0)),
+        f"{events}, large, last": (page(large, last - PAGE), page(new, 0)),
         "GET arms, large": (f"/v1/campaigns/{large}/arms", f"/v1/campaigns/{empty}/arms"),
     }
     generator = Generator(server.port, 1)
-    for what, paths in asked.items():
+    for what, paths in compared.items():
         took: tuple[list[float], list[float]] = ([], [])
         for turn in range(20):
             for path, latencies in zip(paths, took, strict=True):
                 one = generator.turn(
-                    again(request_of("GET", path)), most=max(1, settings.queries // 20)
+                    repeat(request_of("GET", path)), most=max(1, settings.queries // 20)
                 )
                 if turn:  # the first one fills caches
                     latencies += one.latencies
         ours, theirs = (statistics.median(latencies) for latencies in took)
         ratio = ours / theirs
-        told = f"{ratio:.2f}  ({ours * 1e3:.2f} ms to {theirs * 1e3:.2f} ms)"
-        yield Found(what, told, f"≤ {MOST_OF_YOUNG:g}", ratio <= MOST_OF_YOUNG, ratio)
+        text = f"{ratio:.2f}  ({ours * 1e3:.2f} ms to {theirs * 1e3:.2f} ms)"
+        yield Result(what, text, f"≤ {MAX_TO_NEW:g}", ratio <= MAX_TO_NEW, ratio)
     generator.close()
 
 
 def main() -> int:
-    """Print the table, write it down, and say by the exit status whether all promises are kept."""
+    """Print and save the results. The exit status is 1 if a mark is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="20 seconds, and no evidence")
+    parser.add_argument("--quick", action="store_true", help="20 seconds; not a measurement")
     parser.add_argument(
-        "--json", type=Path, default=HERE / "load.json", help="where the same goes as JSON"
+        "--json", type=Path, default=HERE / "load.json", help="JSON file for the results"
     )
     parser.add_argument(
-        "--folder", type=Path, help="on the disk to be measured; by default that of temporary files"
+        "--folder", type=Path, help="folder of the database; default: a temporary folder"
     )
     options = parser.parse_args()
     settings = QUICK if options.quick else Settings()
@@ -309,9 +310,9 @@ def main() -> int:
     console.width = max(console.width, 100)
     title = f"The service under load, SQLite, {platform.processor() or platform.machine()}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("", "measured", "promised", ""):
+    for heading in ("", "measured", "mark", ""):
         table.add_column(heading)
-    rows: list[Found] = []
+    rows: list[Result] = []
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as folder,
         console.status("Starting a server") as status,
@@ -326,7 +327,7 @@ def main() -> int:
         finally:
             server.stop()
     for row in rows:
-        mark = "" if row.passed is None else "[green]kept[/]" if row.passed else "[red]broken[/]"
+        mark = "" if row.passed is None else "[green]met[/]" if row.passed else "[red]missed[/]"
         table.add_row(row.what, row.value, row.mark, mark)
     console.print(table)
     plain = {row.what.strip(): {"value": row.plain, "passed": row.passed} for row in rows}

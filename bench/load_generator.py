@@ -1,7 +1,7 @@
-"""Keeps a server busy: kept-alive connections, one request under way on each, no HTTP library.
+"""A load generator for `load.py`: keep-alive connections with one request in progress each.
 
-For `load.py`. Requests are made by joining bytes, and of an answer only its length is read, so that
-the generator takes a small part of a core and leaves the rest to the server.
+It uses no HTTP library. Requests are built by joining bytes, and of a response only the length is
+parsed, so that the generator uses a small part of a core and leaves the rest to the server.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Next = Callable[[bytes], bytes | None]
-"""From the body of an answer (at first empty) to the next request on that connection, if any."""
+"""Returns the next request on a connection, from the body of the last response (at first empty)."""
 
 
 @dataclass
 class Turn:
-    """What one turn showed."""
+    """The measurements of one turn."""
 
     seconds: float = 0.0
     busy: float = 0.0
-    """CPU seconds of the generator itself …"""
+    """CPU seconds of the generator."""
     served: float = 0.0
-    """… and of the server."""
+    """CPU seconds of the server."""
     latencies: list[float] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
-        """Answers per second."""
+        """Responses per second."""
         return len(self.latencies) / self.seconds
 
     def quantile(self, share: float) -> float:
-        """The latency in milliseconds that so many answers stay below."""
+        """Return a quantile of the latencies, in milliseconds."""
         return float(np.quantile(self.latencies, share)) * 1e3
 
 
-class Wire:
-    """A kept-alive connection with one request under way."""
+class Connection:
+    """A keep-alive connection with one request in progress."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.got = b""
+        self.received = b""
         self.sent_at = 0.0
 
     def send(self, request: bytes) -> None:
@@ -56,78 +56,78 @@ class Wire:
         self.socket.sendall(request)
 
     def receive(self) -> bytes | None:
-        """Read what has come: the body of the answer once it is whole, and of a success."""
+        """Return the body of a successful response, or None if it is incomplete."""
         piece = self.socket.recv(1 << 18)
         if not piece:
             raise RuntimeError("The server closed a connection.")
-        self.got += piece
-        head = self.got.find(b"\r\n\r\n")
+        self.received += piece
+        head = self.received.find(b"\r\n\r\n")
         if head < 0:
             return None
-        fields = self.got[:head].lower()
+        fields = self.received[:head].lower()
         if fields[9:10] != b"2":
-            raise RuntimeError(f"The server answered {self.got[:2000]!r}.")
+            raise RuntimeError(f"The server returned {self.received[:2000]!r}.")
         at = fields.find(b"content-length: ")
         if at < 0:
-            raise RuntimeError(f"An answer without a length: {fields!r}.")
+            raise RuntimeError(f"A response without a length: {fields!r}.")
         end = fields.find(b"\r\n", at)
         length = int(fields[at + 16 : end if end > 0 else None])
-        if len(self.got) < head + 4 + length:
+        if len(self.received) < head + 4 + length:
             return None
-        body, self.got = self.got[head + 4 :], b""
+        body, self.received = self.received[head + 4 :], b""
         return body
 
 
 class Generator:
-    """Keeps the server busy over some connections."""
+    """Sends requests over several connections."""
 
-    def __init__(self, port: int, wires: int) -> None:
-        self._wires = [Wire(port) for _ in range(wires)]
+    def __init__(self, port: int, connections: int) -> None:
+        self._connections = [Connection(port) for _ in range(connections)]
         self._selector = selectors.DefaultSelector()
-        for wire in self._wires:
-            self._selector.register(wire.socket, selectors.EVENT_READ, wire)
+        for connection in self._connections:
+            self._selector.register(connection.socket, selectors.EVENT_READ, connection)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self._selector.close()
-        for wire in self._wires:
-            wire.socket.close()
+        for connection in self._connections:
+            connection.socket.close()
 
     def turn(self, work: Callable[[], Next], seconds: float = 1e9, most: int = 1 << 62) -> Turn:
-        """Run work on each connection, for so long or until so many answers; then let it end."""
+        """Run work on each connection for some seconds, or for `most` requests."""
         turn, clock = Turn(), time.perf_counter
-        begin, busy = clock(), time.process_time()
-        end = begin + seconds
-        nexts: dict[Wire, Next] = {}
-        under_way = 0
-        for wire in self._wires[:most]:
-            nexts[wire] = work()
-            request = nexts[wire](b"")
+        start, busy = clock(), time.process_time()
+        end = start + seconds
+        nexts: dict[Connection, Next] = {}
+        in_progress = 0
+        for connection in self._connections[:most]:
+            nexts[connection] = work()
+            request = nexts[connection](b"")
             assert request is not None
-            wire.send(request)
-            under_way += 1
-        started = under_way
-        while under_way:
+            connection.send(request)
+            in_progress += 1
+        started = in_progress
+        while in_progress:
             for key, _ in self._selector.select():
-                wire = key.data
-                body = wire.receive()
+                connection = key.data
+                body = connection.receive()
                 if body is None:
                     continue
                 now = clock()
-                turn.latencies.append(now - wire.sent_at)
-                under_way -= 1
+                turn.latencies.append(now - connection.sent_at)
+                in_progress -= 1
                 if now < end and started < most:
-                    request = nexts[wire](body)
+                    request = nexts[connection](body)
                     if request is not None:
-                        wire.send(request)
-                        under_way += 1
+                        connection.send(request)
+                        in_progress += 1
                         started += 1
-        turn.seconds, turn.busy = clock() - begin, time.process_time() - busy
+        turn.seconds, turn.busy = clock() - start, time.process_time() - busy
         return turn
 
 
 def request_of(method: str, path: str, body: bytes = b"") -> bytes:
-    """Make an HTTP/1.1 request."""
+    """Return an HTTP/1.1 request."""
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     if method != "GET":
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -135,53 +135,53 @@ def request_of(method: str, path: str, body: bytes = b"") -> bytes:
 
 
 class Players:
-    """An endless supply of players, none of whom came before."""
+    """New players without end."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
 
-    def one(self) -> bytes:
-        """What is asked for the next player."""
+    def next_request(self) -> bytes:
+        """Return the body of an offer request for the next player."""
         return b'{"player":"player %d"}' % next(self._numbers)
 
     def offers(self, campaign: str) -> Callable[[], Next]:
-        """Ask for one player after the other."""
+        """Make single offers."""
         path = f"/v1/campaigns/{campaign}/offers"
-        return lambda: lambda body: request_of("POST", path, self.one())
+        return lambda: lambda body: request_of("POST", path, self.next_request())
 
     def batches(self, campaign: str, size: int) -> Callable[[], Next]:
-        """Ask for many players at once."""
+        """Make offers in batches."""
         path = f"/v1/campaigns/{campaign}/offers/batch"
 
-        def ask(body: bytes) -> bytes:
-            asked = b",".join(self.one() for _ in range(size))
-            return request_of("POST", path, b'{"requests":[' + asked + b"]}")
+        def batch(body: bytes) -> bytes:
+            requests = b",".join(self.next_request() for _ in range(size))
+            return request_of("POST", path, b'{"requests":[' + requests + b"]}")
 
-        return lambda: ask
+        return lambda: batch
 
-    def lives(self, campaign: str) -> Callable[[], Next]:
-        """Make an offer, have it accepted, have it rated, and so on."""
+    def lifecycles(self, campaign: str) -> Callable[[], Next]:
+        """Make an offer, accept it, rate it, and repeat."""
         path = f"/v1/campaigns/{campaign}/offers"
 
-        def life() -> Next:
+        def lifecycle() -> Next:
             stage, offer = itertools.cycle(("offer", "accept", "rate")), ""
 
-            def go_on(body: bytes) -> bytes:
+            def next_step(body: bytes) -> bytes:
                 nonlocal offer
                 match next(stage):
                     case "offer":
-                        return request_of("POST", path, self.one())
+                        return request_of("POST", path, self.next_request())
                     case "accept":
                         offer = str(json.loads(body)["id"])
                         return request_of("POST", f"/v1/offers/{offer}/accept", b"{}")
                     case _:
                         return request_of("POST", f"/v1/offers/{offer}/rating", b'{"rating":4}')
 
-            return go_on
+            return next_step
 
-        return life
+        return lifecycle
 
 
-def again(request: bytes) -> Callable[[], Next]:
-    """Ask for the same thing again and again."""
+def repeat(request: bytes) -> Callable[[], Next]:
+    """Send the same request repeatedly."""
     return lambda: lambda body: request
