@@ -568,6 +568,29 @@ _WITHOUT_EXAMPLES = (
 )
 
 
+def test_the_document_is_fit_for_generators(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    text = json.dumps(document)
+    assert set(re.findall(r'"\$ref": "#/components/schemas/(\w+)"', text)) <= set(schemas)
+    for name, field in (
+        ("OfferView", "state"),
+        ("OfferView", "reason"),
+        ("CampaignView", "status"),
+    ):
+        reference = schemas[name]["properties"][field]["$ref"].rpartition("/")[2]
+        assert len(schemas[reference]["enum"]) >= 4
+    assert not re.search(r'"default": [{\[]', text)
+    for path in document["paths"].values():
+        for operation in path.values():
+            content = operation["responses"]["200" if "200" in operation["responses"] else "201"]
+            for media_type, media in content["content"].items():
+                if media_type in ("application/x-ndjson", "text/event-stream"):
+                    assert "discriminator" in media["schema"] or "$ref" in media["schema"]
+    [seed, _] = schemas["CampaignSpec"]["properties"]["seed"]["anyOf"]
+    assert seed["maximum"] == 2**53 - 1
+    assert schemas["OfferView"]["properties"]["offered_at"]["format"] == "date-time"
+
+
 def test_examples_fit_their_types(shop: Service) -> None:
     for handler in handlers(shop):
         route = handler.opt["route"]

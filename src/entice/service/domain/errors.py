@@ -65,4 +65,4 @@ def conflict(detail: str, **extra: Any) -> Refusal:
 
 def invalid(detail: str, **extra: Any) -> Refusal:
     """Return the error for a request that is invalid in any state."""
-    return Refusal(422, "invalid", "Not valid", detail, **extra)
+    return Refusal(422, "invalid", "Invalid request", detail, **extra)

@@ -70,7 +70,7 @@ def describe(route_handlers: Sequence[ControllerRouterHandler]) -> bytes:
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
-    types = {kind.__name__: kind for kind in _structs(kinds)}
+    types = {kind.__name__: kind for kind in _structs() if kind.__module__.startswith("entice.")}
     for name, schema in components.items():
         document["components"]["schemas"][name] = _with_descriptions(schema, types.get(name))
     body_schemas = dict(zip(bodies, schemas, strict=False))
@@ -187,23 +187,8 @@ def _documented_parameters(docstring: str) -> dict[str, str]:
     }
 
 
-def _structs(kinds: Sequence[Any]) -> Iterator[type]:
-    """Return all structs within some types."""
-    waiting: list[Any] = [msgspec.inspect.type_info(kind) for kind in kinds]
-    seen: set[type] = set()
-    while waiting:
-        info = waiting.pop()
-        if isinstance(info, msgspec.inspect.StructType):
-            if info.cls in seen:
-                continue
-            seen.add(info.cls)
-            yield info.cls
-            waiting += [field.type for field in info.fields]
-        elif isinstance(info, msgspec.inspect.UnionType):
-            waiting += info.types
-        elif isinstance(info, msgspec.inspect.CollectionType):
-            waiting.append(info.item_type)
-        elif isinstance(info, msgspec.inspect.DictType):
-            waiting.append(info.value_type)
-        elif isinstance(info, msgspec.inspect.Metadata):
-            waiting.append(info.type)
+def _structs(base: type = msgspec.Struct) -> Iterator[type]:
+    """Yield all struct types. Their names are unique in the package."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _structs(kind)

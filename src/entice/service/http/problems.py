@@ -270,8 +270,8 @@ def _values_at(body: Any, path: str) -> list[str]:
     parent, _, field = path.rpartition(".")
     struct = _struct_at(body, parent)
     parts = _parts(get_type_hints(struct).get(field) if struct else None)
-    members = [value for part in parts if _is(part, Enum) for value in part]
-    return [str(v) for v in (*members, *(v for p in parts for v in get_args(p))) if _is_text(v)]
+    values = [v for part in parts for v in (part if _is(part, Enum) else get_args(part))]
+    return [str(value) for value in values if isinstance(value, str)]
 
 
 def _struct_at(body: Any, path: str) -> Any:
@@ -289,7 +289,3 @@ def _parts(hint: Any) -> list[Any]:
 
 def _is(part: Any, kind: type) -> bool:
     return isinstance(part, type) and issubclass(part, kind)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
