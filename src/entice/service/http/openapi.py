@@ -187,7 +187,7 @@ def _documented_parameters(docstring: str) -> dict[str, str]:
     }
 
 
-def _structs(base: type = msgspec.Struct) -> Iterator[type]:
+def _structs(base: type[Any] = msgspec.Struct) -> Iterator[type[Any]]:
     """Yield all struct types. Their names are unique in the package."""
     for kind in base.__subclasses__():
         yield kind
