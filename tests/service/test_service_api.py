@@ -18,7 +18,7 @@ from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, handlers
 from entice.estimate.ratings import read_probed_ratings
 from entice.service.http import events as event_api
 from entice.service.http import exports
-from entice.service.operations.export import SCHEMA
+from entice.service.operations.export import MEDIA_TYPES, SCHEMA
 from entice.service.storage import queries
 
 
@@ -184,6 +184,8 @@ def test_lists_of_offers_are_filtered(shop: Service) -> None:
     assert_problem(shop.client.get(path, params={"arm": "cocoa"}), 404)
     for bad in ("state=lost", "reason=x", "limit=0", "before=0", "player=", "arm=", "players=ann"):
         assert_problem(shop.client.get(f"{path}?{bad}"), 422)
+    detail = assert_problem(shop.client.get(f"{path}?state=offerd"), 422)["detail"]
+    assert "Did you mean 'offered'?" in detail
     detail = assert_problem(shop.client.get(f"{path}?limit=1001"), 422)["detail"]
     assert detail == "limit must be a whole number from 1 to 1000; got '1001'."
 
@@ -252,6 +254,10 @@ def test_all_export_formats_have_the_same_rows(shop: Service, tmp_path: Path) ->
         f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "-1x", "rating": 2}]}
     )
     path = f"/v1/campaigns/{campaign}/export"
+    for format_, media_type in MEDIA_TYPES.items():
+        headers = shop.client.get(path, params={"format": format_}).headers
+        assert headers["content-type"] == media_type
+        assert headers["content-disposition"].endswith(f'{campaign}.{format_}"')
     whole = pl.read_parquet(shop.client.get(path).content)
     assert whole.schema == pl.Schema(SCHEMA)
     assert whole.height == 31

@@ -504,7 +504,7 @@ def test_a_key_allows_what_its_role_allows(tmp_path: Path) -> None:
 
 
 def test_a_killed_and_restarted_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    """Four threads go on with offers and organic ratings while the server dies three times."""
+    """Four threads send offers and organic ratings while the server is killed three times."""
     service = Service(tmp_path)
     service.start()
     service.wait()
@@ -585,7 +585,7 @@ def test_the_example_completes_open_offers_on_interrupt(service: Service, shop: 
     assert running.returncode == 0
     assert "visitors, of whom" in output
     (tea,) = (campaign for campaign in shop.campaigns() if campaign.id not in before)
-    assert tea.reserved == 0 < tea.committed  # undecided visitors were asked
+    assert tea.reserved == 0 < tea.committed  # undecided visitors have decided
 
 
 def test_the_example_reports_errors(service: Service, shop: Client) -> None:

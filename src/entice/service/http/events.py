@@ -108,7 +108,7 @@ async def _messages(request: ServiceRequest, campaign: str, after: int) -> Async
     try:
         yield b"retry: 2000\n\n"
         async for events in events_after:
-            # A key that was revoked meanwhile ends the stream.
+            # The stream ends if its key was revoked.
             context.authenticator.check_again(request.raw_headers, READ)
             yield b"".join(map(_message, events)) or b": no new events\n\n"
     except EnticeError:

@@ -60,7 +60,8 @@ async def export(
         "Content-Length": str(path.stat().st_size),
         "Content-Disposition": f'attachment; filename="{path.name}"',
     }
-    return Stream(chunks, media_type=MEDIA_TYPES[format], headers=headers)
+    media_type = MEDIA_TYPES[format].partition(";")[0]  # Litestar adds the charset
+    return Stream(chunks, media_type=media_type, headers=headers)
 
 
 async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerator[bytes, None]:

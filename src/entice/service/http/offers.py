@@ -79,9 +79,9 @@ class OfferBatch(msgspec.Struct):
     responses={201: "The new offer.", 200: "The player's open offer."},
     examples={"explore": examples.OFFER},
     request={
-        "any arm": {"player": "customer-4711"},
+        "any arm": {"player": "player-4711"},
         "some arms": {
-            "player": "customer-4711",
+            "player": "player-4711",
             "eligible": ["oolong", "sencha"],
             "displayed": {"oolong": 4.6},
         },

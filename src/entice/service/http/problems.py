@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from litestar import Request, Response
@@ -209,7 +209,10 @@ def _parameter_problem(request: Request[Any, Any, Any], error: ValidationExcepti
         detail = f"{name} must be {_HEADERS[name]}."
         return Refusal(400, "bad-request", f"Invalid {name}", detail)
     value = str(request.query_params.get(name, ""))[:80]
-    detail = f"{name} must be {_rule(field.annotation, definition)}; got {value!r}."
+    if allowed := _choices(field.annotation):
+        detail = f"{name} has an unknown value {value!r}. {did_you_mean(value, allowed)}"
+    else:
+        detail = f"{name} must be {_rule(field.annotation, definition)}; got {value!r}."
     return Refusal(422, "invalid", "Invalid query", detail)
 
 
@@ -221,12 +224,7 @@ _HEADERS = {
 
 def _rule(annotation: Any, definition: ParameterKwarg) -> str:
     """Describe the values that a parameter may have."""
-    kind = next((a for a in get_args(annotation) if a is not type(None)), annotation)
-    if get_origin(annotation) is Literal:
-        return " or ".join(get_args(annotation))
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return " or ".join(str(member.value) for member in kind)
-    if kind is int:
+    if int in _parts(annotation):
         return f"a whole number from {definition.ge or 0} to {definition.le}"
     return f"text of {definition.min_length} to {definition.max_length} characters"
 
@@ -269,7 +267,12 @@ def _values_at(body: Any, path: str) -> list[str]:
     """List the values that the field at a path of a body may have."""
     parent, _, field = path.rpartition(".")
     struct = _struct_at(body, parent)
-    parts = _parts(get_type_hints(struct).get(field) if struct else None)
+    return _choices(get_type_hints(struct).get(field)) if struct else []
+
+
+def _choices(hint: Any) -> list[str]:
+    """List the values of the enums and literals in a type."""
+    parts = _parts(hint)
     values = [v for part in parts for v in (part if _is(part, Enum) else get_args(part))]
     return [str(value) for value in values if isinstance(value, str)]
 

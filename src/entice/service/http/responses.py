@@ -15,7 +15,7 @@ T = TypeVar("T")
 class EncodedResponse(Response[T]):
     """A response that is sent as it is.
 
-    Litestar's own `Response` builds its headers anew: 9 of the 30 µs that Litestar spends on an
+    Litestar's own `Response` rebuilds its headers: 9 of the 30 µs that Litestar spends on an
     offer.
     """
 

@@ -108,7 +108,6 @@ def route(
             path,
             http_method=method,
             status_code=next(iter(responses)),
-            media_type=media_types[0],
             guards=[authorize],
             opt={"route": made},
             operation_id=function.__name__,
