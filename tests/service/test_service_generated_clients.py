@@ -73,22 +73,22 @@ def test_a_generated_python_client_drives_an_offer_to_its_rating(
     spec = models.CampaignSpec(
         name="Teas", arms=["oolong", "sencha"], budget=50_000, price_of_a_star=200, seed=7
     )
-    campaign = api("campaigns.create")(client=client, body=spec)
+    campaign = api("campaigns.create_campaign")(client=client, body=spec)
     assert campaign.status is models.CampaignStatus.LIVE
     player = models.OfferRequest(player="ann")
     offer = api("campaigns.make_offer")(
         campaign.id, client=client, body=player, idempotency_key="first"
     )
     assert offer.state is models.OfferState.OFFERED
-    accepted = api("offers.accept")(offer.id, client=client, body=models.AcceptRequest())
+    accepted = api("offers.accept_offer")(offer.id, client=client, body=models.AcceptRequest())
     assert accepted.state is models.OfferState.ACCEPTED
-    rated = api("offers.rate")(offer.id, client=client, body=models.RatingRequest(rating=4))
+    rated = api("offers.rate_offer")(offer.id, client=client, body=models.RatingRequest(rating=4))
     assert (rated.state, rated.rating) == (models.OfferState.RATED, 4)
-    rated_offers = api("campaigns.read_offers")(
+    rated_offers = api("campaigns.list_offers")(
         campaign.id, client=client, state=models.OfferState.RATED, player="ann"
     )
     assert [one.id for one in rated_offers.offers] == [offer.id]
-    problem = api("offers.decline")(offer.id, client=client, body=models.EmptyRequest())
+    problem = api("offers.decline_offer")(offer.id, client=client, body=models.EmptyRequest())
     assert (problem.status, problem.state) == (409, "rated")
 
 

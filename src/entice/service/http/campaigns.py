@@ -70,7 +70,7 @@ class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
     body=CampaignSpec,
     id_of="campaign",
 )
-async def create(
+async def create_campaign(
     request: ServiceRequest, data: JSONBody[dict[str, Any]], idempotency_key: IdempotencyKey = None
 ) -> Response[CampaignView]:
     """Create a campaign.
@@ -93,7 +93,7 @@ async def create(
     responses={200: "The campaigns. With `limit`, the header `Link` has the next page."},
     examples={"one": [examples.CAMPAIGN]},
 )
-async def read_all(
+async def list_campaigns(
     request: ServiceRequest,
     limit: Annotated[
         int | None, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of campaigns.")
@@ -133,7 +133,7 @@ async def read_all(
     responses={200: "The campaign."},
     examples={"live": examples.CAMPAIGN},
 )
-async def read_one(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
+async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
     """Retrieve a campaign.
 
     Returns its money, its counts and its current settings.
@@ -153,7 +153,7 @@ async def read_one(request: ServiceRequest, campaign: CampaignId) -> CampaignVie
         "remove a cap": {"cap_per_offer": None},
     },
 )
-async def change(
+async def update_campaign(
     request: ServiceRequest,
     campaign: CampaignId,
     data: JSONBody[CampaignChange],
@@ -199,7 +199,7 @@ async def add_arms(
     examples={"retired": {**examples.ARM, "retired": True}},
     request={"retire": {"retired": True}},
 )
-async def change_arm(
+async def update_arm(
     request: ServiceRequest,
     campaign: CampaignId,
     arm: ArmId,
@@ -221,7 +221,7 @@ async def change_arm(
     responses={200: "All arms of the campaign."},
     examples={"one of them": [examples.ARM]},
 )
-async def read_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
     """List the arms of a campaign.
 
     Returns their averages, their counts and the expected number of ratings in flight.
@@ -236,7 +236,7 @@ async def read_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmVi
     responses={200: "The history of spending."},
     examples={"three points": examples.SPENDING},
 )
-async def read_spending(
+async def get_spending(
     request: ServiceRequest,
     campaign: CampaignId,
     by: Annotated[
@@ -257,5 +257,6 @@ async def read_spending(
 
 
 ROUTES = (
-    create, read_all, read_one, change, add_arms, change_arm, read_arms, read_spending,
+    create_campaign, list_campaigns, get_campaign, update_campaign,
+    add_arms, update_arm, list_arms, get_spending,
 )  # fmt: skip

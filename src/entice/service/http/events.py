@@ -36,7 +36,7 @@ _kind = msgspec.json.Decoder(_Kind).decode
     responses={200: "A page of events."},
     examples={"one": {"events": [examples.EVENT], "next": None}},
 )
-async def read_events(
+async def list_events(
     request: ServiceRequest,
     campaign: CampaignId,
     after: Annotated[
@@ -65,7 +65,7 @@ async def read_events(
     media_types=("text/event-stream",),
     problems=(429,),
 )
-async def stream(
+async def stream_events(
     request: ServiceRequest,
     campaign: CampaignId,
     after: Annotated[
@@ -124,4 +124,4 @@ def _message(event: EventView) -> bytes:
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, kind, msgspec.json.encode(event))
 
 
-ROUTES = (read_events, stream)
+ROUTES = (list_events, stream_events)

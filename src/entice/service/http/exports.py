@@ -82,7 +82,7 @@ async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerato
     responses={200: "The estimate."},
     examples={"probed": examples.DRIFT},
 )
-async def read_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
+async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
     """Retrieve the drift estimate.
 
     How much ratings rise per star of payment, with a confidence interval. It requires a randomised
@@ -91,4 +91,4 @@ async def read_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView
     return await in_slow_thread(request.context.queries.drift, campaign)
 
 
-ROUTES = (export, read_drift)
+ROUTES = (export, get_drift)

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
@@ -89,7 +88,7 @@ def _offer_route(name: str, request: dict[str, Any], state: str) -> Declare:
 
 
 @_offer_route("accept", {"in full": {}, "in part": {"amount": 40}}, "accepted")
-async def accept(
+async def accept_offer(
     request: ServiceRequest,
     offer: OfferId,
     data: JSONBody[AcceptRequest | None] = None,
@@ -105,7 +104,7 @@ async def accept(
 
 
 @_offer_route("decline", {"empty": {}}, "declined")
-async def decline(
+async def decline_offer(
     request: ServiceRequest,
     offer: OfferId,
     data: JSONBody[EmptyRequest | None] = None,
@@ -120,7 +119,7 @@ async def decline(
 
 
 @_offer_route("rating", {"five stars": {"rating": 5}}, "rated")
-async def rate(
+async def rate_offer(
     request: ServiceRequest,
     offer: OfferId,
     data: JSONBody[RatingRequest],
@@ -135,7 +134,7 @@ async def rate(
 
 
 @_offer_route("reverse", {"empty": {}}, "reversed")
-async def reverse(
+async def reverse_offer(
     request: ServiceRequest,
     offer: OfferId,
     data: JSONBody[EmptyRequest | None] = None,
@@ -171,4 +170,4 @@ async def enter_ratings(
     return await execute(request, EnterRatings(campaign, ratings), idempotency_key)
 
 
-ROUTES: tuple[HTTPRouteHandler, ...] = (accept, decline, rate, reverse, enter_ratings)
+ROUTES = (accept_offer, decline_offer, rate_offer, reverse_offer, enter_ratings)

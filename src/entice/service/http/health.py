@@ -69,7 +69,7 @@ async def readyz(request: ServiceRequest) -> Response[Health]:
     media_types=("text/plain",),
     problems=(503,),
 )
-async def metrics(request: ServiceRequest) -> Response[str]:
+async def get_metrics(request: ServiceRequest) -> Response[str]:
     """Retrieve metrics for Prometheus.
 
     Counts of requests, decisions and commits; the money of each campaign; gauges that must be 0.
@@ -80,7 +80,7 @@ async def metrics(request: ServiceRequest) -> Response[str]:
 
 
 @route("GET", "/openapi.json", roles=PUBLIC, responses={200: "This document."})
-async def openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
+async def get_openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
     """Retrieve this document.
 
     All routes, in OpenAPI 3.1.
@@ -88,4 +88,4 @@ async def openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
     return EncodedResponse(await in_thread(request.context.describe))
 
 
-ROUTES = (healthz, readyz, metrics, openapi)
+ROUTES = (healthz, readyz, get_metrics, get_openapi)

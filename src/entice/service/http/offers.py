@@ -139,7 +139,7 @@ async def make_offers(
     responses={200: "A page of offers."},
     examples={"one": {"offers": [examples.OFFER], "next": 312}},
 )
-async def read_offers(
+async def list_offers(
     request: ServiceRequest,
     campaign: CampaignId,
     offer_state: Annotated[  # Litestar reserves the name `state`
@@ -188,7 +188,7 @@ async def read_offers(
     responses={200: "The offer."},
     examples={"accepted": examples.HISTORY},
 )
-async def read_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
+async def get_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
     """Retrieve an offer.
 
     Returns the offer, its events, and the calculation of its amount.
@@ -196,4 +196,4 @@ async def read_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
     return await in_thread(request.context.queries.offer, offer)
 
 
-ROUTES = (make_offer, make_offers, read_offers, read_offer)
+ROUTES = (make_offer, make_offers, list_offers, get_offer)

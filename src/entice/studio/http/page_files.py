@@ -18,7 +18,7 @@ from entice.studio.studio import studio_of
 
 
 @route("GET", "/", roles=PUBLIC, responses={200: "The page."}, media_types=("text/html",))
-async def read_page(request: ServiceRequest) -> Response[str]:
+async def get_page(request: ServiceRequest) -> Response[str]:
     """Open the studio.
 
     The page holds no data. It requests what it shows, and asks for a key if one is required.
@@ -34,7 +34,7 @@ async def read_page(request: ServiceRequest) -> Response[str]:
     responses={200: "The file."},
     media_types=("text/javascript", "text/css", "text/html", "image/svg+xml"),
 )
-async def read_page_file(
+async def get_page_file(
     request: ServiceRequest,
     file: Annotated[
         str,
@@ -68,4 +68,4 @@ async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
     return EncodedResponse(found.body, 200, found.media_type, headers)
 
 
-ROUTES = (read_page, read_page_file)
+ROUTES = (get_page, get_page_file)

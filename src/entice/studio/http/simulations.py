@@ -145,7 +145,7 @@ _PLAN = {
         }
     },
 )
-async def read_studio(request: ServiceRequest) -> StudioView:
+async def get_studio(request: ServiceRequest) -> StudioView:
     """Retrieve the current identity and its limits.
 
     Returns the roles of the key, or of a browser without one, and the limits of simulations.
@@ -253,7 +253,7 @@ async def plan(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Strea
     media_types=(NDJSON,),
     problems=(429,),
 )
-async def read_paper(request: ServiceRequest) -> Response[Any]:
+async def get_paper(request: ServiceRequest) -> Response[Any]:
     """Reproduce the paper.
 
     Streams lines of JSON: `queued`, `progress`, then `paper`: the paper's tables beside ours, the
@@ -270,4 +270,4 @@ async def read_paper(request: ServiceRequest) -> Response[Any]:
     return stream_lines(submit(request, Reproduce()), keep)
 
 
-ROUTES = (read_studio, simulate, trace, plan, read_paper)
+ROUTES = (get_studio, simulate, trace, plan, get_paper)

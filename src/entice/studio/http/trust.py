@@ -49,7 +49,7 @@ _EXAMPLE = {
     responses={200: "The results."},
     examples={"one campaign": _EXAMPLE},
 )
-async def read_trust(request: ServiceRequest) -> TrustView:
+async def get_trust(request: ServiceRequest) -> TrustView:
     """Check the service.
 
     Returns the invariants of every campaign, checked now; the last replay of each campaign since
@@ -70,7 +70,7 @@ async def read_trust(request: ServiceRequest) -> TrustView:
     media_types=(NDJSON,),
     problems=(429,),
 )
-async def replay(
+async def replay_events(
     request: ServiceRequest, campaign: CampaignId, data: JSONBody[EmptyRequest | None] = None
 ) -> Stream:
     """Replay an event log.
@@ -88,4 +88,4 @@ async def replay(
     return stream_lines(submit(request, Replay(context.store.url, campaign)), keep)
 
 
-ROUTES = (read_trust, replay)
+ROUTES = (get_trust, replay_events)
