@@ -225,10 +225,10 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
         return T * float(setting.gaps.max()), "the largest gap in every round"
     if metric == "compensated_pulls":
         return float(T), "a payment in every round"
-    widest = _widest_payment(setting)
+    largest = _largest_payment(setting)
     if metric == "payment":
-        return widest, "the width of the averages' range"
-    total = (T * widest, f"{widest:g} in every round")
+        return largest, "the width of the averages' range"
+    total = (T * largest, f"{largest:g} in every round")
     if (
         isinstance(setting.policy, UCB)
         and study.cold_start == "each_arm_once"
@@ -248,7 +248,7 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
     raise KeyError(metric)
 
 
-def _widest_payment(setting: Setting) -> float:
+def _largest_payment(setting: Setting) -> float:
     """Return the largest possible difference of two displayed averages."""
     study = setting.study
     low, high = -math.inf, math.inf
