@@ -266,11 +266,8 @@ def test_the_largest_seed_keeps_its_last_digit(route: str) -> None:
 def test_policies_of_another_type_are_rejected_with_the_allowed_kinds(policies: Any) -> None:
     message = error_message(lambda: study(policies=policies))
     assert "policies[0]" in message
-    assert "UCB, EpsilonGreedy, ThompsonSampling, Greedy, CustomPolicy" in message
-
-
-def test_a_policy_of_another_type_is_named_by_its_position() -> None:
     assert "policies[1]" in error_message(lambda: study(policies=[entice.UCB(), None]))
+    assert "UCB, EpsilonGreedy, ThompsonSampling, Greedy, CustomPolicy" in message
 
 
 @pytest.mark.parametrize("drifts", [None, 1.1, [1.1], "linear", [entice.UCB()]], ids=repr)
@@ -349,10 +346,6 @@ def test_numpy_values_are_the_same_study() -> None:
     assert made == plain
     assert made.to_toml() == plain.to_toml()
     assert made.key() == plain.key()
-
-
-def test_integer_means_become_floats() -> None:
-    assert repr(entice.Gaussian([1, 0]).means) == "(1.0, 0.0)"
 
 
 # --- Misspelt files ---------------------------------------------------------------------------

@@ -32,7 +32,7 @@ policies = [{ kind = "ucb" }]
 drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
 """
 ENTICE = [sys.executable, "-c", "from entice.cli.app import main; main()"]
-HANG = 120
+HANG = 600
 """Seconds after which a process counts as hanging; on an idle machine all need less than 10."""
 
 
