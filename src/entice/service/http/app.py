@@ -166,7 +166,7 @@ async def _lifespan(context: AppContext, _: Litestar) -> AsyncIterator[None]:
 
 
 def _options() -> list[HTTPRouteHandler]:
-    """Answer OPTIONS where a path has several methods: Litestar's own answer names one of them."""
+    """Return OPTIONS handlers for paths with several methods: Litestar's own lists one of them."""
     methods: dict[str, set[str]] = {}
     for handler in ROUTES:
         for path in handler.paths:
@@ -187,7 +187,7 @@ def _options_of(path: str, methods: set[str]) -> HTTPRouteHandler:
 
 
 async def _drain(receive: Receive) -> None:
-    """Read the rest of a body that is too large: many clients listen only after they have sent."""
+    """Read the rest of a body that is too large: many clients read only after they have sent."""
     length, more = 0, True
     while more and length <= _MAX_DRAINED:
         message: Any = await receive()

@@ -45,9 +45,9 @@ _CONFIG = OpenAPIConfig(
 def describe(route_handlers: Sequence[ControllerRouterHandler]) -> bytes:
     """Return the OpenAPI 3.1 document of some routes as JSON.
 
-    An app of its own makes the document, since Litestar would add routes of its own to one that
-    serves. Litestar's schemas lack what makes requests strict (unknown fields, unique items,
-    patterns of keys): msgspec's replace them.
+    A separate app generates the document, because Litestar would add its own routes to the one that
+    serves requests. msgspec's schemas replace Litestar's, which lack the constraints that make
+    requests strict (no unknown fields, unique items).
     """
     app = Litestar(
         list(route_handlers),
@@ -96,7 +96,7 @@ def _named(examples: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish_parameters(operation: dict[str, Any]) -> None:
-    """Remove null from optional parameters: only leaving them out has that meaning."""
+    """Remove null from optional parameters: a query string cannot contain it."""
     for parameter in operation.get("parameters", ()):
         schema = parameter["schema"]
         parts = schema.pop("oneOf", None)
@@ -106,7 +106,7 @@ def _finish_parameters(operation: dict[str, Any]) -> None:
 
 
 def _finish_successes(operation: dict[str, Any], route: Route, schema: dict[str, Any]) -> None:
-    """Insert the schema, the examples and all media types, of which Litestar takes one."""
+    """Insert the schema, the examples, and all media types (Litestar documents one)."""
     media: dict[str, Any] = {"schema": schema}
     if route.response_examples:
         media["examples"] = _named(route.response_examples)
