@@ -347,7 +347,7 @@ def test_a_study_on_star_counts_with_the_drift_of_paid_reviews() -> None:
         (lambda: paper(adversary=entice.Attacker(target=9)), "must be an arm from 0 to 8"),
         (lambda: paper(players=3), "players must be one of Players"),
         (lambda: paper(adversary="x"), "must be one of NoAdversary, StrategicArms, Attacker"),
-        (lambda: paper(probe=0.1), "probe must be a Probe, or none"),
+        (lambda: paper(probe=0.1), "probe must be a Probe or None"),
     ],
 )
 def test_invalid_settings_are_rejected(make: Callable[[], Any], words: str) -> None:
