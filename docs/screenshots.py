@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from browser.chromium import run_browser
-from browser.studio_pages import READY, WIDE, browser_pages, run_studio
+from browser.studio_pages import COMPILE_TIMEOUT, READY, WIDE, browser_pages, run_studio
 
 OUT = Path(__file__).parent / "studio"
 SCREENS = ("explore", "plan", "campaign")
@@ -47,7 +47,7 @@ def main() -> None:
         for screen in SCREENS:
             address = studio.at("#/explore") if screen == "explore" else studio.address(screen)
             page = visit(address)
-            page.wait_for_selector(READY[screen])
+            page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
             save(page, screen)
 
 
