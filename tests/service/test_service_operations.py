@@ -66,27 +66,28 @@ def test_acknowledged_requests_survive_shutdown(tmp_path: Path) -> None:
         answered: list[str] = []
         refused = 0
 
-        def buy(first: int) -> None:
+        def request_offers(first: int) -> None:
             nonlocal refused
             with httpx.Client() as client:
                 for i in range(first, first + 10_000):
                     try:
                         answer = client.post(url, json={"player": f"player {i}"})
                     except httpx.TransportError:
-                        return  # it has ended
+                        return  # the server has stopped
                     if answer.status_code == 503:
                         refused += 1
                         return
                     assert answer.status_code == 201
                     answered.append(answer.json()["id"])
 
-        with ThreadPoolExecutor(8) as buyers:
-            buying = [buyers.submit(buy, i * 100_000) for i in range(8)]
-            time.sleep(1)
+        with ThreadPoolExecutor(8) as threads:
+            requests = [threads.submit(request_offers, i * 100_000) for i in range(8)]
+            while len(answered) < 50:
+                assert not any(request.done() for request in requests)
+                time.sleep(0.01)
             assert running.stop() == 0
-            for each in buying:
-                each.result()
-    assert len(answered) > 50
+            for request in requests:
+                request.result()
     with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
         kept = {f"{campaign}.{n}" for (n,) in database.execute("SELECT n FROM offers")}
     assert set(answered) <= kept
@@ -100,21 +101,19 @@ def test_shutdown_does_not_wait_for_streams(tmp_path: Path) -> None:
         campaign = campaign_at(running)
         url = f"{running.url}/v1/campaigns/{campaign}/stream"
         seen: list[str] = []
-        begun = threading.Event()
+        started = threading.Event()
 
         def follow() -> None:
             with httpx.stream("GET", url, headers={"last-event-id": "0"}) as stream:
                 for line in stream.iter_lines():
                     seen.append(line)
-                    begun.set()
+                    started.set()
 
         following = threading.Thread(target=follow)
         following.start()
-        assert begun.wait(20)
-        began = time.monotonic()
-        assert running.stop() == 0
-        assert time.monotonic() - began < 10
-        following.join(10)
+        assert started.wait(120)
+        assert running.stop() == 0  # a worker that waits is killed, with another exit code
+        following.join(60)
         assert not following.is_alive()
     assert "event: created" in seen
 
@@ -122,8 +121,8 @@ def test_shutdown_does_not_wait_for_streams(tmp_path: Path) -> None:
 def test_a_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         running.process.send_signal(signal.SIGKILL)
-        running.process.wait(10)
-        for _ in range(200):
+        running.process.wait(120)
+        for _ in range(2400):
             try:
                 httpx.get(f"{running.url}/healthz")
             except httpx.TransportError:
@@ -141,7 +140,7 @@ def test_the_death_of_the_only_worker_is_logged_and_stops_the_service(tmp_path: 
     with server(tmp_path) as running:
         [worker] = child_pids(running.process.pid)
         os.kill(worker, signal.SIGKILL)
-        assert running.process.wait(30) == 1
+        assert running.process.wait(120) == 1
     [death] = deaths_in(running.log)
     assert death.pop("at")
     assert death == {
@@ -173,7 +172,7 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
         [new] = set(after) - set(before)
         assert httpx.get(f"{running.url}/healthz").status_code == 200
         os.kill(new, signal.SIGKILL)
-        assert running.process.wait(60) == 1
+        assert running.process.wait(120) == 1
     logged = [(death["pid"], death["signal"], death["next"]) for death in deaths_in(running.log)]
     assert logged == [
         (before[0], "SIGKILL", "restart the worker"),
@@ -186,7 +185,7 @@ def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
         running.process.send_signal(signal.SIGINT)
         for worker in child_pids(running.process.pid):  # as a terminal does
             os.kill(worker, signal.SIGINT)
-        assert running.process.wait(30) == 0
+        assert running.process.wait(120) == 0
     assert deaths_in(running.log) == []
 
 
@@ -301,7 +300,7 @@ def test_the_service_is_ready_when_policies_are_compiled(tmp_path: Path) -> None
         campaign = shop.campaign()
         shop.client.patch(f"/v1/campaigns/{shop.campaign()}", json={"status": "closed"})
     with service(tmp_path) as shop:
-        for _ in range(200):
+        for _ in range(2400):
             if shop.client.get("/readyz").status_code == 200:
                 break
             time.sleep(0.05)

@@ -113,7 +113,7 @@ class Server(NamedTuple):
     url: str
     log: Path
 
-    def stop(self, within: float = 30) -> int:
+    def stop(self, within: float = 120) -> int:
         """Stop the process and return its exit code."""
         self.process.terminate()
         return self.process.wait(within)
@@ -137,12 +137,12 @@ def server(folder: Path, *options: str) -> Iterator[Server]:
         yield Server(process, found[0], log)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
         process.communicate()
 
 
 def _wait_until_ready(url: str, log: Path) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(f"{url}/readyz").status_code == 200:
                 return
