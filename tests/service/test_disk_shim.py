@@ -16,7 +16,7 @@ from service_faults.recording import (
     SyncFolder,
     Truncate,
     Write,
-    lay_out,
+    replace_files,
 )
 
 ROWS = 40
@@ -74,7 +74,7 @@ def cut_everywhere(recording: Recording, folder: Path, seed: int, times: int) ->
     """Return how many cuts lost an acknowledged row, and how many damaged the database."""
     lost = damaged = 0
     for cut, files in recording.power_losses(recording.places() * times, seed):
-        lay_out(files, folder)
+        replace_files(files, folder)
         rows = surviving_rows(folder)
         damaged += rows is None
         lost += rows is not None and len(rows) < len(recording.markers(cut))
@@ -103,7 +103,7 @@ def test_a_power_cut_loses_exactly_what_sqlite_documents(
 
 def test_without_a_power_cut_nothing_is_lost(disk: Disk, tmp_path: Path) -> None:
     recording = fill(disk, "WAL", "FULL")
-    lay_out(recording.after_power_loss(len(recording.operations), seed=1), tmp_path / "left")
+    replace_files(recording.after_power_loss(len(recording.operations), seed=1), tmp_path / "left")
     assert surviving_rows(tmp_path / "left") == list(range(1, ROWS + 1))
     assert recording.markers(len(recording.operations))[-1] == f"row {ROWS}"
 
@@ -179,7 +179,7 @@ def test_files_that_existed_before_are_durable(tmp_path: Path) -> None:
     db = Connection(second.open())
     add(db, ROWS + 1)
     for _, files in second.recording.power_losses(second.recording.places(), seed=1):
-        lay_out(files, tmp_path / "left")
+        replace_files(files, tmp_path / "left")
         rows = surviving_rows(tmp_path / "left")
         assert rows is not None
         assert len(rows) in (ROWS, ROWS + 1)
@@ -237,7 +237,7 @@ def test_an_error_at_any_write_is_atomic_only_in_one_transaction(
             move(db, 1, separately=separately)
         except sqlite3.OperationalError as error:
             seen.add(error.sqlite_errorname)
-        disk.heal()
+        disk.repair()
         if disk.failed == failed:
             break
         halves += sum(amounts(db)) != 100
@@ -250,13 +250,13 @@ def test_an_error_at_any_write_is_atomic_only_in_one_transaction(
 
 def test_a_disk_stays_full_until_it_is_repaired(disk: Disk) -> None:
     db = prepared(disk)
-    disk.fail(1, "write", full=True, stays=True)
+    disk.fail(1, "write", full=True, permanent=True)
     for _ in range(3):
         with pytest.raises(sqlite3.OperationalError):
             move(db, 10)
     assert amounts(db) == (100, 0)
     assert disk.failed >= 3
-    disk.heal()
+    disk.repair()
     move(db, 10)
     assert amounts(db) == (90, 10)
     db.close()
@@ -339,12 +339,12 @@ def test_a_commit_succeeds_even_if_the_checkpoint_after_it_fails(disk: Disk) -> 
     calls = len(disk.recording.operations)
     move(db, 1)
     calls = len(disk.recording.operations) - calls
-    disk.fail(calls - 1, stays=True)  # the last operation of a commit is the checkpoint's sync
+    disk.fail(calls - 1, permanent=True)  # the last operation of a commit is the checkpoint's sync
     move(db, 1)
     assert disk.failed > 0
     last = disk.recording.operations[-1]
     assert isinstance(last, Write | Truncate)
-    assert last.file == disk.meaning["test.db"]
-    disk.heal()
+    assert last.file == disk.file_of_name["test.db"]
+    disk.repair()
     assert amounts(db) == (98, 2)
     db.close()

@@ -59,5 +59,5 @@ def test_make_faults_reports_failures_with_exit_code_1(
     assert runner.main() == 1
     table = out.read_text(encoding="utf-8")
     assert re.search(r"^\| replay \| 1 \\\| 2 \| \[ok\] \| x \| yes \| 0 \|$", table, re.MULTILINE)
-    assert "| kill |  | broke off: RuntimeError('no luck') |  | **no** |" in table
+    assert "| kill |  | error: RuntimeError('no luck') |  | **no** |" in table
     assert "no luck" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from service_faults import bit_flips, io_errors, power_loss
 from service_faults.adapter import connector
 from service_faults.disk import Disk
 from service_faults.recording import Marker
-from service_faults.scenario import all_reads, as_the_service_opens, play
+from service_faults.scenario import open_as_service, run_all_queries, run_scenario
 
 from entice.service.storage.sqlite import SqliteStore
 
@@ -18,7 +18,7 @@ def test_a_power_cut_loses_no_acknowledged_write() -> None:
 
 def test_an_acknowledgement_before_the_sync_would_be_detected(tmp_path: Path) -> None:
     """Power cuts right after an acknowledgement matter, before any other disk operation."""
-    recording = power_loss.record(tmp_path, 40, seed=2)
+    recording = power_loss.record_scenario(tmp_path, 40, seed=2)
     markers = [i for i, op in enumerate(recording.operations) if isinstance(op, Marker)]
     for i in markers:  # each acknowledgement is two disk operations too early
         recording.operations.insert(i - 2, recording.operations.pop(i))
@@ -43,10 +43,10 @@ def test_the_scenario_is_deterministic_with_and_without_the_shim(tmp_path: Path)
         disk = Disk(folder)
         connect = {} if name == "plain" else {"connect": connector(disk)}
         store = SqliteStore(folder / "entice.db", **connect)
-        play(store, 60, seed=9)
+        run_scenario(store, 60, seed=9)
         store.close()
         disk.close()
-        with as_the_service_opens(folder / "entice.db") as store:
-            served.append(all_reads(store))
+        with open_as_service(folder / "entice.db") as store:
+            served.append(run_all_queries(store))
     assert served[0] == served[1] == served[2]
     assert len(served[0]) > 20

@@ -146,7 +146,7 @@ def test_requests_for_a_policy_that_is_not_ready_are_rejected_and_others_served(
             assert "the policy ucb is not compiled yet" in detail
             assert answer.headers["retry-after"] == "1"
         problem = assert_problem(client.get("/readyz"), 503, "not-ready")
-        assert problem["detail"].startswith("The service is starting. Not loaded or compiled yet:")
+        assert problem["detail"].startswith("The service is starting. Not compiled yet:")
         assert "ucb" in problem["detail"]
         assert "greedy" not in problem["detail"].replace("epsilon_greedy", "")
         for path in ("/healthz", "/", "/v1/campaigns", f"/v1/campaigns/{ours}"):

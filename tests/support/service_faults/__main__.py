@@ -1,4 +1,4 @@
-"""`make faults`: all trials in their long version, as a table for the terminal and for the docs."""
+"""`make faults`: run all fault-injection trials at full length, and print a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-# Kernels of the tests are kept apart from the user's, and compiled once for all processes.
+# The tests have their own kernel cache, shared by all processes.
 os.environ.setdefault(
     "ENTICE_CACHE_DIR", str(Path(__file__).parents[3] / ".pytest_cache" / "kernels")
 )
@@ -33,43 +33,43 @@ TRIALS = (
 )  # fmt: skip
 
 
-class Tried(NamedTuple):
-    """A trial, and how long it took."""
+class TrialResult(NamedTuple):
+    """A trial and its duration."""
 
     outcome: Outcome
     seconds: float
 
 
-def attempt(name: str, long: bool) -> Tried:
-    """Run one trial; one that breaks off has failed, and the others go on."""
-    began = time.perf_counter()
+def run_trial(name: str, long: bool) -> TrialResult:
+    """Run one trial. An exception counts as a failure."""
+    start = time.perf_counter()
     try:
         outcome: Outcome = import_module(f"service_faults.{name}").run(long)
     except Exception as error:
-        outcome = Outcome(name, "", f"broke off: {error!r}", "", False)
-    return Tried(outcome, time.perf_counter() - began)
+        outcome = Outcome(name, "", f"error: {error!r}", "", False)
+    return TrialResult(outcome, time.perf_counter() - start)
 
 
-def table(tried: Iterable[Tried]) -> Table:
-    """Lay the outcomes out for a terminal."""
-    made = Table("test", "tried", "result", "control", "passed", "seconds", show_lines=True)
-    for outcome, seconds in tried:
+def table(results: Iterable[TrialResult]) -> Table:
+    """Format the outcomes for a terminal."""
+    grid = Table("test", "tried", "result", "control", "passed", "seconds", show_lines=True)
+    for outcome, seconds in results:
         passed = "[green]yes[/]" if outcome.passed else "[red]NO[/]"
         cells = (outcome.name, outcome.tried, outcome.result, outcome.control)
-        made.add_row(*(cell.replace("[", r"\[") for cell in cells), passed, f"{seconds:,.0f}")
-    return made
+        grid.add_row(*(cell.replace("[", r"\[") for cell in cells), passed, f"{seconds:,.0f}")
+    return grid
 
 
-def markdown(tried: Iterable[Tried]) -> str:
-    """Lay the outcomes out for the docs."""
+def markdown(results: Iterable[TrialResult]) -> str:
+    """Format the outcomes as Markdown for the docs."""
     lines = [
-        "| test | tried | result | the control, which must fail | passed | seconds |",
+        "| test | tried | result | control, which must fail | passed | seconds |",
         "|---|---|---|---|---|---:|",
     ]
-    for outcome, seconds in tried:
+    for outcome, seconds in results:
         cells = (outcome.name, outcome.tried, outcome.result, outcome.control)
-        told = " | ".join(" ".join(cell.replace("|", r"\|").split()) for cell in cells)
-        lines.append(f"| {told} | {'yes' if outcome.passed else '**no**'} | {seconds:,.0f} |")
+        text = " | ".join(" ".join(cell.replace("|", r"\|").split()) for cell in cells)
+        lines.append(f"| {text} | {'yes' if outcome.passed else '**no**'} | {seconds:,.0f} |")
     python = platform.python_version()
     lines += [
         "",
@@ -80,8 +80,8 @@ def markdown(tried: Iterable[Tried]) -> str:
     return "\n".join(lines)
 
 
-def as_json(tried: Iterable[Tried], long: bool, note: str) -> str:
-    """Write the outcomes as the package ships them, for the studio's page."""
+def as_json(results: Iterable[TrialResult], long: bool, note: str) -> str:
+    """Format the outcomes as JSON, as shipped in the package for the studio."""
     python, cores = platform.python_version(), os.cpu_count()
     document = {
         "entice": entice.__version__,
@@ -89,41 +89,45 @@ def as_json(tried: Iterable[Tried], long: bool, note: str) -> str:
         "long": long,
         "machine": f"Python {python}, {cores} cores, {platform.system()} on {platform.machine()}",
         "note": note,
-        "trials": [{**outcome._asdict(), "seconds": round(seconds)} for outcome, seconds in tried],
+        "trials": [
+            {**outcome._asdict(), "seconds": round(seconds)} for outcome, seconds in results
+        ],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """End as after an error, so that servers and folders are cleared away."""
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    """Exit with an exception, so that servers and folders are cleaned up."""
     sys.exit(128 + number)
 
 
 def main() -> int:
-    """Run what was asked for."""
-    given = argparse.ArgumentParser(prog="service_faults", description=__doc__)
-    given.add_argument(
-        "--only", action="append", choices=TRIALS, help="this trial; may be repeated"
+    """Run the selected trials."""
+    parser = argparse.ArgumentParser(prog="service_faults", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=TRIALS, help="run only this trial; can be repeated"
     )
-    given.add_argument("--short", action="store_true", help="as in CI: a few minutes less")
-    given.add_argument(
+    parser.add_argument("--short", action="store_true", help="run the short versions, as in CI")
+    parser.add_argument(
         "--out", type=Path, action="append", default=[],
-        help="write the table to this file: Markdown, or JSON as the studio shows it, by its name",
+        help="output file, Markdown or JSON by its extension; can be repeated",
     )  # fmt: skip
-    given.add_argument("--note", default="", help="what a reader of the JSON should know besides")
-    asked = given.parse_args()
-    signal.signal(signal.SIGTERM, _end)
+    parser.add_argument("--note", default="", help="note for readers of the JSON")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _exit)
     console = Console(width=None if sys.stdout.isatty() else 160)
-    tried: list[Tried] = []
-    for name in asked.only or TRIALS:
+    results: list[TrialResult] = []
+    for name in options.only or TRIALS:
         console.print(f"{name} …")
-        tried.append(attempt(name, not asked.short))
-        for out in asked.out:
+        results.append(run_trial(name, not options.short))
+        for out in options.out:
             as_text = out.suffix != ".json"
-            told = markdown(tried) if as_text else as_json(tried, not asked.short, asked.note)
-            out.write_text(told, encoding="utf-8")
-    console.print(table(tried))
-    return 0 if all(one.outcome.passed for one in tried) else 1
+            text = (
+                markdown(results) if as_text else as_json(results, not options.short, options.note)
+            )
+            out.write_text(text, encoding="utf-8")
+    console.print(table(results))
+    return 0 if all(one.outcome.passed for one in results) else 1
 
 
 if __name__ == "__main__":

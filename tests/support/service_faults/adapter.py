@@ -1,7 +1,7 @@
-"""An APSW connection that looks like one of the standard library's, as far as a store needs it.
+"""An adapter that makes an APSW connection look like a `sqlite3` connection to a store.
 
-The shim of `disk` is reached through APSW alone, and the store under test speaks to `sqlite3`. So
-this translates: the calls, the errors, and one thing that APSW sees and SQLite's users never do.
+The shim in `disk` requires APSW, but the store under test uses `sqlite3`. The adapter translates
+calls and errors, and hides the errors of checkpoints, which only APSW reports.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _CHANGES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _CHECKPOINTS = re.compile(r"\s*pragma\s+wal_autocheckpoint\s*=\s*(\d+)", re.IGNORECASE)
 
 
-def translated(error: apsw.Error) -> sqlite3.DatabaseError:
-    """The error that the standard library would have raised: the first, where more followed."""
+def translate_error(error: apsw.Error) -> sqlite3.DatabaseError:
+    """Return the error that the standard library would raise: the first of a chain."""
     while isinstance(error.__context__, apsw.Error):
         error = error.__context__
     code = getattr(error, "extendedresult", None) or apsw.SQLITE_ERROR
@@ -49,15 +49,15 @@ def translated(error: apsw.Error) -> sqlite3.DatabaseError:
 
 
 @contextlib.contextmanager
-def _translating() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        raise translated(error) from error
+        raise translate_error(error) from error
 
 
 class Cursor:
-    """The rows of a statement that ran to its end."""
+    """The rows of a completed statement."""
 
     def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
         self._rows = iter(rows)
@@ -73,46 +73,46 @@ class Cursor:
         return list(self._rows)
 
     def close(self) -> None:
-        """Nothing is left to close."""
+        """Do nothing."""
 
 
 class Connection:
-    """What ``sqlite3.connect(path, isolation_level=None)`` gives, over APSW.
+    """The equivalent of ``sqlite3.connect(path, isolation_level=None)``, with APSW.
 
     Parameters
     ----------
-    instead
-        Statements to replace: how a control is made to do what the store would never do.
+    replacements
+        Statements to replace, by which a control breaks the store.
     checkpoint_at
-        After how many pages the log is moved into the database. Fewer than by default, and a
-        short scenario sees many moves.
+        The length of the log, in pages, at which it is checkpointed. With fewer pages than by
+        default, a short scenario has many checkpoints.
     """
 
     def __init__(
         self,
         raw: apsw.Connection,
-        instead: Mapping[str, str] | None = None,
+        replacements: Mapping[str, str] | None = None,
         checkpoint_at: int = 1000,
     ) -> None:
         self.raw = raw
-        self._instead = instead or {}
+        self._replacements = replacements or {}
         self._checkpoint_at = checkpoint_at
         self.raw.set_busy_timeout(10_000)
         self.raw.set_wal_hook(self._after_commit)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
-        sql = self._instead.get(sql, sql)
-        with _translating():
+        sql = self._replacements.get(sql, sql)
+        with _translate_errors():
             rows = self.raw.execute(sql, parameters).fetchall()
-        if asked := _CHECKPOINTS.match(sql):
-            self._checkpoint_at = int(asked[1])
-            self.raw.set_wal_hook(self._after_commit)  # the pragma put SQLite's own there
+        if match := _CHECKPOINTS.match(sql):
+            self._checkpoint_at = int(match[1])
+            self.raw.set_wal_hook(self._after_commit)  # the pragma installed SQLite's own hook
         changes = sql.lstrip()[:7].upper().startswith(_CHANGES)
         return Cursor(rows, self.raw.changes() if changes else -1)
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> Cursor:
         before = self.raw.total_changes()
-        with _translating():
+        with _translate_errors():
             self.raw.executemany(sql, parameters)
         return Cursor([], self.raw.total_changes() - before)
 
@@ -121,18 +121,18 @@ class Connection:
         return self.raw.in_transaction
 
     def backup(self, target: Connection, **_: object) -> None:
-        with _translating(), target.raw.backup("main", self.raw, "main") as backup:
+        with _translate_errors(), target.raw.backup("main", self.raw, "main") as backup:
             backup.step()
 
     def close(self) -> None:
-        with contextlib.suppress(apsw.Error):  # as SQLite: what fails at the end is not told
+        with contextlib.suppress(apsw.Error):  # sqlite3 does not report errors on close either
             self.raw.close()
 
     def _after_commit(self, raw: apsw.Connection, name: str, pages: int) -> int:
-        """Move the log into the database when it is long: what SQLite does itself otherwise.
+        """Checkpoint a long log, as SQLite's own hook does.
 
-        The commit was done by then, so SQLite is silent about a move that fails. APSW is not: it
-        raises what the shim raised, and a commit would look failed that was none.
+        The commit is complete by then, so SQLite ignores a failed checkpoint. APSW would raise the
+        shim's error, and the commit would appear to have failed.
         """
         if 0 < self._checkpoint_at <= pages:
             with contextlib.suppress(apsw.Error):
@@ -140,18 +140,18 @@ class Connection:
         return apsw.SQLITE_OK
 
 
-SYNCS_NOTHING = {"PRAGMA synchronous = FULL": "PRAGMA synchronous = OFF"}
-COMMITS_PIECEMEAL = {"BEGIN IMMEDIATE": "SELECT 1", "COMMIT": "SELECT 1"}
+WITHOUT_SYNC = {"PRAGMA synchronous = FULL": "PRAGMA synchronous = OFF"}
+COMMIT_EACH_STATEMENT = {"BEGIN IMMEDIATE": "SELECT 1", "COMMIT": "SELECT 1"}
 
 
 def connector(
-    disk: Disk, instead: Mapping[str, str] | None = None, checkpoint_at: int = 1000
+    disk: Disk, replacements: Mapping[str, str] | None = None, checkpoint_at: int = 1000
 ) -> Callable[[str], Connection]:
-    """What a store takes to open its files on a disk that fails."""
+    """Return the `connect` function of a store for a disk that fails."""
 
     def connect(path: str) -> Connection:
-        with _translating():
+        with _translate_errors():
             raw = apsw.Connection(path, vfs=disk.vfs)
-        return Connection(raw, instead, checkpoint_at)
+        return Connection(raw, replacements, checkpoint_at)
 
     return connect

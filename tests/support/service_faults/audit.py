@@ -1,7 +1,7 @@
-"""A second opinion on a log: its money and its order, added up without the service's own rules.
+"""An independent audit of a log: its money and its order, without the service's rules.
 
-What `entice verify` finds is found by the code that wrote the log. The trials also look at the log
-with these few lines, which share nothing with it.
+`entice verify` uses the code that wrote the log. The trials also check it with this module, which
+shares no code with the service.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from entice.service.storage.store import Store
 
 
 class Audit(NamedTuple):
-    """What became of a campaign's log."""
+    """The result of auditing a campaign's log."""
 
     events: int
     decisions: int
     limited: int
-    """Decisions that the budget, or another limit, kept from being what they would have been."""
-    overspent: int
-    """Positions of the log at which more was reserved and paid than the budget."""
-    disordered: int
-    """Events that are out of sequence, earlier than the one before, or not chained to it."""
+    """Decisions that the budget or another limit changed."""
+    exceeded: int
+    """Events after which reserved plus committed money exceeds the budget."""
+    out_of_order: int
+    """Events that are out of sequence, earlier than the previous one, or not chained to it."""
     reserved: int
     committed: int
     budget: int
 
     @property
-    def sound(self) -> bool:
+    def passed(self) -> bool:
         """Whether nothing is wrong."""
-        return self.overspent == self.disordered == 0
+        return self.exceeded == self.out_of_order == 0
 
 
 def bodies(store: Store, campaign: str) -> Iterator[tuple[int, bytes, bytes]]:
-    """The events of a campaign in order: number, body, hash."""
+    """Return the events of a campaign in order: number, body, hash."""
     after = 0
     while True:
         with store.read() as session:
@@ -53,8 +53,8 @@ def bodies(store: Store, campaign: str) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def audit(store: Store, campaign: str) -> Audit:
-    """Add up a campaign's log, event by event."""
-    reserved = committed = budget = overspent = disordered = decisions = limited = 0
+    """Audit a campaign's log, event by event."""
+    reserved = committed = budget = exceeded = out_of_order = decisions = limited = 0
     due, at, head = 1, 0, bytes(32)
     amounts: dict[int, int] = {}
     paid: dict[int, int] = {}
@@ -62,7 +62,7 @@ def audit(store: Store, campaign: str) -> Audit:
         event: dict[str, Any] = json.loads(body)
         head = hashlib.sha256(head + body).digest()
         if seq != due or event["seq"] != seq or event["at"] < at or head != written:
-            disordered += 1
+            out_of_order += 1
         due, at = seq + 1, event["at"]
         match event["kind"]:
             case "created":
@@ -82,10 +82,10 @@ def audit(store: Store, campaign: str) -> Audit:
                 reserved -= amounts.pop(event["n"])
             case "reversed":
                 committed -= paid.pop(event["n"])
-        overspent += reserved + committed > budget or reserved < 0 or committed < 0
-    return Audit(due - 1, decisions, limited, overspent, disordered, reserved, committed, budget)
+        exceeded += reserved + committed > budget or reserved < 0 or committed < 0
+    return Audit(due - 1, decisions, limited, exceeded, out_of_order, reserved, committed, budget)
 
 
 def faults(store: Store) -> list[str]:
-    """What `entice verify` has to complain about."""
+    """Return the mismatches that `entice verify` finds."""
     return [f"{v.campaign}: {v.fault}" for v in verify(store) if v.fault is not None]

@@ -1,4 +1,4 @@
-"""Flipped bits in the database file: refused, or found by verification, but never just served."""
+"""Flipped bits in the database file: rejected or found by verification, never served."""
 
 from __future__ import annotations
 
@@ -25,57 +25,59 @@ from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 from service_faults.outcome import Outcome
-from service_faults.recording import lay_out
+from service_faults.recording import replace_files
 from service_faults.scenario import (
     Request,
     TestClock,
-    as_the_service_opens,
+    all_queries,
     faults_in,
-    play,
-    put,
-    questions,
-    quiet_desk,
+    idle_writer,
+    open_as_service,
+    run_scenario,
+    submit,
 )
 
 FILE = "entice.db"
 
 
 class Original(NamedTuple):
-    """A sound database, and everything that is served from it."""
+    """An intact database, and all responses from it."""
 
     content: bytes
-    asked: list[Request]
-    """Requests with a key: asked again, they get the same answers."""
+    requests: list[Request]
+    """Requests with an idempotency key: repeated, they get the same responses."""
     secrets: list[str]
     """API keys; the last one is revoked."""
     decisions: dict[str, int]
-    """How many each campaign has made."""
+    """The number of decisions of each campaign."""
     served: dict[str, bytes | Exception]
-    naive: list[Any]
-    """What a reader without any checks finds."""
+    unchecked_rows: list[Any]
+    """The rows that a reader without checks sees."""
 
 
-def make(length: int, seed: int) -> Original:
-    """Play a scenario to its end."""
-    asked: list[Request] = []
+def make_original(length: int, seed: int) -> Original:
+    """Run a scenario, and record all responses."""
+    requests: list[Request] = []
 
-    def told(request: Request, answer: CommandResult) -> None:
+    def response(request: Request, answer: CommandResult) -> None:
         if request.key is not None:
-            asked.append(request)
+            requests.append(request)
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / FILE
-        with as_the_service_opens(path) as store:
-            play(store, length, seed, told)
+        with open_as_service(path) as store:
+            run_scenario(store, length, seed, response)
             secrets = issue_keys(store, seed)
             decisions = {view.id: view.decisions for view in Queries(store).campaigns()}
-        sound = Original(path.read_bytes(), asked, secrets, decisions, {}, naive_rows(path))
-        with as_the_service_opens(path) as store:
+        sound = Original(
+            path.read_bytes(), requests, secrets, decisions, {}, rows_without_checks(path)
+        )
+        with open_as_service(path) as store:
             return sound._replace(served=serve(store, sound))
 
 
 def issue_keys(store: Store, seed: int) -> list[str]:
-    """Make a few API keys, the same ones each time."""
+    """Create API keys deterministically."""
     rng = random.Random(seed)
     fake = SimpleNamespace(
         token_hex=lambda size: rng.randbytes(size).hex(),
@@ -89,32 +91,31 @@ def issue_keys(store: Store, seed: int) -> list[str]:
 
 
 def serve(store: Store, original: Original) -> dict[str, bytes | Exception]:
-    """Start a service, and ask it for everything: reads, answers given before, keys.
+    """Start a service, and return all its responses: queries, stored responses, keys.
 
-    Each question by itself: one that is refused says nothing of the others. That something is
-    not there is no refusal but an answer, and a wrong one.
+    Each request is independent of the others. "Not found" is a response, and a wrong one.
     """
-    keys, writer = Keys(store), quiet_desk(store, TestClock())
-    wanted = questions(store, original.decisions)
+    keys, writer = Keys(store), idle_writer(store, TestClock())
+    wanted = all_queries(store, original.decisions)
     wanted["keys"] = keys.list
     for secret in original.secrets:
-        wanted[f"opened by {secret}"] = partial(keys.check, secret)
-    for request in original.asked:
-        wanted[f"answer to {request.key}"] = partial(ask_again, writer, request)
+        wanted[f"key {secret}"] = partial(keys.check, secret)
+    for request in original.requests:
+        wanted[f"answer to {request.key}"] = partial(repeat_request, writer, request)
     writer.start()
     try:
-        return {name: answer_to(ask) for name, ask in wanted.items()}
+        return {name: response_to(ask) for name, ask in wanted.items()}
     finally:
         writer.stop()
 
 
-def ask_again(writer: Writer, request: Request) -> CommandResult:
-    """Ask for what was answered before, in a transaction of its own."""
-    return put(writer, request, lambda *_: None)[1].result(timeout=30)
+def repeat_request(writer: Writer, request: Request) -> CommandResult:
+    """Repeat a request with its idempotency key."""
+    return submit(writer, request, lambda *_: None)[1].result(timeout=30)
 
 
-def answer_to(ask: Callable[[], Any]) -> bytes | Exception:
-    """An answer as it would be sent, or the error that says that something is wrong."""
+def response_to(ask: Callable[[], Any]) -> bytes | Exception:
+    """Return an encoded response, or the error that reports the damage."""
     try:
         return msgspec.json.encode(ask())
     except Refusal as refusal:
@@ -123,8 +124,8 @@ def answer_to(ask: Callable[[], Any]) -> bytes | Exception:
         return error
 
 
-def naive_rows(path: Path) -> list[Any]:
-    """The control: plain SQL, and whatever comes is believed."""
+def rows_without_checks(path: Path) -> list[Any]:
+    """Return rows as plain SQL reads them, without checks: the control."""
     with closing(sqlite3.connect(path)) as db:
         return [
             db.execute("SELECT id, seq, budget, reserved, committed FROM campaigns").fetchall(),
@@ -134,78 +135,84 @@ def naive_rows(path: Path) -> list[Any]:
         ]
 
 
-class Found(NamedTuple):
-    """What became of one flipped bit."""
+class FlipResult(NamedTuple):
+    """The result of one flipped bit."""
 
-    fate: Literal["refused", "detected", "harmless", "silent"]
-    why: str
+    outcome: Literal["rejected", "detected", "harmless", "undetected"]
+    detail: str
     wrong: Sequence[str] = ()
-    """What was served wrong: by a service that nobody had verified, if it was detected."""
+    """Wrong responses; if the flip was detected, of a service that was not verified."""
 
 
-def flip(original: Original, bit: int, folder: Path) -> Found:
-    """Flip one bit, start the service, verify it, and have everything from it."""
-    damage(original, bit, folder)
+def flip(original: Original, bit: int, folder: Path) -> FlipResult:
+    """Flip one bit, start the service, verify it, and compare all responses."""
+    write_damaged(original, bit, folder)
     try:
-        with as_the_service_opens(folder / FILE) as store:
-            objection = answer_to(lambda: faults_in(store))
+        with open_as_service(folder / FILE) as store:
+            mismatches = response_to(lambda: faults_in(store))
             served = serve(store, original)
     except Exception as error:
-        return Found("refused", repr(error))
-    errors = [f"{name}: {told!r}" for name, told in served.items() if isinstance(told, Exception)]
+        return FlipResult("rejected", repr(error))
+    errors = [
+        f"{name}: {response!r}"
+        for name, response in served.items()
+        if isinstance(response, Exception)
+    ]
     wrong = [
         name
-        for name, told in served.items()
-        if not isinstance(told, Exception) and told != original.served[name]
+        for name, response in served.items()
+        if not isinstance(response, Exception) and response != original.served[name]
     ]
-    if objection != b"[]":
-        return Found("detected", str(objection), wrong)
+    if mismatches != b"[]":
+        return FlipResult("detected", str(mismatches), wrong)
     if wrong:
-        return Found("silent", ", ".join(wrong), wrong)
-    return Found("refused" if errors else "harmless", ", ".join(errors))
+        return FlipResult("undetected", ", ".join(wrong), wrong)
+    return FlipResult("rejected" if errors else "harmless", ", ".join(errors))
 
 
-def damage(original: Original, bit: int, folder: Path) -> None:
-    """Lay out the database with one bit flipped."""
+def write_damaged(original: Original, bit: int, folder: Path) -> None:
+    """Write the database with one bit flipped."""
     content = bytearray(original.content)
     content[bit // 8] ^= 1 << bit % 8
-    lay_out({FILE: bytes(content)}, folder)
+    replace_files({FILE: bytes(content)}, folder)
 
 
 def bits_of(original: Original, flips: int, seed: int) -> list[int]:
     return random.Random(seed).sample(range(8 * len(original.content)), flips)
 
 
-def flip_each(original: Original, bits: list[int]) -> list[Found]:
-    """Flip one bit after the other, each in a sound database."""
+def flip_each(original: Original, bits: list[int]) -> list[FlipResult]:
+    """Flip each bit in an intact copy of the database."""
     with tempfile.TemporaryDirectory() as name:
         return [flip(original, bit, Path(name)) for bit in bits]
 
 
-def believed(original: Original, bits: list[int]) -> int:
-    """The control: how many of the flips a reader without checks serves as if nothing were."""
+def count_undetected(original: Original, bits: list[int]) -> int:
+    """Return how many flips a reader without checks does not detect: the control."""
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         for bit in bits:
-            damage(original, bit, Path(name))
+            write_damaged(original, bit, Path(name))
             with suppress(sqlite3.DatabaseError):
-                wrong += naive_rows(Path(name) / FILE) != original.naive
+                wrong += rows_without_checks(Path(name) / FILE) != original.unchecked_rows
     return wrong
 
 
 def run(long: bool) -> Outcome:
-    """Flip 1,000 bits, or 60 in short."""
+    """Flip 1,000 bits, or 60 in the short version."""
     length, flips = (200, 1_000) if long else (80, 60)
-    original = make(length, seed=4)
+    original = make_original(length, seed=4)
     bits = bits_of(original, flips, seed=4)
     found = flip_each(original, bits)
-    fates = Counter(one.fate for one in found)
-    wrong = believed(original, bits)
+    outcomes = Counter(one.outcome for one in found)
+    wrong = count_undetected(original, bits)
     return Outcome(
         "flipped bits",
         f"{flips:,} single bits in a file of {len(original.content) // 1024:,} KiB",
-        f"{fates['refused']} refused, {fates['detected']} detected by verify, "
-        f"{fates['harmless']} change nothing, {fates['silent']} served silently",
+        f"{outcomes['rejected']} rejected, {outcomes['detected']} detected by verify, "
+        f"{outcomes['harmless']} without effect, {outcomes['undetected']} served undetected",
         f"a reader without checks: {wrong} served wrong",
-        fates["silent"] == 0 and fates["refused"] + fates["detected"] > 0 and wrong > 0,
+        outcomes["undetected"] == 0
+        and outcomes["rejected"] + outcomes["detected"] > 0
+        and wrong > 0,
     )

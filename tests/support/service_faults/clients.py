@@ -1,7 +1,7 @@
-"""Shops that call a server all the time, note what they were told, and repeat what was not told.
+"""Clients that put load on a server, record its responses, and retry until they get one.
 
-Each write has an idempotency key. A shop sends it until it is answered, whatever happens to the
-server meanwhile, and never two at a time: so it knows exactly what must be in the database.
+Each write has an idempotency key and is sent until it is acknowledged, whatever happens to the
+server. A client sends one write at a time, so it knows exactly what must be in the database.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from entice.service.storage.store import Store
 from service_faults.audit import audit, bodies, faults
 from service_faults.processes import LOST
 
-PATIENCE = 20.0
-"""Seconds after which a request that is neither answered nor broken off counts as forgotten."""
+TIMEOUT = 20.0
+"""Seconds after which a request without a response or a broken connection counts as timed out."""
 PAUSE = 0.02
 
 
-class Told(NamedTuple):
-    """An answer, as a shop noted it."""
+class Acknowledged(NamedTuple):
+    """A response, as a client recorded it."""
 
     key: str
     path: str
@@ -35,21 +35,21 @@ class Told(NamedTuple):
     body: bytes
 
 
-class Shop(threading.Thread):
-    """One client: offers, acceptances, ratings, one after the other."""
+class LoadClient(threading.Thread):
+    """A client that makes offers, accepts and rates them, one write at a time."""
 
     def __init__(self, port: int, campaign: str, name: str, seed: int) -> None:
         super().__init__(name=name, daemon=True)
-        self.told: list[Told] = []
+        self.acknowledged: list[Acknowledged] = []
         self.first_try = 0
         self.lost = 0
-        """Times that the connection broke, so that it was plain that no answer would come …"""
-        self.later = 0
-        """… or that it was told to come back (503) …"""
-        self.forgotten = 0
-        """… or that it waited in vain, which must not happen."""
-        self.wrong: Counter[int] = Counter()
-        """Answers that say that the server is broken: 5xx apart from 503."""
+        """Requests whose connection broke …"""
+        self.unavailable = 0
+        """… that got status 503 …"""
+        self.timed_out = 0
+        """… or that timed out, which must not happen."""
+        self.server_errors: Counter[int] = Counter()
+        """Responses with 5xx other than 503."""
         self.error: BaseException | None = None
         self._port = port
         self._campaign = campaign
@@ -57,22 +57,22 @@ class Shop(threading.Thread):
         self._ending = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._open: list[str] = []
-        """Offers that this shop has not answered yet."""
+        """Offers that are neither accepted nor declined yet."""
         self._sold: list[str] = []
-        self._asked = 0
+        self._expected_effects = 0
 
     def run(self) -> None:
-        """Call until told to end; the last request is answered too."""
+        """Send requests until `end` is called; the last request is completed."""
         try:
             while not self._ending.is_set():
                 self._next()
         except BaseException as error:
             self.error = error
         finally:
-            self._hang_up()
+            self._disconnect()
 
     def end(self) -> None:
-        """Let it finish its request, and end."""
+        """Stop after the current request."""
         self._ending.set()
 
     def _next(self) -> None:
@@ -103,13 +103,13 @@ class Shop(threading.Thread):
             self._open += [answer["id"]] if "id" in answer else []
 
     def _player(self) -> str:
-        """A new one each time, so that each offer is one of its own."""
-        self._asked += 1
-        return f"{self.name} player {self._asked}"
+        """Return a new player, so that every request makes a new offer."""
+        self._expected_effects += 1
+        return f"{self.name} player {self._expected_effects}"
 
     def _write(self, path: str, sent: Any) -> Any:
-        """Send until answered."""
-        key = f"{self.name}-{len(self.told) + 1}"
+        """Send a write until it is acknowledged."""
+        key = f"{self.name}-{len(self.acknowledged) + 1}"
         body = json.dumps(sent).encode()
         tries = 0
         while True:
@@ -117,102 +117,106 @@ class Shop(threading.Thread):
             try:
                 status, answer = self._send(path, body, key)
             except TimeoutError:
-                self.forgotten += 1
+                self.timed_out += 1
             except LOST:
                 self.lost += 1
             else:
                 if status < 500:
-                    self.told.append(Told(key, path, sent, status, answer))
+                    self.acknowledged.append(Acknowledged(key, path, sent, status, answer))
                     self.first_try += tries == 1
                     return json.loads(answer)
                 if status == 503:
-                    self.later += 1
+                    self.unavailable += 1
                 else:
-                    self.wrong[status] += 1
-            self._hang_up()
+                    self.server_errors[status] += 1
+            self._disconnect()
             if tries > 10_000:
-                raise RuntimeError(f"{path} was never answered")
+                raise RuntimeError(f"{path} was never acknowledged")
             time.sleep(PAUSE)
 
     def _send(self, path: str, body: bytes, key: str) -> tuple[int, bytes]:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         self._connection.request("POST", path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.read()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 @contextmanager
-def shops_at_work(port: int, campaign: str, number: int, name: str) -> Iterator[list[Shop]]:
-    """So many shops, which end with the block; all their requests have been answered by then."""
-    shops = [Shop(port, campaign, f"{name}-{i}", seed=i) for i in range(number)]
-    for shop in shops:
-        shop.start()
+def running_clients(port: int, campaign: str, number: int, name: str) -> Iterator[list[LoadClient]]:
+    """Run clients during a block; at its end all their requests are completed."""
+    clients = [LoadClient(port, campaign, f"{name}-{i}", seed=i) for i in range(number)]
+    for client in clients:
+        client.start()
     try:
-        yield shops
+        yield clients
     finally:
-        for shop in shops:
-            shop.end()
-        for shop in shops:
-            shop.join(2 * PATIENCE)
+        for client in clients:
+            client.end()
+        for client in clients:
+            client.join(2 * TIMEOUT)
 
 
 class Check(NamedTuple):
-    """What the shops were told, against what is there."""
+    """A comparison of the acknowledged writes with the database."""
 
-    answered: int
+    acknowledged_writes: int
     lost: int
-    """Answers that the database knows nothing of, or otherwise."""
-    twice: int
-    """Effects in the log that nobody was told of, or more often than they were asked for."""
-    unanswered: int
-    """Requests that were forgotten, or answered with a server's error."""
-    broken: list[str]
-    """What verification, the audit and the shops have to complain about."""
+    """Acknowledged writes that are missing from the database, or differ."""
+    duplicated: int
+    """Events in the log without an acknowledged request, or more than requested."""
+    without_response: int
+    """Requests that timed out or got a server error."""
+    problems: list[str]
+    """Findings of verification, of the audit and of the clients."""
     decisions: int
     events: int
 
     @property
     def passed(self) -> bool:
-        """Whether all is as it must be."""
-        return self.lost == self.twice == self.unanswered == 0 and not self.broken
+        """Whether nothing is wrong."""
+        return self.lost == self.duplicated == self.without_response == 0 and not self.problems
 
 
-def check(store: Store, campaign: str, shops: list[Shop]) -> Check:
-    """Compare, when all is quiet."""
-    told = [answer for shop in shops for answer in shop.told]
-    done = [answer for answer in told if answer.status < 300]
+def check(store: Store, campaign: str, clients: list[LoadClient]) -> Check:
+    """Compare the acknowledged writes with the database, after all clients have stopped."""
+    acknowledged = [answer for client in clients for answer in client.acknowledged]
+    done = [answer for answer in acknowledged if answer.status < 300]
     with store.read() as session:
-        kept = {
+        stored = {
             str(key): (status, bytes(body))
             for key, status, body in session.rows("SELECT key, status, body FROM answers")
         }
-    lost = sum(kept.get(answer.key) != (answer.status, answer.body) for answer in done)
+    lost = sum(stored.get(answer.key) != (answer.status, answer.body) for answer in done)
     found, states = _effects(store, campaign)
     lost += sum(states.get(offer) != state for offer, state in _last_states(done).items())
-    asked = _asked(done)
-    kinds = asked.keys() | found.keys()
-    twice = sum(abs(found[kind] - asked[kind]) for kind in kinds)
+    expected = _expected_effects(done)
+    kinds = expected.keys() | found.keys()
+    duplicated = sum(abs(found[kind] - expected[kind]) for kind in kinds)
     seen = audit(store, campaign)
-    broken = faults(store)
-    if not seen.sound:
-        broken.append(f"the audit: {seen}")
-    broken += [f"{shop.name}: {shop.error!r}" for shop in shops if shop.error is not None]
-    broken += [f"{shop.name} does not end" for shop in shops if shop.is_alive()]
-    refused = [answer for answer in told if answer.status >= 300]
-    broken += [f"{a.path}: {a.status} {a.body.decode()[:200]}" for a in refused[:5]]
-    unanswered = sum(shop.forgotten + shop.wrong.total() for shop in shops)
-    return Check(len(done), lost, twice, unanswered, broken, seen.decisions, seen.events)
+    problems = faults(store)
+    if not seen.passed:
+        problems.append(f"the audit: {seen}")
+    problems += [
+        f"{client.name}: {client.error!r}" for client in clients if client.error is not None
+    ]
+    problems += [f"{client.name} does not stop" for client in clients if client.is_alive()]
+    rejected = [answer for answer in acknowledged if answer.status >= 300]
+    problems += [f"{a.path}: {a.status} {a.body.decode()[:200]}" for a in rejected[:5]]
+    without_response = sum(client.timed_out + client.server_errors.total() for client in clients)
+    return Check(
+        len(done), lost, duplicated, without_response, problems, seen.decisions, seen.events
+    )
 
 
 def _effects(store: Store, campaign: str) -> tuple[Counter[str], dict[str, str]]:
-    """Count what has happened by the log, and say where each offer stands."""
+    """Count the events in the log, and return the state of each offer."""
     found: Counter[str] = Counter()
     states: dict[str, str] = {}
     for _, body, _ in bodies(store, campaign):
@@ -232,25 +236,25 @@ _EFFECT = {
 }
 
 
-def _asked(done: list[Told]) -> Counter[str]:
-    """Count what must have happened, by the answers."""
-    asked: Counter[str] = Counter()
+def _expected_effects(done: list[Acknowledged]) -> Counter[str]:
+    """Count the events that the acknowledged writes imply."""
+    expected: Counter[str] = Counter()
     for answer in done:
         end = answer.path.rpartition("/")[2]
         match end:
             case "ratings":
-                asked["organic"] += len(answer.sent["ratings"])
+                expected["organic"] += len(answer.sent["ratings"])
             case "batch":
-                asked["offered"] += len(answer.sent["requests"])
+                expected["offered"] += len(answer.sent["requests"])
             case "offers":
-                asked["offered"] += 1
+                expected["offered"] += 1
             case _:
-                asked[_EFFECT[end]] += 1
-    return asked
+                expected[_EFFECT[end]] += 1
+    return expected
 
 
-def _last_states(done: list[Told]) -> dict[str, str]:
-    """Where each offer stands, by the last answer about it."""
+def _last_states(done: list[Acknowledged]) -> dict[str, str]:
+    """Return the state of each offer by its last acknowledged write."""
     states: dict[str, str] = {}
     for answer in done:
         body = json.loads(answer.body)

@@ -1,4 +1,4 @@
-"""Kill −9 under load: what was answered is there, and nothing has happened twice."""
+"""Kill −9 under load: no acknowledged write is lost, and none is executed twice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
-from service_faults.clients import Check, check, shops_at_work
+from service_faults.clients import Check, check, running_clients
 from service_faults.outcome import Outcome
-from service_faults.processes import CARELESS, SERVE, Server, folder
-from service_faults.writers import create, desk_on
+from service_faults.processes import ACK_BEFORE_COMMIT, SERVE, Server, folder
+from service_faults.writers import create, running_writer
 
-SHOPS = 8
+CLIENTS = 8
 SPEC = CampaignSpec(
     name="Kill",
     arms=[f"item-{i}" for i in range(5)],
@@ -28,7 +28,7 @@ SPEC = CampaignSpec(
 
 
 class Killed(NamedTuple):
-    """What became of a server that was killed again and again."""
+    """The result of killing a server repeatedly."""
 
     kills: int
     lost_connections: int
@@ -36,52 +36,55 @@ class Killed(NamedTuple):
     check: Check
 
 
-def begin(store: Store) -> str:
-    """Begin the campaign that all shops share, before there is any server."""
-    with desk_on(store) as writer:
+def create_campaign(store: Store) -> str:
+    """Create the campaign that all clients share, before the server starts."""
+    with running_writer(store) as writer:
         return create(writer, SPEC)
 
 
-def torture(where: Path, kills: int, seed: int, *, careless: bool = False) -> Killed:
-    """Kill a server under load, at random moments, and start it again each time."""
+def run_trial(where: Path, kills: int, seed: int, *, ack_before_commit: bool = False) -> Killed:
+    """Kill a server under load at random times, and restart it each time."""
     rng = random.Random(seed)
     path = where / "entice.db"
     with closing(SqliteStore(path)) as store:
-        campaign = begin(store)
-    server = Server(f"sqlite:///{path}", where, kind=CARELESS if careless else SERVE)
+        campaign = create_campaign(store)
+    server = Server(
+        f"sqlite:///{path}", where, kind=ACK_BEFORE_COMMIT if ack_before_commit else SERVE
+    )
     slowest = 0.0
-    with server, shops_at_work(server.port, campaign, SHOPS, "shop") as shops:
+    with server, running_clients(server.port, campaign, CLIENTS, "client") as clients:
         for _ in range(kills):
-            # Often at once: opening, compiling and the first commits are moments like others.
+            # Often immediately, to cover opening, compiling and the first commits.
             time.sleep(rng.choice((0.0, rng.uniform(0, 0.2), rng.uniform(0, 1.5))))
             server.kill(rng)
             slowest = max(slowest, server.start())
         time.sleep(0.3)
     with closing(SqliteStore(path)) as store:
-        found = check(store, campaign, shops)
-    return Killed(kills, sum(shop.lost for shop in shops), slowest, found)
+        found = check(store, campaign, clients)
+    return Killed(kills, sum(client.lost for client in clients), slowest, found)
 
 
 def run(long: bool) -> Outcome:
-    """Kill 200 times, or 4 times in short; the control answers before it commits."""
+    """Kill 200 times, or 4 in the short version; the control acknowledges before it commits."""
     with folder() as where:
-        killed = torture(where, 200 if long else 4, seed=1)
-    # One kill may find nothing that was answered and not yet committed; several do.
+        killed = run_trial(where, 200 if long else 4, seed=1)
+    # A single kill may find no write that was acknowledged but not committed; several do.
     for seed in range(2, 3 if long else 8):
         with folder() as where:
-            control = torture(where, 20 if long else 1, seed=seed, careless=True)
+            control = run_trial(where, 20 if long else 1, seed=seed, ack_before_commit=True)
         if control.check.lost > 0:
             break
     found = killed.check
     return Outcome(
         "kill −9 under load",
-        f"{killed.kills} kills, {SHOPS} clients, {found.answered:,} writes answered, "
-        f"{killed.lost_connections:,} connections broken off",
-        f"{found.lost} answered writes lost, {found.twice} done twice, {found.unanswered} requests "
-        f"without an answer, {len(found.broken)} invariants broken; "
+        f"{killed.kills} kills, {CLIENTS} clients, {found.acknowledged_writes:,} acknowledged "
+        f"writes, {killed.lost_connections:,} broken connections",
+        f"{found.lost} acknowledged writes lost, {found.duplicated} executed twice, "
+        f"{found.without_response} requests without a response, {len(found.problems)} invariants "
+        f"violated; "
         f"ready again within {killed.slowest_start:.1f} s"
-        + "".join(f"; {what}" for what in found.broken[:3]),
-        f"answers before the commit: {control.check.lost:,} of {control.check.answered:,} "
-        f"lost in {control.kills} kills",
+        + "".join(f"; {what}" for what in found.problems[:3]),
+        f"acknowledge before commit: {control.check.lost:,} of "
+        f"{control.check.acknowledged_writes:,} lost in {control.kills} kills",
         found.passed and control.check.lost > 0,
     )

@@ -1,4 +1,4 @@
-"""What a trial reports: a row in the table that `make faults` prints for the docs."""
+"""The outcome of a trial: a row in the table of `make faults`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """One trial, and the control that shows that it can fail at all."""
+    """A trial, and its control, which shows that the trial can fail."""
 
     name: str
     tried: str
     result: str
     control: str
     passed: bool
-    """The result is as it must be, and so is the control's: that one fails."""
+    """Whether the trial succeeded and the control failed."""

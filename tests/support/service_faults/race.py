@@ -1,4 +1,4 @@
-"""The budget race: 64 clients at once, a budget that most decisions hit, and nothing overspent."""
+"""Budget race: 64 concurrent clients at the limit of a budget, which is never exceeded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ARMS = [f"item-{i}" for i in range(9)]
 CAMPAIGN = {
     "name": "Race",
     "arms": ARMS,
-    "policy": {"kind": "epsilon_greedy", "c": 1e9},  # explores always, so it always wants to pay
+    "policy": {"kind": "epsilon_greedy", "c": 1e9},  # always explores, so it always pays
     "budget": 20_000,
     "price_of_a_star": 100,
     "offer_expires_after": 86_400,
@@ -36,11 +36,11 @@ CAMPAIGN = {
 }
 
 
-class Racer(threading.Thread):
-    """A client that takes from the budget and gives back, as fast as it is answered."""
+class RaceClient(threading.Thread):
+    """A client that uses and releases the budget as fast as it can."""
 
     def __init__(self, port: int, campaign: str, number: int, quota: Quota) -> None:
-        super().__init__(name=f"racer-{number}", daemon=True)
+        super().__init__(name=f"client-{number}", daemon=True)
         self.statuses: Counter[int] = Counter()
         self.error: BaseException | None = None
         self._rng = random.Random(number)
@@ -50,7 +50,7 @@ class Racer(threading.Thread):
         self._sent = 0
 
     def run(self) -> None:
-        """Go on until all decisions are made."""
+        """Make offers until the quota is used up."""
         try:
             while size := self._quota.take(BATCH if self._rng.random() < 1 / 9 else 1):
                 self._settle(self._decide(size))
@@ -67,7 +67,7 @@ class Racer(threading.Thread):
         return offers
 
     def _settle(self, offers: list[Any]) -> None:
-        """Give most of the money back, in all the ways there are: others race for it."""
+        """Release most of the money in every possible way; other clients compete for it."""
         for offer in offers:
             path, luck = f"/v1/offers/{offer['id']}", self._rng.random()
             if offer["amount"] == 0:
@@ -99,67 +99,69 @@ class Racer(threading.Thread):
 
 
 class Quota:
-    """How many decisions are left to be made."""
+    """The number of decisions left."""
 
     def __init__(self, decisions: int) -> None:
         self._left = decisions
         self._lock = threading.Lock()
 
     def take(self, wanted: int) -> int:
-        """Take so many, or what is left."""
+        """Take up to `wanted` decisions."""
         with self._lock:
-            given = min(wanted, self._left)
-            self._left -= given
-            return given
+            taken = min(wanted, self._left)
+            self._left -= taken
+            return taken
 
 
 class Raced(NamedTuple):
-    """What became of a race."""
+    """The result of a race."""
 
     audit: Audit
     requests: int
     seconds: float
-    broken: list[str]
+    problems: list[str]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was overspent, and nothing else was wrong."""
-        return self.audit.sound and not self.broken
+        """Whether the budget was never exceeded and nothing else was wrong."""
+        return self.audit.passed and not self.problems
 
-    def told(self, where: str) -> str:
-        """Say it in a few words."""
+    def describe(self, where: str) -> str:
+        """Describe the result."""
         share = self.audit.limited / max(1, self.audit.decisions)
         return (
-            f"{where}: overspent at {self.audit.overspent} of {self.audit.events:,} positions of "
-            f"the log ({share:.0%} of decisions hit the budget, "
+            f"{where}: budget exceeded after {self.audit.exceeded} of {self.audit.events:,} events "
+            f"({share:.0%} of decisions at the limit, "
             f"{self.requests / self.seconds:,.0f} requests/s)"
         )
 
 
 def race(url: str, where: Path, workers: int, decisions: int) -> Raced:
-    """Let all clients loose on one campaign."""
+    """Run all clients on one campaign."""
     with Server(url, where, workers) as server:
         campaign = _prepare(server.port)
         quota = Quota(decisions)
-        racers = [Racer(server.port, campaign, i, quota) for i in range(CLIENTS)]
-        began = time.monotonic()
-        for racer in racers:
-            racer.start()
-        for racer in racers:
-            racer.join(3600)
-        seconds = time.monotonic() - began
+        clients = [RaceClient(server.port, campaign, i, quota) for i in range(CLIENTS)]
+        start = time.monotonic()
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(3600)
+        seconds = time.monotonic() - start
         server.stop()
-    broken = [f"{racer.name}: {racer.error!r}" for racer in racers if racer.error is not None]
+    problems = [
+        f"{client.name}: {client.error!r}" for client in clients if client.error is not None
+    ]
     with closing(open_store(url)) as store:
         seen = audit(store, campaign)
-        broken += faults(store)
+        problems += faults(store)
     if seen.decisions != decisions:
-        broken.append(f"{seen.decisions} decisions were made, not {decisions}")
-    return Raced(seen, sum(r.statuses.total() for r in racers), seconds, broken)
+        problems.append(f"{seen.decisions} decisions were made, not {decisions}")
+    return Raced(seen, sum(r.statuses.total() for r in clients), seconds, problems)
 
 
 def _prepare(port: int) -> str:
-    """Begin a campaign in which most arms are worse than the best, and so have a price."""
+    """Create a campaign in which most arms are worse than the best, and so cost something."""
     status, body = call(port, "POST", "/v1/campaigns", json.dumps(CAMPAIGN).encode(), timeout=60)
     if status != 201:
         raise RuntimeError(body.decode())
@@ -177,32 +179,34 @@ Spend = Callable[[random.Random], bool]
 BUDGET = 6_000
 
 
-def naive(opened: Callable[[], Any], mark: str, rounds: int) -> int:
-    """Check, then write: the same number of clients on a budget without a condition.
+def count_overspent_rounds(opened: Callable[[], Any], mark: str, rounds: int) -> int:
+    """Run the control, check-then-write, with the same number of clients.
 
-    Returns the number of rounds, of `rounds`, in which more was spent than there was.
+    Returns the number of rounds, of `rounds`, in which the budget was exceeded.
     """
-    overspent = 0
+    exceeded = 0
     with closing(opened()) as connection:
-        connection.execute("CREATE TABLE naive (spent BIGINT NOT NULL)")
-        connection.execute("INSERT INTO naive VALUES (0)")
+        connection.execute("CREATE TABLE control (spent BIGINT NOT NULL)")
+        connection.execute("INSERT INTO control VALUES (0)")
         for _ in range(rounds):
-            connection.execute("UPDATE naive SET spent = 0")
+            connection.execute("UPDATE control SET spent = 0")
             ready = threading.Barrier(CLIENTS)
             clients = [
-                threading.Thread(target=_naive_client, args=(opened, mark, ready, i), daemon=True)
+                threading.Thread(
+                    target=_check_then_write, args=(opened, mark, ready, i), daemon=True
+                )
                 for i in range(CLIENTS)
             ]
             for client in clients:
                 client.start()
             for client in clients:
                 client.join()
-            (spent,) = connection.execute("SELECT spent FROM naive").fetchone()
-            overspent += spent > BUDGET
-    return overspent
+            (spent,) = connection.execute("SELECT spent FROM control").fetchone()
+            exceeded += spent > BUDGET
+    return exceeded
 
 
-def _naive_client(
+def _check_then_write(
     opened: Callable[[], Any], mark: str, ready: threading.Barrier, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -210,41 +214,41 @@ def _naive_client(
         ready.wait()
         while True:
             amount = rng.randint(1, 400)
-            (spent,) = connection.execute("SELECT spent FROM naive").fetchone()
+            (spent,) = connection.execute("SELECT spent FROM control").fetchone()
             if spent + amount > BUDGET:
                 return
-            connection.execute(f"UPDATE naive SET spent = spent + {mark}", (amount,))
+            connection.execute(f"UPDATE control SET spent = spent + {mark}", (amount,))
 
 
 def _controls(where: Path, server: Postgres, rounds: int) -> tuple[int, int]:
     def sqlite() -> sqlite3.Connection:
-        path = str(where / "naive.db")
+        path = str(where / "control.db")
         connection = sqlite3.connect(path, isolation_level=None, timeout=60)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
-    url = server.new_database("naive")
-    return naive(sqlite, "?", rounds), naive(
+    url = server.new_database("control")
+    return count_overspent_rounds(sqlite, "?", rounds), count_overspent_rounds(
         lambda: psycopg.connect(url, autocommit=True), "%s", rounds
     )
 
 
 def run(long: bool) -> Outcome:
-    """Race for 200,000 decisions, or 3,000 in short; the control checks, then writes."""
+    """Race for 200,000 decisions, or 3,000 in the short version."""
     decisions, rounds = (100_000, 20) if long else (1_500, 3)
     with folder() as where, postgres() as server:
         sqlite = race(f"sqlite:///{where / 'entice.db'}", where, 1, decisions)
         shared = race(server.new_database("race"), where, PROCESSES, decisions)
         on_sqlite, on_postgres = _controls(where, server, rounds)
-    broken = [*sqlite.broken, *shared.broken]
+    problems = [*sqlite.problems, *shared.problems]
     return Outcome(
         "budget race",
         f"{CLIENTS} clients, {sqlite.audit.decisions + shared.audit.decisions:,} decisions, "
         f"{sqlite.requests + shared.requests:,} requests",
-        f"{sqlite.told('SQLite')}; {shared.told(f'PostgreSQL with {PROCESSES} processes')}"
-        + "".join(f"; {what}" for what in broken[:3]),
-        f"check, then write: overspent in {on_sqlite} of {rounds} rounds on SQLite, "
+        f"{sqlite.describe('SQLite')}; {shared.describe(f'PostgreSQL with {PROCESSES} processes')}"
+        + "".join(f"; {what}" for what in problems[:3]),
+        f"check-then-write: budget exceeded in {on_sqlite} of {rounds} rounds on SQLite, "
         f"{on_postgres} of {rounds} on PostgreSQL",
         sqlite.passed
         and shared.passed

@@ -1,8 +1,8 @@
-"""What a power cut leaves of a folder, worked out from a record of all that happened to it.
+"""The possible contents of a folder after a power cut, derived from a record of all operations.
 
-Rules: a sync of a file makes its earlier writes and truncations last, a sync of the folder the
-names in it. All else may have happened or not, each for itself. Two things are taken for granted,
-as SQLite takes them: a sector is written whole or not at all, and a write leaves its neighbours be.
+A sync of a file makes its earlier writes and truncations durable; a sync of the folder, its names.
+Every other operation may be lost independently. As SQLite does, this assumes that a sector is
+written completely or not at all, and that a write does not change other sectors.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-SECTOR = 512  # a disk writes whole sectors or none
+SECTOR = 512  # bytes
 
 
 class Write(NamedTuple):
-    """Some bytes at a place in a file."""
+    """A write to a file."""
 
     file: int
     offset: int
@@ -25,37 +25,37 @@ class Write(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """A new length of a file."""
+    """A change of a file's length."""
 
     file: int
     size: int
 
 
 class Sync(NamedTuple):
-    """What was done to the file before is on the disk for good."""
+    """A sync of a file: earlier changes are durable."""
 
     file: int
 
 
 class Create(NamedTuple):
-    """A name in the folder that now means a new, empty file."""
+    """The creation of an empty file."""
 
     name: str
     file: int
 
 
 class Delete(NamedTuple):
-    """A name that is gone from the folder."""
+    """The deletion of a name."""
 
     name: str
 
 
 class SyncFolder(NamedTuple):
-    """The names in the folder are on the disk for good."""
+    """A sync of the folder: its names are durable."""
 
 
 class Marker(NamedTuple):
-    """What the test wants to remember here, such as an answer that was given."""
+    """A marker of the test, such as an acknowledgement."""
 
     text: str
 
@@ -64,12 +64,12 @@ Operation: TypeAlias = Write | Truncate | Sync | Create | Delete | SyncFolder | 
 
 
 class Recording:
-    """All that happened to a folder, and what a power cut would have left of it.
+    """The operations on a folder, and the possible outcomes of a power cut.
 
     Parameters
     ----------
     found
-        The files that were there at the start, for good.
+        The files at the start, which are durable.
     """
 
     def __init__(self, found: dict[str, bytes]) -> None:
@@ -77,37 +77,37 @@ class Recording:
         self.operations: list[Operation] = []
 
     def places(self) -> list[int]:
-        """Every place for a cut: at the start, and after each operation.
+        """Return every point for a power cut: the start, and after each operation.
 
-        Also after a marker: an answer that goes out before the sync is found only there.
+        This includes markers: an acknowledgement before its sync is detected only there.
         """
         return list(range(len(self.operations) + 1))
 
     def markers(self, cut: int) -> list[str]:
-        """The markers among the first ``cut`` operations."""
+        """Return the markers among the first ``cut`` operations."""
         return [op.text for op in self.operations[:cut] if isinstance(op, Marker)]
 
     def after_power_loss(self, cut: int, seed: int) -> dict[str, bytes]:
-        """What the disk may hold when the power fails after the first ``cut`` operations."""
+        """Return a possible content of the disk after a power cut at an operation."""
         return next(self.power_losses([cut], seed))[1]
 
     def power_losses(
         self, cuts: Iterable[int], seed: int
     ) -> Iterator[tuple[int, dict[str, bytes]]]:
-        """Many cuts in one pass, in ascending order; one that is named twice gets two outcomes."""
-        platter = _Platter(self.found)
+        """Yield outcomes of many cuts, in ascending order; repeated cuts get different outcomes."""
+        state = _FolderState(self.found)
         done, repeat, last = 0, 0, -1
         for cut in sorted(cuts):
             for operation in self.operations[done:cut]:
-                platter.carry_out(operation)
+                state.apply(operation)
             done = cut
             repeat = repeat + 1 if cut == last else 0
             last = cut
-            yield cut, platter.survivors(random.Random(f"{seed} {cut} {repeat}"))
+            yield cut, state.survivors(random.Random(f"{seed} {cut} {repeat}"))
 
 
-def lay_out(files: dict[str, bytes], folder: Path) -> None:
-    """Make a folder hold these files and nothing else."""
+def replace_files(files: dict[str, bytes], folder: Path) -> None:
+    """Replace the contents of a folder by these files."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -116,7 +116,7 @@ def lay_out(files: dict[str, bytes], folder: Path) -> None:
 
 
 class _File:
-    """What of a file is on the disk for good, and what may be."""
+    """The durable content of a file, and its pending changes."""
 
     def __init__(self, durable: bytes = b"") -> None:
         self.durable = bytearray(durable)
@@ -128,12 +128,11 @@ class _File:
         self.pending.clear()
 
     def survivor(self, rng: random.Random) -> bytes:
-        """What is left: of each unsynced change all, nothing or a part, each for itself.
+        """Return a possible content: each unsynced change is kept, lost or torn independently.
 
-        Changes that a disk carries out in another order need no case of their own: where two
-        overlap and the older one came last, it looks as if the newer one had been dropped.
-        The share that is kept differs from cut to cut; else long runs of changes would never be
-        lost or kept together.
+        Reordering by the disk needs no separate case: if two changes overlap and the older one is
+        written last, the newer one appears lost. The share of kept changes varies from cut to cut,
+        so that long runs of changes are sometimes kept or lost together.
         """
         content = bytearray(self.durable)
         keep = rng.choice((0.0, 0.0, 0.5, 0.9, 1.0))
@@ -142,21 +141,21 @@ class _File:
             if rng.random() < keep:
                 _apply(change, content)
             elif rng.random() >= drop and isinstance(change, Write):
-                _spoil(change, content, rng)
+                _apply_partly(change, content, rng)
         return bytes(content)
 
 
-class _Platter:
-    """The files of a folder, with all that is not yet for good."""
+class _FolderState:
+    """The files and names of a folder, with their pending changes."""
 
     def __init__(self, found: dict[str, bytes]) -> None:
         self.files = {-number: _File(found[name]) for number, name in enumerate(found, 1)}
-        # Per name: the file it means for good, then what it came to mean since, in order.
+        # For each name: the file that it durably refers to, then later ones in order.
         self.names: dict[str, list[int | None]] = {
             name: [-number] for number, name in enumerate(found, 1)
         }
 
-    def carry_out(self, operation: Operation) -> None:
+    def apply(self, operation: Operation) -> None:
         match operation:
             case Write(file=file) | Truncate(file=file):
                 self.files[file].pending.append(operation)
@@ -191,8 +190,8 @@ def _apply(change: Write | Truncate, content: bytearray) -> None:
         content[change.offset : change.offset + len(change.data)] = change.data
 
 
-def _spoil(write: Write, content: bytearray, rng: random.Random) -> None:
-    """Carry out a part of a write: its first sectors, any of its sectors, or the length alone."""
+def _apply_partly(write: Write, content: bytearray, rng: random.Random) -> None:
+    """Apply a part of a write: its first sectors, any of its sectors, or only the length."""
     end = write.offset + len(write.data)
     edges = [write.offset, *range((write.offset // SECTOR + 1) * SECTOR, end, SECTOR), end]
     sectors = list(itertools.pairwise(edges))

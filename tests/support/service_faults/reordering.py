@@ -1,4 +1,4 @@
-"""Duplicates and reordering: feedback adds up alike, however often it comes and in any order."""
+"""Duplicates and reordering: repeated and shuffled feedback leads to the same state."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ import entice
 from entice.service.domain.commands import Accept, Command, Decline, MakeOffer, MakeOffers, Rate
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
-from entice.service.storage.queries import find
+from entice.service.storage.queries import load_campaign
 from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import offer_from_row
 from entice.service.storage.writer import Writer
 from service_faults.audit import audit, faults
 from service_faults.outcome import Outcome
-from service_faults.writers import AT_ONCE, create, desk_on, sqlite_store
+from service_faults.writers import AT_ONCE, create, running_writer, sqlite_store
 
-MOST_COPIES = 5
+MAX_COPIES = 5
 POLICIES: dict[ServedPolicy, bool] = {entice.UCB(): False, entice.DriftCorrectedThompson(): True}
-"""And whether they remember single ratings."""
+"""The policies, and whether they learn from single ratings."""
 
 
 class Feedback(NamedTuple):
-    """What a shop's queue delivers, at least once."""
+    """A message that a queue delivers at least once."""
 
     kind: str
     n: int
-    """Of the offer."""
+    """The number of the offer."""
     rating: int = 0
 
     def of(self, campaign: str) -> Command:
-        """Name the campaign, which is another one for each shuffle."""
+        """Return the command for a campaign; each shuffle has its own."""
         offer = f"{campaign}.{self.n}"
         match self.kind:
             case "accept":
@@ -47,12 +47,12 @@ class Feedback(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Half of the shops send an idempotency key; the others trust the transitions."""
+        """Return an idempotency key for half of the messages."""
         return f"{self.kind} {self.n}" if self.n % 2 else None
 
 
 def feedback(size: int, seed: int) -> list[Feedback]:
-    """So much feedback, as it would come from a queue that loses and repeats nothing."""
+    """Return feedback in order, without duplicates."""
     rng = random.Random(seed)
     made: list[Feedback] = []
     n = 0
@@ -68,28 +68,28 @@ def feedback(size: int, seed: int) -> list[Feedback]:
 
 
 def copies(original: list[Feedback], rng: random.Random) -> list[Feedback]:
-    """Each one to five times, in any order."""
-    sent = [one for one in original for _ in range(rng.randint(1, MOST_COPIES))]
+    """Return each message one to five times, shuffled."""
+    sent = [one for one in original for _ in range(rng.randint(1, MAX_COPIES))]
     rng.shuffle(sent)
     return sent
 
 
 class Delivered(NamedTuple):
-    """What became of one shuffle."""
+    """The result of one shuffle."""
 
     state: str
     memory: tuple[float, ...]
-    """The policy's."""
+    """The policy's memory."""
     sent: int
-    early: int
-    """Ratings that came before the acceptance, were refused, and came again."""
+    premature: int
+    """Ratings sent before the acceptance, which were rejected and sent again."""
     faults: int
 
 
 def deliver(
     original: list[Feedback], policy: ServedPolicy, seed: int, digits: int = 17
 ) -> Delivered:
-    """Send a shuffle to a desk of its own, and hash what it adds up to."""
+    """Send a shuffle to a new writer, and hash the final state."""
     rng = random.Random(seed)
     offers = original[-1].n
     spec = CampaignSpec(
@@ -98,21 +98,23 @@ def deliver(
         offer_expires_after=7200,
     )  # fmt: skip
     with sqlite_store() as store:
-        with desk_on(store) as writer:
+        with running_writer(store) as writer:
             campaign = create(writer, spec)
             _offer(writer, campaign, range(1, offers + 1))
             waiting = copies(original, rng)
-            sent, early = len(waiting), 0
+            sent, premature = len(waiting), 0
             while waiting:
-                refused = list(_send(writer, campaign, waiting, rng))
-                early += len(refused)
-                rng.shuffle(refused)
-                waiting = refused
-            _offer(writer, campaign, range(offers + 1, offers + 101))  # the future is the same too
+                rejected = list(_send(writer, campaign, waiting, rng))
+                premature += len(rejected)
+                rng.shuffle(rejected)
+                waiting = rejected
+            _offer(
+                writer, campaign, range(offers + 1, offers + 101)
+            )  # later decisions must be the same too
         bad = faults(store)
-        bad += [] if audit(store, campaign).sound else [f"{campaign}: the audit"]
+        bad += [] if audit(store, campaign).passed else [f"{campaign}: the audit"]
         state, memory = _state(store, campaign, digits)
-        return Delivered(state, memory, sent + early, early, len(bad))
+        return Delivered(state, memory, sent + premature, premature, len(bad))
 
 
 def _offer(writer: Writer, campaign: str, numbers: range) -> None:
@@ -125,11 +127,11 @@ def _offer(writer: Writer, campaign: str, numbers: range) -> None:
 def _send(
     writer: Writer, campaign: str, waiting: list[Feedback], rng: random.Random
 ) -> Iterable[Feedback]:
-    """Send everything; what comes too early is returned, as a queue returns it."""
+    """Send all messages; yield those that are premature, as a queue would redeliver them."""
     for start in range(0, len(waiting), AT_ONCE):
         some = waiting[start : start + AT_ONCE]
         futures = [
-            writer.submit(one.of(campaign), scope="shop", key=one.key, request=repr(one).encode())
+            writer.submit(one.of(campaign), scope="queue", key=one.key, request=repr(one).encode())
             for one in some
         ]
         for one, future in zip(some, futures, strict=True):
@@ -141,22 +143,22 @@ def _send(
 
 
 def _state(store: Store, campaign: str, digits: int) -> tuple[str, tuple[float, ...]]:
-    """Hash the books and all offers, without times, places in the log and hashes.
+    """Hash the state and all offers, without times, event numbers and hashes.
 
-    What the policy remembers is returned apart: a regression over single ratings is made of
-    floats, whose last digits depend on their order, and so do the payments in stars that it
-    leads to; these go into the hash with so many digits.
+    The policy's memory is returned separately: a regression over single ratings consists of floats,
+    whose last digits depend on the order. So do the resulting payments in stars, which are rounded
+    to `digits` before they are hashed.
     """
     with store.read() as session:
-        state = find(session, campaign).state
+        state = load_campaign(session, campaign).state
         number, *_ = session.rows("SELECT number FROM campaigns WHERE id = ?", (campaign,))[0]
         rows = session.rows(
             "SELECT n, player, state, due, cost, body, digest FROM offers "
             "WHERE campaign = ? ORDER BY n",
             (number,),
         )
-    told = hashlib.sha256()
-    told.update(
+    hasher = hashlib.sha256()
+    hasher.update(
         json.dumps(
             [
                 state.spec, state.version, state.status, state.budget, state.reserved,
@@ -167,7 +169,7 @@ def _state(store: Store, campaign: str, digits: int) -> tuple[str, tuple[float, 
     )  # fmt: skip
     for row in rows:
         offer = offer_from_row(number, row)
-        told.update(
+        hasher.update(
             repr(
                 (
                     offer.n, offer.player, offer.state, offer.cost, offer.arm, offer.greedy,
@@ -176,11 +178,11 @@ def _state(store: Store, campaign: str, digits: int) -> tuple[str, tuple[float, 
                 )
             ).encode()
         )  # fmt: skip
-    return told.hexdigest(), tuple(array("d", state.memory))
+    return hasher.hexdigest(), tuple(array("d", state.memory))
 
 
-def naive_floats(sent: list[Feedback]) -> float:
-    """Add up ratings of 0 to 1 as they arrive, each once: what floats make of another order."""
+def sum_of_floats(sent: list[Feedback]) -> float:
+    """Add ratings from 0 to 1 in order of arrival, each once: depends on the order."""
     seen: set[int] = set()
     total = 0.0
     for one in sent:
@@ -190,45 +192,49 @@ def naive_floats(sent: list[Feedback]) -> float:
     return total
 
 
-def naive_counts(sent: list[Feedback]) -> int:
-    """Add up ratings as they arrive, copies too."""
+def sum_with_duplicates(sent: list[Feedback]) -> int:
+    """Add all ratings, including duplicates."""
     return sum(one.rating for one in sent if one.kind == "rate")
 
 
 def run(long: bool) -> Outcome:
-    """Shuffle 20,000 feedbacks 20 times, or 600 of them 4 times in short, for two policies."""
+    """Shuffle 20,000 messages 20 times, or 600 of them 4 times, for two policies."""
     size, shuffles = (20_000, 20) if long else (600, 4)
     original = feedback(size, seed=1)
-    told, same = [], True
-    sent = early = bad = 0
-    for policy, remembers in POLICIES.items():
-        # What holds for the second policy a few shuffles show as well.
-        seeds = range(max(3, shuffles // 5) if remembers else shuffles)
-        delivered = [deliver(original, policy, seed, 9 if remembers else 17) for seed in seeds]
-        states = {(one.state, one.memory if not remembers else ()) for one in delivered}
-        cache_aligned = max(_apart(one.memory, delivered[0].memory) for one in delivered)
-        same = same and len(states) == 1 and cache_aligned < 1e-9
+    descriptions, same = [], True
+    sent = premature = bad = 0
+    for policy, learns_from_ratings in POLICIES.items():
+        # A few shuffles are enough for the second policy.
+        seeds = range(max(3, shuffles // 5) if learns_from_ratings else shuffles)
+        delivered = [
+            deliver(original, policy, seed, 9 if learns_from_ratings else 17) for seed in seeds
+        ]
+        states = {(one.state, one.memory if not learns_from_ratings else ()) for one in delivered}
+        difference = max(_largest_difference(one.memory, delivered[0].memory) for one in delivered)
+        same = same and len(states) == 1 and difference < 1e-9
         what = f"{len(states)} under {type(policy).__name__} ({len(seeds)} shuffles)"
-        told.append(
-            f"{what}, whose regression is the same to {cache_aligned:.0e}" if remembers else what
+        descriptions.append(
+            f"{what}, whose regression is equal to {difference:.0e}"
+            if learns_from_ratings
+            else what
         )
         sent += sum(one.sent for one in delivered)
-        early += sum(one.early for one in delivered)
+        premature += sum(one.premature for one in delivered)
         bad += sum(one.faults for one in delivered)
     shuffled = [copies(original, random.Random(seed)) for seed in range(shuffles)]
-    sums, counts = set(map(naive_floats, shuffled)), set(map(naive_counts, shuffled))
+    sums, counts = set(map(sum_of_floats, shuffled)), set(map(sum_with_duplicates, shuffled))
     return Outcome(
         "duplicates and reordering",
-        f"{size:,} feedbacks, each 1 to {MOST_COPIES} times, {shuffles} shuffles: {sent:,} sent, "
-        f"{early:,} of them came too early and came again",
-        f"different final states: {', '.join(told)}; faults in the logs: {bad}",
-        f"floats added as they come: {len(sums)} different sums; "
-        f"copies counted: {len(counts)} different sums",
+        f"{size:,} messages, each 1 to {MAX_COPIES} times, {shuffles} shuffles: {sent:,} sent, "
+        f"{premature:,} of them premature and sent again",
+        f"different final states: {', '.join(descriptions)}; mismatches in the logs: {bad}",
+        f"floats added in order of arrival: {len(sums)} different sums; "
+        f"duplicates counted: {len(counts)} different sums",
         same and bad == 0 and len(sums) > 1 < len(counts),
     )
 
 
-def _apart(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+def _largest_difference(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     """By how much the numbers of two memories differ at most, relative to their size."""
     pairs = zip(one, other, strict=True)
     return max((abs(a - b) / max(1.0, abs(a), abs(b)) for a, b in pairs), default=0.0)

@@ -1,4 +1,4 @@
-"""Replay: a long log, made again by the rules, is byte for byte what the tables hold."""
+"""Replay: a long log, replayed by the rules, equals the tables byte for byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from entice.service.storage.sqlite import SqliteStore, connect
 from entice.service.storage.writer import Writer
 from service_faults.audit import audit, faults
 from service_faults.outcome import Outcome
-from service_faults.writers import create, desk_on, put_through, sqlite_store
+from service_faults.writers import create, execute_all, running_writer, sqlite_store
 
 SPEC = CampaignSpec(
     name="Replay",
@@ -45,17 +45,17 @@ BATCH = 1_000
 
 
 def fill(writer: Writer, campaign: str, events: int, seed: int) -> int:
-    """Put at least so many events into a campaign's log: everything that happens in a shop."""
+    """Fill a campaign's log with at least so many events, of all kinds; return the offers."""
     rng = random.Random(seed)
     made, n = 1, 0
     while made < events:
-        asked = [MakeOffer(campaign, rng.randbytes(16)) for _ in range(BATCH)]
+        requests = [MakeOffer(campaign, rng.randbytes(16)) for _ in range(BATCH)]
         offers = range(n + 1, n + BATCH + 1)
         n += BATCH
-        for _ in put_through(writer, [MakeOffers(campaign, asked)]):
+        for _ in execute_all(writer, [MakeOffers(campaign, requests)]):
             made += BATCH
         feedback = list(_feedback(campaign, offers, rng))
-        made += sum(1 for _ in put_through(writer, feedback))
+        made += sum(1 for _ in execute_all(writer, feedback))
     return n
 
 
@@ -71,14 +71,14 @@ def _feedback(campaign: str, offers: range, rng: random.Random) -> Iterator[Comm
                 yield Rate(offer, rng.randint(1, 5))
             if luck < 0.17:
                 yield Reverse(offer)
-        # The rest is left open.
+        # The other offers stay open.
     arms = [rng.choice(SPEC.arms) for _ in range(20)]
     yield EnterRatings(campaign, [Organic(arm, rng.randint(1, 5)) for arm in arms])
     yield ChangeCampaign(campaign=campaign, cap_per_offer=rng.randint(300, 900))
 
 
 def alter(connection: Connection, number: int, seq: int, rng: random.Random) -> None:
-    """Change one byte of an event, as no one may."""
+    """Flip one bit of an event."""
     (body,) = connection.execute(
         "SELECT body FROM events WHERE campaign = ? AND seq = ?", (number, seq)
     ).fetchone()
@@ -91,7 +91,7 @@ def alter(connection: Connection, number: int, seq: int, rng: random.Random) -> 
 
 
 def forge(connection: Connection, number: int, seq: int) -> None:
-    """Change what was paid, and make all hashes anew from there on: a chain that holds."""
+    """Change the amount paid, and recompute all later hashes."""
     rows = connection.execute(
         "SELECT seq, body FROM events WHERE campaign = ? ORDER BY seq", (number,)
     ).fetchall()
@@ -109,53 +109,53 @@ def forge(connection: Connection, number: int, seq: int) -> None:
 
 
 def run(long: bool) -> Outcome:
-    """Replay 1,000,000 events, or 20,000 in short; the control is a log with one byte changed."""
+    """Replay 1,000,000 events, or 20,000 in the short version; the control changes a byte."""
     events = 1_000_000 if long else 20_000
     with sqlite_store() as store:
-        with desk_on(store) as writer:
+        with running_writer(store) as writer:
             campaign = create(writer, SPEC)
-            began = time.perf_counter()
+            start = time.perf_counter()
             fill(writer, campaign, events, seed=1)
-            made_in = time.perf_counter() - began
-        began = time.perf_counter()
-        (verdict,) = verify(store)
-        checked_in = time.perf_counter() - began
-        second = audit(store, campaign)
-        same = verdict.fault is None and verdict.events == second.events >= events and second.sound
-        found, tried = _control(store, long)
+            made_in = time.perf_counter() - start
+        start = time.perf_counter()
+        (result,) = verify(store)
+        checked_in = time.perf_counter() - start
+        audited = audit(store, campaign)
+        same = result.fault is None and result.events == audited.events >= events and audited.passed
+        detected, tried = _control(store, long)
     forged = _forgery()
     return Outcome(
         "replay",
-        f"{verdict.events:,} events, made at {verdict.events / made_in:,.0f} a second",
-        verdict.fault
-        or f"byte-equal state in {checked_in:.1f} s, {verdict.events / checked_in:,.0f} events/s",
-        f"one byte changed: found and named in {found} of {tried}; "
-        f"a forged payment with all hashes made anew: {'named' if forged else 'NOT FOUND'}",
-        same and found == tried and forged,
+        f"{result.events:,} events, written at {result.events / made_in:,.0f} events/s",
+        result.fault
+        or f"byte-identical; {checked_in:.1f} s, {result.events / checked_in:,.0f} events/s",
+        f"one byte changed: located in {detected} of {tried}; a forged payment with recomputed "
+        f"hashes: {'located' if forged else 'NOT FOUND'}",
+        same and detected == tried and forged,
     )
 
 
 def _control(store: SqliteStore, long: bool) -> tuple[int, int]:
-    """Change a byte here and there: each time the right event must be named."""
+    """Change single bytes; return how often the right event was named, and the tries."""
     rng = random.Random(2)
     places = [rng.randrange(1, 20_000) for _ in range(8 if long else 4)]
-    found = 0
+    detected = 0
     for seq in places:
         with closing(connect(str(store.path))) as connection:
             before = connection.execute(
                 "SELECT body FROM events WHERE campaign = 1 AND seq = ?", (seq,)
             ).fetchone()
             alter(connection, 1, seq, rng)
-            found += any(f": Event {seq} " in fault for fault in faults(store))
+            detected += any(f": Event {seq} " in fault for fault in faults(store))
             connection.execute(
                 "UPDATE events SET body = ? WHERE campaign = 1 AND seq = ?", (*before, seq)
             )
-    return found, len(places)
+    return detected, len(places)
 
 
 def _forgery() -> bool:
     with sqlite_store() as store:
-        with desk_on(store) as writer:
+        with running_writer(store) as writer:
             fill(writer, create(writer, SPEC), 3_000, seed=3)
         with closing(connect(str(store.path))) as connection:
             (seq,) = connection.execute(

@@ -1,7 +1,7 @@
-"""A few hundred requests to a desk, the same ones each time: what the disk fails under.
+"""A deterministic scenario of a few hundred requests, run on disks that fail.
 
-Everything that could differ from run to run is taken from the seed: the requests, the service's
-clock, the ids of campaigns, and which requests share a commit.
+The seed determines everything: the requests, the service's clock, the ids of campaigns, and which
+requests share a commit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import entice
+from entice.service.domain import commands as command_handlers
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (
     Accept,
@@ -40,18 +41,17 @@ from entice.service.domain.commands import (
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
-from entice.service.storage import dispatch as handling
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
-from service_faults.adapter import SYNCS_NOTHING
+from service_faults.adapter import WITHOUT_SYNC
 
 SECOND = 1_000_000
 
 
 class TestClock(Clock):
-    """Stands still until it is moved."""
+    """A clock that the scenario advances."""
 
     __test__ = False
 
@@ -61,19 +61,16 @@ class TestClock(Clock):
     def now(self) -> int:
         return self.time
 
-    def advance_to(self, moment: int) -> None:
-        self.time = max(self.time, moment)
-
 
 class Request(NamedTuple):
-    """What is asked, and under which key if any."""
+    """A command and its idempotency key, if any."""
 
     command: Command
     key: str | None
 
     @property
     def digest(self) -> bytes:
-        """Tells another request under the same key."""
+        """Distinguishes requests with the same key."""
         return repr(self.command).encode()
 
 
@@ -101,19 +98,19 @@ SPECS = (
 
 
 class Scenario:
-    """Decides what is asked next, from the answers so far."""
+    """Chooses the next request, given the responses so far."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.campaigns: list[str] = []
         self.arms: dict[str, list[str]] = {}
-        self.states: dict[str, str] = {}  # of offers, as last told
-        self.asked = 0
+        self.states: dict[str, str] = {}  # of offers, as last reported
+        self.count = 0
 
     def next(self) -> Request:
-        """Choose the next request. Some have been sent before; some will be refused."""
-        self.asked += 1
-        key = f"key {self.asked}" if self.rng.random() < 0.6 else None
+        """Return the next request. Some are repeats, and some will be rejected."""
+        self.count += 1
+        key = f"key {self.count}" if self.rng.random() < 0.6 else None
         return Request(self._command(), key)
 
     def _command(self) -> Command:
@@ -131,7 +128,7 @@ class Scenario:
             some = [Organic(rng.choice(arms), rng.randint(1, 5)) for _ in range(3)]
             return EnterRatings(campaign, some)
         if kind < 0.46:
-            return AddArms(campaign, [f"arm-{self.asked}"])
+            return AddArms(campaign, [f"arm-{self.count}"])
         if kind < 0.48:
             return RetireArm(campaign, rng.choice(arms), rng.random() < 0.5)
         if kind < 0.50:
@@ -149,7 +146,7 @@ class Scenario:
         return MakeOffer(campaign, player)
 
     def _answer(self) -> Command:
-        """Mostly what an offer waits for; sometimes anything."""
+        """Return a command for an offer: usually a possible one, sometimes any."""
         rng = self.rng
         waiting = [name for name, state in self.states.items() if state in ("offered", "accepted")]
         if not waiting or rng.random() < 0.1:
@@ -163,8 +160,8 @@ class Scenario:
             case _:
                 return Reverse(offer) if rng.random() < 0.5 else Rate(offer, rng.randint(1, 5))
 
-    def told(self, request: Request, answer: CommandResult | Refusal) -> None:
-        """Learn from an answer what exists."""
+    def record_response(self, request: Request, answer: CommandResult | Refusal) -> None:
+        """Record the ids and states in a response."""
         if isinstance(answer, Refusal):
             if isinstance(request.command, Accept | Decline | Rate | Reverse):
                 self.states[request.command.offer] = str(answer.extra.get("state"))
@@ -184,83 +181,87 @@ class Scenario:
                 pass
 
 
-Told = Callable[[Request, CommandResult], None]
+OnResponse = Callable[[Request, CommandResult], None]
 
 
-def play(store: Store, length: int, seed: int, told: Told = lambda request, answer: None) -> None:
-    """Put a scenario through a desk.
+def run_scenario(
+    store: Store, length: int, seed: int, record_response: OnResponse = lambda request, answer: None
+) -> None:
+    """Run a scenario through a writer.
 
     Parameters
     ----------
-    told
-        Called with each answer as soon as somebody has it, on the desk's own thread.
+    record_response
+        Called with each response as soon as it is sent, on the writer's thread.
     """
     clock, scenario = TestClock(), Scenario(seed)
-    with ids_from(clock):
-        while scenario.asked < length:
-            # What is put before the start of a desk shares a commit; what is put later does not.
+    with deterministic_ids(clock):
+        while scenario.count < length:
+            # Commands submitted before the writer starts share a commit; later ones do not.
             together = scenario.rng.choice((0, 0, 3, 12)) if scenario.campaigns else 0
-            writer = quiet_desk(store, clock)
-            futures = [put(writer, scenario.next(), told) for _ in range(together)]
+            writer = idle_writer(store, clock)
+            futures = [submit(writer, scenario.next(), record_response) for _ in range(together)]
             writer.start()
             for request, future in futures:
-                settle(scenario, request, future)
+                wait_for(scenario, request, future)
             for _ in range(20):
                 clock.time += SECOND
-                request, future = put(writer, scenario.next(), told)
-                settle(scenario, request, future)
+                request, future = submit(writer, scenario.next(), record_response)
+                wait_for(scenario, request, future)
             writer.stop()
             clock.time += scenario.rng.choice((1, 1, 20 * 60)) * SECOND
 
 
-def quiet_desk(store: Store, clock: Clock) -> Writer:
-    """A desk that does nothing by itself after its start."""
+def idle_writer(store: Store, clock: Clock) -> Writer:
+    """Return a writer that runs no maintenance after its start."""
     return Writer(store, clock, tick=3600.0)
 
 
-def put(writer: Writer, request: Request, told: Told) -> tuple[Request, Future[CommandResult]]:
-    """Hand in a request."""
+def submit(
+    writer: Writer, request: Request, record_response: OnResponse
+) -> tuple[Request, Future[CommandResult]]:
+    """Submit a request."""
 
-    def tell(done: Future[CommandResult]) -> None:
+    def on_done(done: Future[CommandResult]) -> None:
         if done.exception() is None:
-            told(request, done.result())
+            record_response(request, done.result())
 
     future = writer.submit(request.command, scope="test", key=request.key, request=request.digest)
-    future.add_done_callback(tell)
+    future.add_done_callback(on_done)
     return request, future
 
 
-def settle(scenario: Scenario, request: Request, future: Future[CommandResult]) -> None:
-    """Wait for an answer; a refusal is one too."""
+def wait_for(scenario: Scenario, request: Request, future: Future[CommandResult]) -> None:
+    """Wait for the response, which may be a rejection, and record it."""
     try:
-        scenario.told(request, future.result(timeout=30))
+        scenario.record_response(request, future.result(timeout=30))
     except Refusal as refusal:
-        scenario.told(request, refusal)
+        scenario.record_response(request, refusal)
 
 
 @contextlib.contextmanager
-def ids_from(clock: TestClock) -> Iterator[None]:
-    """Let ids follow from the clock."""
+def deterministic_ids(clock: TestClock) -> Iterator[None]:
+    """Derive ids from the clock."""
     fake = SimpleNamespace(token_hex=lambda size: f"{clock.time:0{2 * size}x}")
-    with mock.patch.object(handling, "secrets", fake):
+    with mock.patch.object(command_handlers, "secrets", fake):
         yield
 
 
-class _Unsynced(sqlite3.Connection):
+class _UnsyncedConnection(sqlite3.Connection):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        return super().execute(SYNCS_NOTHING.get(sql, sql), *parameters)
+        return super().execute(WITHOUT_SYNC.get(sql, sql), *parameters)
 
 
 @contextlib.contextmanager
-def as_the_service_opens(path: Path) -> Iterator[SqliteStore]:
+def open_as_service(path: Path) -> Iterator[SqliteStore]:
     """Open a database with all the checks that a server makes at its start.
 
-    To be quick it syncs nothing: what is looked at here is a copy.
+    Nothing is synced, for speed: the database is a copy.
     """
-    opened: list[_Unsynced] = []
+    opened: list[_UnsyncedConnection] = []
 
-    def connect(name: str) -> _Unsynced:
-        opened.append(_Unsynced(name, isolation_level=None, check_same_thread=False))
+    def connect(name: str) -> _UnsyncedConnection:
+        opened.append(_UnsyncedConnection(name, isolation_level=None, check_same_thread=False))
         return opened[-1]
 
     try:
@@ -268,32 +269,32 @@ def as_the_service_opens(path: Path) -> Iterator[SqliteStore]:
         store.check_integrity()
         yield store
     finally:
-        for connection in opened:  # also of a store that was refused
+        for connection in opened:  # also if the store was rejected
             connection.close()
 
 
 def faults_in(store: Store) -> list[str]:
-    """What verification objects to."""
-    return [verdict.fault for verdict in verify(store) if verdict.fault is not None]
+    """Return the mismatches that verification finds."""
+    return [result.fault for result in verify(store) if result.fault is not None]
 
 
-def questions(store: Store, decisions: Mapping[str, int]) -> dict[str, Callable[[], Any]]:
-    """Everything that can be looked up, by campaigns and how many decisions each has made."""
+def all_queries(store: Store, decisions: Mapping[str, int]) -> dict[str, Callable[[], Any]]:
+    """Return all queries, given the number of decisions of each campaign."""
     queries = Queries(store)
-    asked: dict[str, Callable[[], Any]] = {"campaigns": queries.campaigns}
+    named: dict[str, Callable[[], Any]] = {"campaigns": queries.campaigns}
     for name, last in decisions.items():
-        asked[f"campaign {name}"] = partial(queries.campaign, name)
-        asked[f"arms {name}"] = partial(queries.arms, name)
-        asked[f"drift {name}"] = partial(queries.drift, name)
-        asked[f"spending {name}"] = partial(queries.spending, name)
-        asked[f"head {name}"] = partial(queries.head, name)
-        asked[f"events {name}"] = partial(queries.events, name, 0, 1_000_000)
+        named[f"campaign {name}"] = partial(queries.campaign, name)
+        named[f"arms {name}"] = partial(queries.arms, name)
+        named[f"drift {name}"] = partial(queries.drift, name)
+        named[f"spending {name}"] = partial(queries.spending, name)
+        named[f"head {name}"] = partial(queries.head, name)
+        named[f"events {name}"] = partial(queries.events, name, 0, 1_000_000)
         for n in range(1, last + 1):
-            asked[f"offer {name}.{n}"] = partial(queries.offer, f"{name}.{n}")
-    return asked
+            named[f"offer {name}.{n}"] = partial(queries.offer, f"{name}.{n}")
+    return named
 
 
-def all_reads(store: Store) -> dict[str, Any]:
-    """Ask all that can be looked up."""
+def run_all_queries(store: Store) -> dict[str, Any]:
+    """Run all queries."""
     decisions = {view.id: view.decisions for view in Queries(store).campaigns()}
-    return {name: ask() for name, ask in questions(store, decisions).items()}
+    return {name: ask() for name, ask in all_queries(store, decisions).items()}

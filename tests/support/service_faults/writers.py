@@ -1,4 +1,4 @@
-"""Desks on databases of their own, without HTTP, and gone in the end whatever happens."""
+"""Writers on temporary databases, without HTTP."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 
 AT_ONCE = 2_000
-"""Requests that wait for the desk at a time: it turns callers away only at ten times as many."""
+"""Commands in the queue at a time, a tenth of the writer's limit."""
 
 
 @contextmanager
 def sqlite_store() -> Iterator[SqliteStore]:
-    """A SQLite database in a folder that goes away."""
+    """Open a SQLite database in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="entice-faults-") as folder:
         store = SqliteStore(Path(folder) / "entice.db")
         try:
@@ -34,8 +34,8 @@ def sqlite_store() -> Iterator[SqliteStore]:
 
 
 @contextmanager
-def desk_on(store: Store, clock: Clock | None = None) -> Iterator[Writer]:
-    """A desk at work."""
+def running_writer(store: Store, clock: Clock | None = None) -> Iterator[Writer]:
+    """Run a writer."""
     writer = Writer(store, clock or Clock())
     writer.start()
     try:
@@ -45,27 +45,27 @@ def desk_on(store: Store, clock: Clock | None = None) -> Iterator[Writer]:
 
 
 def create(writer: Writer, spec: CampaignSpec) -> str:
-    """Begin a campaign, and return its id."""
-    return str(told(writer, CreateCampaign(spec))["id"])
+    """Create a campaign, and return its id."""
+    return str(execute(writer, CreateCampaign(spec))["id"])
 
 
-def told(writer: Writer, command: Command) -> Any:
-    """Have something done, and return what was told."""
+def execute(writer: Writer, command: Command) -> Any:
+    """Execute a command, and return its decoded response."""
     return json.loads(writer.submit(command).result(timeout=60).body)
 
 
-def put_through(writer: Writer, commands: Iterable[Command]) -> Iterator[CommandResult | Refusal]:
-    """Have many things done, as fast as the desk can, and return what was told in their order."""
+def execute_all(writer: Writer, commands: Iterable[Command]) -> Iterator[CommandResult | Refusal]:
+    """Execute many commands as fast as possible; return their results in order."""
     waiting: list[Future[CommandResult]] = []
     for command in commands:
         waiting.append(writer.submit(command))
         if len(waiting) >= AT_ONCE:
-            yield from _settled(waiting)
+            yield from _results(waiting)
             waiting = []
-    yield from _settled(waiting)
+    yield from _results(waiting)
 
 
-def _settled(waiting: list[Future[CommandResult]]) -> Iterator[CommandResult | Refusal]:
+def _results(waiting: list[Future[CommandResult]]) -> Iterator[CommandResult | Refusal]:
     for future in waiting:
         error = future.exception(timeout=120)
         if error is None:

@@ -7,7 +7,7 @@ Ten files, from the HTTP route to the row in SQLite:
 
 1. `service/http/offers.py`: the route decodes the request into a *command*, `MakeOffer`, with a
    keyed hash of the player's id.
-2. `service/http/execution.py`: the *idempotency key* of the request, if it has one, is passed to
+2. `service/http/requests.py`: the *idempotency key* of the request, if it has one, is passed to
    the writer with the command.
 3. `service/storage/writer.py`: the *writer* thread takes all commands that are waiting and executes
    them in one *transaction* (*group commit*). A command whose idempotency key is known gets the
