@@ -131,7 +131,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         awaited = np.array([draw.random() < 0.3 for _ in range(arms)]) & (state.ledger.pulls == 0)
         most = draw.choice([0.0, 0.1, 0.25, math.inf])
         shown = np.zeros(arms)
-        arm, own, payment, dear, first = within(
+        arm, own, payment, unaffordable, first = within(
             state.t, state.ledger, counted, awaited, state.memory.copy(), rules.params,
             stream_of(seed), most, eligible, displayed, shown, np.zeros(arms, np.bool_),
             np.zeros(arms), np.zeros(arms),
@@ -148,7 +148,7 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         assert own == (arm if gaps[arm] == 0 else first)
         assert payment <= most
         assert payment == gaps[arm] or (gaps[arm] == 0 and payment >= 0)
-        assert dear == sum(eligible[i] and gaps[i] > most for i in range(arms))
+        assert unaffordable == sum(eligible[i] and gaps[i] > most for i in range(arms))
         limited += len(permitted) < arms
         if isinstance(policy, entice.UCB):
             assert arm == highest_bound(state, counted, permitted, policy.noise)
