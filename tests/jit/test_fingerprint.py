@@ -194,14 +194,8 @@ def test_an_array_changed_in_place_changes_the_fingerprint() -> None:
 
 def test_fingerprints_depend_on_the_grouping_of_values() -> None:
     groupings = [
-        (1, 2, 3),
-        ((1, 2), 3),
-        (1, (2, 3)),
-        ((1, 2, 3),),
-        ("1", "23"),
-        ("12", "3"),
-        ([], ()),
-    ]
+        (1, 2, 3), ((1, 2), 3), (1, (2, 3)), ((1, 2, 3),), ("1", "23"), ("12", "3"), ([], ()),
+    ]  # fmt: skip
     marks = {fingerprint(*grouping) for grouping in groupings}
     assert len(marks) == len(groupings)
 
@@ -244,9 +238,9 @@ def test_line_numbers_comments_and_the_file_make_no_difference() -> None:
         """)
     assert moved(1) == plain(1)
     assert fingerprint(moved) == fingerprint(plain)
-    named: dict[str, Any] = {"__name__": "elsewhere"}
-    exec(compile("def f(x):\n    y = x + 1\n    return y * 2", "another_file.py", "exec"), named)
-    assert fingerprint(named["f"]) == fingerprint(plain)
+    other: dict[str, Any] = {"__name__": "elsewhere"}
+    exec(compile("def f(x):\n    y = x + 1\n    return y * 2", "another_file.py", "exec"), other)
+    assert fingerprint(other["f"]) == fingerprint(plain)
 
 
 def test_the_name_of_a_function_makes_no_difference() -> None:

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import enum
-import json
 import os
-import re
 import resource
 import shutil
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,247 +14,24 @@ import numba
 import numpy as np
 import platformdirs
 import pytest
-from command_line import without_coverage
-
-import entice
-from entice.jit import specialize
-
-FIRST, SECOND = [5, 1], [1, 5]  # pulls of arms 0 and 1 when each is tried once and then one only
-
-FILES = ("kernel.py", "__pycache__/*.nbi", "__pycache__/*.nbc", "checksums.txt")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test its own empty cache, and no machine code in memory."""
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("ENTICE_CACHE_DIR", str(folder))
-    clear_memory(monkeypatch)
-    return folder
-
-
-def clear_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear the machine code in memory, as in a new process."""
-    monkeypatch.setattr(specialize, "_compiled", {})
-
-
-def pulls_of(select: Callable[..., Any]) -> list[int]:
-    """Simulate 6 rounds of 2 arms and count the pulls of each."""
-    result = entice.simulate(
-        arms=entice.Bernoulli([0, 1]),
-        policies=[entice.CustomPolicy(select)],
-        horizon=6,
-        replications=1,
-        checkpoints=1,
-        seed=1,
-    )
-    pulls: list[int] = result.final["pulls"][0].to_list()
-    return pulls
-
-
-def offered_arm(select: Callable[..., Any]) -> int:
-    """Return the arm that a live principal offers: it uses the same cache, with less to compile."""
-    policy = entice.CustomPolicy(select)
-    return entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
-
-
-def define(source: str, **names: Any) -> Callable[..., Any]:
-    """Define `select` in a module of its own, with some globals."""
-    module = {"__name__": "of_a_user", "numba": numba, "np": np} | names
-    exec(textwrap.dedent(source), module)
-    found: Callable[..., Any] = module["select"]
-    return found
-
-
-def second(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    return 1
-
-
-def loaded() -> tuple[int, int]:
-    """Return how many functions in memory were loaded from disk, and how many were compiled."""
-    runs: list[Any] = list(specialize._compiled.values())
-    hits = sum(sum(run.stats.cache_hits.values()) for run in runs)
-    return hits, len(runs) - hits
-
-
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Return all files below a folder, with the times of their last change."""
-    return {
-        str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.read_bytes())
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
-
-
-def only_entry(cache: Path) -> Path:
-    """Return the only entry of a cache, and check that it is intact."""
-    (entry,) = cache.iterdir()
-    assert re.fullmatch("[0-9a-f]{32}", entry.name)
-    assert specialize._is_intact(entry)
-    files = {file for file in entry.rglob("*") if file.is_file()}
-    assert {file for pattern in FILES for file in entry.glob(pattern)} == files
-    assert len(files) == len(FILES)
-    return entry
-
-
-# New processes.
-
-SIMULATE = """
-result = entice.simulate(
-    arms=entice.Bernoulli([0, 1]), policies=[entice.CustomPolicy(select)],
-    horizon=6, replications=1, checkpoints=1, seed=1,
+from compiled_code import (
+    FILES,
+    FIRST,
+    SECOND,
+    clear_memory,
+    contents,
+    define,
+    loaded,
+    offered_arm,
+    only_entry,
+    pulls_of,
+    second,
 )
-output = result.final["pulls"][0].to_list()
-"""
 
-ASK = """
-policy = entice.CustomPolicy(select)
-output = entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
-"""
-
-SCRIPT = """
-import json
 import entice
 from entice.jit import specialize
 
-{select}
-{work}
-(run,) = specialize._compiled.values()
-hits, misses = (sum(n.values()) for n in (run.stats.cache_hits, run.stats.cache_misses))
-print(json.dumps([output, hits, misses]))
-"""
-
-CALLS_MODULE = """
-import helpers
-
-def select(t, pulls, means, memory, params, rng):
-    return helpers.choose(t)
-"""
-
-HELPERS = """
-import numba
-
-@numba.njit
-def deeper(t):
-    return {arm}
-
-@numba.njit
-def choose(t):
-    return deeper(t)
-"""
-
-CALLS_ITSELF = """
-import numba
-
-ARM = {arm}
-
-@numba.njit
-def choose(t):
-    return ARM
-
-def select(t, pulls, means, memory, params, rng):
-    return choose(t)
-"""
-
-
-def script(folder: Path, select: str, work: str) -> Path:
-    file = folder / "script.py"
-    file.write_text(SCRIPT.format(select=select, work=work))
-    return file
-
-
-def start_process(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", str(file)],
-        env={
-            **without_coverage(),
-            "ENTICE_CACHE_DIR": str(cache),
-            # Python reuses bytecode of an edited module with the same length and time.
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **environment,
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def output_of(process: subprocess.Popen[str]) -> tuple[Any, int, int]:
-    """Return the output, and how many functions were loaded and compiled."""
-    out, err = process.communicate(timeout=120)
-    assert err == ""
-    assert process.returncode == 0
-    output, hits, misses = json.loads(out)
-    return output, hits, misses
-
-
-@pytest.fixture(scope="module")
-def raced(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A script, and the cache left by two processes that ran it at the same time."""
-    folder = tmp_path_factory.mktemp("raced")
-    (folder / "helpers.py").write_text(HELPERS.format(arm=0))
-    file = script(folder, CALLS_MODULE, SIMULATE)
-    processes = [start_process(file, folder / "cache") for _ in range(2)]
-    for process in processes:
-        pulls, hits, misses = output_of(process)
-        assert pulls == FIRST
-        assert hits + misses == 1
-    return folder
-
-
-def test_processes_that_race_for_an_entry_leave_an_intact_one(raced: Path) -> None:
-    assert only_entry(raced / "cache")
-
-
-@pytest.fixture
-def copied(raced: Path, tmp_path: Path) -> Path:
-    """A copy of the script and its cache, to be changed."""
-    return Path(shutil.copytree(raced, tmp_path / "copied"))
-
-
-def test_a_second_process_loads_what_the_first_one_compiled(copied: Path) -> None:
-    before = contents(copied / "cache")
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
-    assert contents(copied / "cache") == before
-
-
-def test_another_process_sees_that_a_callee_in_a_module_was_edited(copied: Path) -> None:
-    helpers = copied / "helpers.py"
-    helpers.write_text(HELPERS.format(arm=1))
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (SECOND, 0, 1)
-    assert len(list((copied / "cache").iterdir())) == 2
-    # After the edit is reverted, the old entry is loaded again.
-    helpers.write_text(HELPERS.format(arm=0))
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
-
-
-def test_another_process_sees_that_the_script_itself_was_edited(
-    cache: Path, tmp_path: Path
-) -> None:
-    for arm in 0, 1:
-        file = script(tmp_path, CALLS_ITSELF.format(arm=arm), ASK)
-        assert output_of(start_process(file, cache)) == (arm, 0, 1)
-
-
-def test_another_process_recompiles_a_damaged_entry(cache: Path, tmp_path: Path) -> None:
-    file = script(tmp_path, CALLS_ITSELF.format(arm=1), ASK)
-    assert output_of(start_process(file, cache)) == (1, 0, 1)
-    (code,) = only_entry(cache).glob("__pycache__/*.nbc")
-    code.write_bytes(code.read_bytes()[:-100])
-    assert output_of(start_process(file, cache)) == (1, 0, 1)
-    assert only_entry(cache)
-
-
-def test_numba_s_cache_folder_does_not_matter_to_another_process(
-    copied: Path, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "numba"
-    process = start_process(copied / "script.py", copied / "cache", NUMBA_CACHE_DIR=str(elsewhere))
-    assert output_of(process) == (FIRST, 1, 0)
-    assert not elsewhere.exists()
-
-
-# Within a process.
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def test_code_is_compiled_once_and_then_loaded(

@@ -98,7 +98,7 @@ def find_level(workspace: ThompsonWorkspace, leader: int, target: float) -> floa
         if not (total < 0.85 * target or total > 1.2 * target):
             break
         # The sum decreases about exponentially in the level: take a Newton step for its logarithm,
-        # with h'/h ≈ z + 0.8. That is accurate enough, because any level is exact.
+        # with h'/h ≈ z + 0.8. That is accurate enough: results are exact for any level.
         slope = 0.0
         for i in range(means.shape[0]):
             z = (workspace.level[0] - means[i]) / spreads[i]
