@@ -14,7 +14,7 @@ from command_line import RunEntice, assert_error, plain
 from currencies import CASES, IDS, Case
 from plan_fixtures import forecast_of_ten, outcome
 from service_fixtures import TEAS, Service, assert_problem, service
-from studio_fixtures import PLAN, lines_of
+from studio_fixtures import PLAN, parse_lines
 from writer_fixtures import Service as Writer
 from writer_fixtures import service as writer
 
@@ -135,7 +135,7 @@ def test_the_service_sends_units_with_their_digits(server: Service, case: Case) 
         **PLAN, "currency": case.written, "price_of_a_star": case.price, "budget": case.budget,
         "policies": [{"kind": "ucb"}], **case.own,
     }  # fmt: skip
-    found = lines_of(server.client.post("/v1/plans", json=request).text)[-1]
+    found = parse_lines(server.client.post("/v1/plans", json=request).text)[-1]
     assert (found["plan"]["currency"], found["plan"]["currency_digits"]) == (case.code, case.digits)
     made = server.client.post("/v1/campaigns", json=found["campaigns"]["UCB"])
     assert made.status_code == 201, made.text
@@ -149,7 +149,7 @@ def test_the_service_sends_units_with_their_digits(server: Service, case: Case) 
     grown = server.client.get(f"/v1/campaigns/{view['id']}/spending").json()
     assert (grown["currency"], grown["currency_digits"]) == (case.code, case.digits)
     rows = server.client.get(f"/v1/campaigns/{view['id']}/export?format=jsonl")
-    [row] = lines_of(rows.text)
+    [row] = parse_lines(rows.text)
     assert (row["amount"], row["currency"], row["currency_digits"]) == (
         offer["amount"], case.code, case.digits,
     )  # fmt: skip
@@ -168,14 +168,14 @@ def test_rejections_show_amounts_in_units_of_the_currency(server: Service) -> No
     paid = next(offer for offer in offers if offer["amount"])
     response = server.client.post(f"/v1/offers/{paid['id']}/accept", json={"amount": 501})
     detail = assert_problem(response, 422)["detail"]
-    assert detail == "amount must be from 0 to 500: 0.500 KWD was offered; got 501."
+    assert detail == "amount must be from 0 to 500 (0.500 KWD), as offered; got 501."
     server.client.post(f"/v1/offers/{paid['id']}/accept", json={})
     reserved = server.client.get(f"/v1/campaigns/{campaign}").json()["reserved"]
     response = server.client.patch(f"/v1/campaigns/{campaign}", json={"budget": 1})
     detail = assert_problem(response, 409)["detail"]
     assert detail == (
         f"budget must be at least {500 + reserved}: 0.500 KWD is spent and "
-        f"{reserved / 1000:.3f} KWD reserved for open offers; got 1, which is 0.001 KWD."
+        f"{reserved / 1000:.3f} KWD is reserved for open offers; got 1 (0.001 KWD)."
     )
 
 
