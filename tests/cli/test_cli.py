@@ -320,7 +320,7 @@ MISTAKES = {
     "out of range": (STUDY.replace("horizon = 20", "horizon = 0"), ("horizon", "at least 1")),
     "one arm": (STUDY.replace("0.1, 0.9", "0.9"), ("means", "at least 2 arms")),
     "no such function": (policy_of("nobody"), ("'cli_functions:nobody'",)),
-    "no such module": (policy_of("f").replace("cli_f", "no_f"), ("no_functions", "beside")),
+    "no such module": (policy_of("f").replace("cli_f", "no_f"), ("no_functions", "study's folder")),
 }
 
 
