@@ -1,1 +1,1 @@
-"""A live principal behind HTTP: the step of the simulator, a budget, and a log of every event."""
+"""The live service: the simulator's step behind HTTP, with a budget and an event log."""

@@ -1,1 +1,1 @@
-"""A campaign's rules, state, events and offers. No database and no HTTP."""
+"""The rules, state, events, offers and commands of a campaign, without database or HTTP."""

@@ -1,1 +1,1 @@
-"""Running the service: server, verification, export, metrics, warm-up."""
+"""Operations: verification, export, invariants, metrics, warm-up, conformance checks."""
