@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_faults.__main__ import Tried, as_json
+from service_faults.__main__ import TrialResult, as_json
 from service_faults.outcome import Outcome
 from service_fixtures import Service, assert_problem, service
 from studio_fixtures import parse_lines
@@ -120,8 +120,8 @@ def test_a_campaign_key_sees_only_its_campaign(api: Service) -> None:
 
 def test_the_fault_report_has_the_fields_of_the_runner(api: Service) -> None:
     assert read_trust(api)["faults"] == read_fault_report()
-    tried = [Tried(Outcome("kill", "200 kills", "0 lost", "some lost", True), 3.2)]
-    made = json.loads(as_json(tried, long=True, note="n"))
+    results = [TrialResult(Outcome("kill", "200 kills", "0 lost", "some lost", True), 3.2)]
+    made = json.loads(as_json(results, long=True, note="n"))
     assert made.keys() == read_fault_report().keys()
     assert len(read_fault_report()["trials"]) == 10
     for trial in read_fault_report()["trials"]:
