@@ -59,7 +59,8 @@ reproduce: $(READY)
 
 # The compiler for the test of a generated TypeScript client. Without Node.js that test is skipped.
 typescript:
-	@if command -v npm >/dev/null; then npm ci --silent --prefix tests/support/typescript; \
+	@cd tests/support/typescript && if [ node_modules/.package-lock.json -nt package-lock.json ]; then :; \
+	  elif command -v npm >/dev/null; then npm ci --silent && touch node_modules/.package-lock.json; \
 	  else echo "npm is missing: the test of the generated TypeScript client is skipped"; fi
 
 test: $(READY) browser typescript lint
