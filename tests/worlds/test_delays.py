@@ -211,7 +211,7 @@ def test_a_long_study_needs_a_window_that_fits_into_memory() -> None:
     study(delay=10**7)
     for window in (None, 10**8):
         message = error_message(lambda window=window: study(delay=late, rating_window=window))
-        assert "rating_window must be given, and at most 10,000,000" in message
+        assert "rating_window must be set, to at most 10,000,000" in message
 
 
 # --- Files and validation ---------------------------------------------------------------------
