@@ -7,5 +7,5 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# The names are stated once, in __init__.pyi; each is loaded when first used.
+# Public names are declared once, in __init__.pyi, and each is imported on first use.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

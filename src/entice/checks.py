@@ -12,7 +12,7 @@ import numpy as np
 from entice.errors import InputError
 
 MAX_COUNT = 10**12
-"""Upper limit on counts in a study. A thousand CPU years simulate fewer rounds."""
+"""Upper limit on counts in a study: more rounds than a thousand CPU years can simulate."""
 
 
 def set_number(spec: msgspec.Struct, field: str) -> float:

@@ -1,4 +1,4 @@
-"""A live principal: one call of the step of Algorithm 1 at a time."""
+"""A live principal, which runs Algorithm 1 one round at a time."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Principal:
         return Ledger._make(column.copy() for column in self._ledger)
 
     def offer(self) -> Offer:
-        """Return the offer to the next player; until `settle` is called, repeat the same offer."""
+        """Return the offer to the next player; the same one until `settle` is called."""
         if self._pending is None:
             t = self._t + 1
             arm, greedy, payment = self._offer(

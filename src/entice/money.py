@@ -31,7 +31,7 @@ UNSTATED_DIGITS = 2
 """Decimals of an unknown currency in campaigns recorded without `currency_digits`."""
 _OWN_NAME = re.compile("[A-Z]{3,12}")
 _ROUNDING = 1e-9
-"""An excess over a whole amount up to this size, or a few last digits, counts as rounding error."""
+"""An excess over a whole amount up to this size, or a few ulp, counts as rounding error."""
 
 
 class Currency(msgspec.Struct, frozen=True):
@@ -195,7 +195,7 @@ def amount_of(stars: float, price_of_a_star: int, margin: int) -> int:
 
 
 def max_stars_for(amount: int, price_of_a_star: int, margin: int) -> float:
-    """Return the largest payment in stars that costs at most an amount, rounding included.
+    """Return the largest payment in stars whose cost, rounded up, is at most an amount.
 
     Half of the rounding tolerance of `amount_of` is added, so that a payment of exactly that cost
     is not rejected for its last digit. The other half is left for later rounding errors.

@@ -41,9 +41,9 @@ def run_in_threads(
 ) -> Generator[tuple[T, R], None, None]:
     """Call a function for each item in a thread pool; yield (item, result) as calls finish.
 
-    Results arrive in any order. Items are drawn when a thread is about to need them. An error,
-    Ctrl-C or closing the generator sets the stop flag, cancels the remaining items and waits for
-    the running calls.
+    Results arrive in any order. Items are taken from the iterable shortly before a thread is free
+    for them, so they may be generated lazily. An error, Ctrl-C or closing the generator sets the
+    stop flag, cancels the remaining items and waits for the running calls.
     """
     remaining = iter(items)
     running: dict[Future[R], T] = {}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 
 Report = Callable[[int, int], None]
-"""Called with the amount of work done and the total: replications, unless stated otherwise."""
+"""A function of the work done and the total work, in replications unless stated otherwise."""
 
 
 @contextmanager

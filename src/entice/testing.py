@@ -1,7 +1,7 @@
 """Checks of user-defined policies and drifts, to find faults before a study runs.
 
-They run one function at a time, and report errors in its own terms. A study compiles all functions
-together, and can only pass on the compiler's message.
+The checks run one function at a time, so an error refers to that function. A study compiles all
+functions together, and can only pass on the compiler's message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policies in many worlds, each compared with the best policy of its world."""
+"""Policies in many worlds, each compared with the best policy in the same world."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Atlas(NamedTuple):
     table: pl.DataFrame
     """A row for each world and policy: `regret`, `regret_stderr`, `compensation`,
     `compensation_stderr`, `median_regret`, the means relative to the best policy of the world
-    (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs whose payments grew
-    without bound. With such runs there is no mean."""
+    (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs that were stopped
+    because their payments grew without bound. If it is not 0, the means are null."""
     seed: int
 
     def plot(self) -> Figure:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from entice.atlas.atlas import Atlas
 
 _MAX_RATIO = 10.0
-"""Larger ratios have the same colour."""
+"""Ratios above this value share one colour."""
 _COLOURS = LinearSegmentedColormap.from_list("cost", ["#f7fbf9", "#fdd49e", "#d7301f", "#4a0d0d"])
 
 

@@ -31,11 +31,11 @@ from entice.worlds.drifts import (
 from entice.worlds.players import Players, TableAcceptance
 
 SHUFFLED = (0.5, 0.1, 0.7, 0.3, 0.9, 0.2, 0.8, 0.4, 0.6)
-"""The paper's arms, shuffled: ties go to the first arm, which must not be the best one."""
+"""The paper's means in a different order: ties go to the first arm, so it must not be the best."""
 
 
 class AtlasWorld(NamedTuple):
-    """A row of the atlas: settings of a study, on the paper's nine arms unless it has others."""
+    """A row of the atlas: a name and the settings of a study. Default arms: the paper's nine."""
 
     name: str
     settings: MappingProxyType[str, Any]

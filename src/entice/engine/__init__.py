@@ -1,1 +1,1 @@
-"""The compiled simulation loop and its exact shortcuts."""
+"""The compiled simulation loop, and fast paths that are exact in distribution."""

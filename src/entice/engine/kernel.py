@@ -42,7 +42,10 @@ STOP_EVERY = 65_536
 
 
 class BanditInstance(NamedTuple):
-    """The true means of the arms, as the metrics need them. Only the simulator knows them."""
+    """The true means of the arms, and values derived from them for the metrics.
+
+    Only the simulator knows them.
+    """
 
     gaps: Floats
     """Δ_i: the difference between the best true mean and each arm's."""
@@ -53,7 +56,7 @@ class BanditInstance(NamedTuple):
     error_unit: float
     """The unit of `best_arm_error`: |best_mean|, or nan if that is 0."""
     limit: float
-    """Feedback beyond this limit has diverged: payments grow with the drift that they cause."""
+    """Feedback beyond this limit counts as diverged: payments and drift reinforce each other."""
 
 
 RUNAWAY = 1e6
@@ -328,7 +331,7 @@ def write_metrics(
 
 @compiled
 def ignore_display(trace: Floats, t: int, displayed: Floats) -> None:
-    """Ignore the displayed values: the observer of a study."""
+    """Do nothing with the displayed values: for studies, which record no trace."""
 
 
 @compiled
@@ -355,7 +358,7 @@ def ignore_round(
     amount: float,
     visible_from: float,
 ) -> None:
-    """Ignore a round: the observer of a study."""
+    """Do nothing with a round: for studies, which record no trace."""
 
 
 @compiled
@@ -372,7 +375,7 @@ def trace_round(
     amount: float,
     visible_from: float,
 ) -> None:
-    """Write a round to the trace: the observer of a single replication."""
+    """Write a round to the trace of a single replication."""
     trace[t - 1, 0] = arm
     trace[t - 1, 1] = greedy
     trace[t - 1, 2] = payment

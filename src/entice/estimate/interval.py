@@ -1,4 +1,4 @@
-"""The `Estimate` class, critical values of Student's t, and warnings about few or unfair probes."""
+"""The `Estimate` class, critical values of Student's t, and warnings about unreliable probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from entice.errors import InputError
 
 
 class Estimate(NamedTuple):
-    """The slope of feedback in the payment, with its interval: l if the drift is linear."""
+    """The slope of feedback as a function of the payment, with its interval.
+
+    If the drift is linear, the slope is l.
+    """
 
     slope: float
     low: float

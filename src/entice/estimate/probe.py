@@ -104,8 +104,8 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
         - `feedback`; null if it never arrived
         - `probe`: 1 if the coin added the amount, 0 if it did not, null if it was not tossed
         - `t`, if the rows are not in order of time
-        - `offered_arm` and `greedy_arm`, if players may decline: only probes of the player's own
-          choice are then compared
+        - `offered_arm` and `greedy_arm`, if players may decline: then only probes that offered
+          the greedy arm are compared
     amount
         The amount that heads add, if `rounds` has no column `probe_amount`.
     level

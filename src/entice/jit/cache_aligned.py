@@ -14,8 +14,8 @@ def cache_aligned(workspace: Any) -> Any:
     """Copy the small arrays of a (nested) named tuple to cache lines of their own.
 
     NumPy may allocate small arrays of different threads next to each other. Two threads that write
-    to one cache line wait for each other at each write. Measured on UCB's fast path: two threads
-    were then between 1.5 and 1.9 times as fast as one, depending on the run.
+    to one cache line wait for each other at each write. Without separate lines, two threads of
+    UCB's fast path were between 1.5 and 1.9 times as fast as one, depending on the run.
     """
     if isinstance(workspace, tuple):
         return type(workspace)(*map(cache_aligned, workspace))

@@ -13,14 +13,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 # `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
 # NumPy, with no branch per division. No `fastmath`: it would make results depend on the compiler.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-# No wrapper for calls from C, of which there are none. Users' functions keep theirs: Numba needs it
-# for lists of functions.
+# Own functions have no wrapper for calls from C, because C code never calls them. Users' functions
+# keep the wrapper: Numba needs it for lists of functions.
 _OWN: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True, "_nrt": False}
 _FOR_COMPILED: dict[str, Any] = _OWN | {"no_cpython_wrapper": True}
 
 
 def compiled(function: F) -> F:
-    """Compile a function of the step: inlined into its caller, without reference counts.
+    """Compile a function that runs in every round: inlined, and without reference counts.
 
     Both matter. The step passes its arrays through half a dozen small functions per round, and
     Numba would count references to each array atomically at each call. Measured on UCB, ε-greedy
@@ -32,7 +32,7 @@ def compiled(function: F) -> F:
 
 
 def compiled_noinline(function: F) -> F:
-    """Compile a function that is not inlined: entry points, and rare paths.
+    """Compile a function without inlining it: for entry points, and for rarely taken paths.
 
     `forceinline` is switched off explicitly: functions inherit it from their callers, and the
     variables of a rare path would occupy the caller's registers.
@@ -43,8 +43,8 @@ def compiled_noinline(function: F) -> F:
 def compiled_internal(function: F) -> F:
     """Compile like `compiled`, but for compiled callers only.
 
-    The wrapper for calls from Python is left out. Unpacking a tuple of arrays takes much code: such
-    wrappers are about a third of the compilation time of a fast path.
+    The wrapper for calls from Python is left out. Unpacking a tuple of arrays requires much code:
+    such wrappers take about a third of the compilation time of a fast path.
     """
     return cast(F, numba.njit(**_FOR_COMPILED, forceinline=True)(function))
 
@@ -55,7 +55,7 @@ def compiled_internal_noinline(function: F) -> F:
 
 
 def inline_always(function: F) -> F:
-    """Inline a function before optimisation: entry points, and functions with one caller.
+    """Inline a function before optimisation: for entry points, and functions with one caller.
 
     Otherwise LLVM optimises a function once by itself and again in each caller up to the outermost.
     For large functions near the top, that takes most of the compilation time.

@@ -3,8 +3,9 @@
 Numba freezes everything that a function refers to when it compiles it, but its disk cache checks
 only the file of the outermost function. So we hash everything that it freezes: the bytecode and
 constants of the function and of all functions it calls, and the globals and closure cells that they
-read. File names, line numbers and comments have no effect. Nor does it matter whether two callers
-share one function object or have equal copies, as after pickling to another process.
+read. File names, line numbers and comments have no effect, but docstrings do: they are constants.
+It does not matter whether two callers share one function object or have equal copies, as after
+pickling to another process.
 """
 
 from __future__ import annotations

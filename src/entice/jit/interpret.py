@@ -38,8 +38,9 @@ def is_user_function(function: Callable[..., Any]) -> bool:
 def interpret(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a copy of a function that Python interprets, including the functions that it calls.
 
-    Functions of this package stay compiled, because they are correct and may divide by 0 on
-    purpose, unless they take functions: compiled code can't call Python functions.
+    Functions of this package stay compiled: they are not at fault, and may divide by 0 on purpose.
+    Those that take functions are interpreted too, because compiled code can't call Python
+    functions.
     """
     result: Callable[..., Any] = _interpret(function, {})
     return result

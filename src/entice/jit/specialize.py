@@ -55,7 +55,7 @@ _CHECKSUMS = "checksums.txt"
 _TARGET = cpu_target.target_context.codegen()
 _VERSIONS = (
     sys.implementation.cache_tag, numba.__version__, entice.__version__, _TEMPLATE,
-    [str(word) for word in _TARGET.magic_tuple()],  # the processor and what it can do
+    [str(word) for word in _TARGET.magic_tuple()],  # the processor and its features
 )  # fmt: skip
 
 _lock = threading.Lock()
@@ -86,7 +86,7 @@ def load_only() -> Iterator[None]:
 
 
 def linked_functions(key: str) -> tuple[Any, ...]:
-    """Return the functions for which a generated module was generated."""
+    """Return the entry point and the functions that the generated module with this key links."""
     return _linked[key]
 
 
@@ -199,9 +199,10 @@ def _compile(
 
 
 def _clear_failures(user_functions: list[Any]) -> None:
-    """Make Numba try the user's own compiled functions again with different options.
+    """Make Numba compile the user's own compiled functions again, with different options.
 
-    They inherit the options of their caller, and Numba remembers that they failed without them.
+    They inherit the options of their caller. Numba remembers that compilation failed, regardless
+    of these options, and would not try again.
     """
     with contextlib.suppress(NoFingerprint):
         for function in compiled_within(*user_functions):

@@ -21,8 +21,9 @@ from entice.jit.fingerprint import names_used
 def compile_user_function(function: Callable[..., Any], *, makes_arrays: bool) -> Any:
     """Compile a user's policy or drift function, and the user's functions that it calls.
 
-    Array bounds are checked, unlike in the package's own code: a missing `memory` must raise an
-    error, not give wrong numbers. Helpers that the user has already compiled are compiled again.
+    Array bounds are checked, unlike in the package's own code: a policy that writes beyond its
+    `memory` must raise an error, not give wrong numbers. Helpers that the user has already compiled
+    are compiled again.
     `makes_arrays` is for functions that allocate; they are not inlined, and count references.
     """
     options = OPTIONS | {"boundscheck": True, "_nrt": makes_arrays, "forceinline": not makes_arrays}

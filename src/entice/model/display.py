@@ -20,7 +20,7 @@ def display_averages(
 ) -> int:
     """Display the averages unchanged (as in the paper), and return the arm with the best one.
 
-    `displayed` is the ledger's own array of averages, so nothing is copied, and the ledger knows
-    its greedy arm.
+    `displayed` is the ledger's own array of averages, so nothing is copied, and the greedy arm is
+    the one that the ledger stores.
     """
     return int(ledger.greedy[0])

@@ -15,9 +15,9 @@ PolicyScale = Literal["stars", "zero_to_one"]
 RATING_WINDOW = 30 * 24 * 3600
 """Default number of seconds for which a rating is awaited."""
 YEAR = 366 * 24 * 3600
-"""Seconds."""
+"""The longest year, in seconds."""
 MAX_MONEY = 10**15
-"""In minor units. Sums of such amounts stay far below the range of a database's integers."""
+"""Upper limit on amounts, in minor units. Their sums fit into a database's integers."""
 
 
 SHARED = (

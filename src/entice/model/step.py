@@ -24,7 +24,7 @@ NO_SUCH_ARM = -1
 PLAYERS_CHOICE = -(2**63)
 """A policy returns this instead of an arm to select the arm that the player would choose anyway.
 
-The ledger knows that arm, so the policy need not search the averages for it.
+The ledger stores that arm, so the policy need not search the averages for it.
 """
 
 
@@ -82,7 +82,7 @@ def _with_payment(
 
 
 TRIES = 64
-"""How often `select` is called in a round, at most, until it returns a permitted arm."""
+"""Maximum number of calls of `select` in a round until it returns a permitted arm."""
 
 
 @compiled

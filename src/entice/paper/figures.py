@@ -44,7 +44,7 @@ def over_time(result: Result, drift_index: int) -> Figure:
 
 
 def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
-    """Draw each published value with the range of one run, under both set-ups."""
+    """Draw each published value with the range of single runs, under both set-ups."""
     figure = Figure(figsize=(9.6, 8.2), layout="constrained")
     axes = figure.subplots(len(NAMES), len(metrics), sharex=True)
     colours = {"written": MUTED, "published": COLOURS[0]}
@@ -86,7 +86,7 @@ def _fit_scale(ax: Axes, rows: pl.DataFrame) -> None:
 
 
 def lock_in(results: list[tuple[list[Setup], Result]]) -> Figure:
-    """Draw the distribution of Thompson sampling's final regret at l = 0, under both readings."""
+    """Draw the distribution of Thompson sampling's final regret at l = 0, under both set-ups."""
     figure = Figure(figsize=(9.6, 3.4), layout="constrained")
     ax = figure.subplots()
     readings = {

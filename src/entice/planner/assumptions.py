@@ -11,7 +11,7 @@ from entice.worlds.delays import Delay, ExponentialDelay, LogNormalDelay, TableD
 from entice.worlds.players import Acceptance, AlwaysAccept, LogisticAcceptance
 
 _DAY = 24 * 3600
-"""Seconds."""
+"""A day, in seconds."""
 
 
 def describe_assumptions(plan: Plan) -> list[str]:

@@ -22,9 +22,9 @@ Shape = Literal["normal", "uniform"]
 STARS = np.arange(1.0, 6.0)
 """The rating scale."""
 _MARGIN = 0.02
-"""Least distance of an item's mean from the ends of the scale: there, all ratings are equal."""
+"""Minimum distance of an item's mean from the ends of the scale, where ratings cannot vary."""
 _PSEUDO_RATINGS = 5.0
-"""The weight of the items' common shares, in ratings, relative to an item's own counts."""
+"""The number of ratings, distributed like those of all items, that are added to an item's own."""
 
 
 class DrawnWorld(NamedTuple):

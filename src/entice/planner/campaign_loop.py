@@ -40,7 +40,7 @@ DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
 """End codes of `simulate_visits`."""
 
 UNLIMITED_AMOUNT = MAX_MONEY // 2
-"""More than any payment."""
+"""An amount larger than any payment."""
 
 STOP_EVERY = 4096
 """Visitors between two checks of the stop flag: a few milliseconds."""
@@ -89,7 +89,7 @@ class LoopState(NamedTuple):
     before: Floats
     """The policy's memory before the last decision that may have to be repeated."""
     budget_limited: Counts
-    """One element: how many offers the budget has changed."""
+    """One element: the number of offers that the budget has changed."""
     committed: Counts
     """One element: the money spent."""
     unrated: Counts
@@ -204,19 +204,22 @@ def _copied(arrays: Any) -> Any:
 
 @compiled
 def count_always(unrated: int) -> bool:
-    """Return True: the policy reads the counts."""
+    """Return True: for policies that read the counts."""
     return True
 
 
 @compiled
 def count_while_unrated(unrated: int) -> bool:
-    """Return whether an item is unrated: whether one is offered depends on expected ratings."""
+    """Return whether any item is unrated: for policies that do not read the counts.
+
+    An unrated item is not offered while its first rating is expected.
+    """
     return unrated > 0
 
 
 @compiled
 def count_never(unrated: int) -> bool:
-    """Return False: visitors are never offered another item."""
+    """Return False: for the greedy policy, which never offers another item."""
     return False
 
 
@@ -356,7 +359,10 @@ def simulate_visits(
 
 @compiled
 def _affords_probe(settings: LoopSettings, limit: int) -> bool:
-    """Return whether the largest probe amount is affordable, so that the coin does not matter."""
+    """Return whether the largest probe amount costs at most `limit`.
+
+    Neither the coin nor the drawn amount may decide whether an offer is probed.
+    """
     largest = 0.0
     for amount in settings.probe_amounts:
         largest = max(largest, amount)

@@ -81,7 +81,7 @@ def _draw_costs(ax: Axes, forecast: Forecast) -> None:
 
 
 def _edge(means: list[float], promises: list[float]) -> float:
-    """Return the right end of the axis, which leaves out policies that cost far more."""
+    """Return the right end of the axis. Marks beyond twice the largest mean become arrows."""
     near = [at_confidence for at_confidence in promises if at_confidence <= 2 * max(means)]
     return max([*means, *near]) or 1.0
 

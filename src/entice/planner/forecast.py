@@ -146,9 +146,9 @@ class Forecast:
     runs : polars.DataFrame
         One row for each policy and run: `policy`, `policy_index`, `run`, the drawn world (`slope`,
         `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend plus lost stars),
-        `lead_day` (from which a best item leads until the end; null if it does not), `stuck`
+        `lead_day` (the day from which a best item leads until the end; null if none does), `stuck`
         (whether a wrong item leads at the end), `needed` (spending without the budget) and
-        `budget_day` (when the budget first changes an offer; null if it lasts).
+        `budget_day` (the day on which the budget first changes an offer; null if it never does).
     days : polars.DataFrame
         One row for each policy and day: quantiles of the cumulative spending without the budget
         (`needed_at_confidence` for the plan's confidence), and the share of runs in which a best

@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     stars_lost: float
     """The stars that visitors lost by not taking the best item, by true means."""
     share_lost: float
-    """The same as a share of the stars of the best item."""
+    """The lost stars as a share of those that all visitors would get from the best item."""
     lead_day: float
     """The day from which a best item leads until the end; NEVER if another leads at the end."""
     needed: float

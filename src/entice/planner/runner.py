@@ -158,8 +158,9 @@ class _PolicyRunner:
     def run(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
         """Simulate one run with and without the budget.
 
-        Both are identical, and simulated once, while the budget affords any possible offer. That
-        is taken as twice the rating scale, because averages corrected for drift may exceed it.
+        The two are identical, and simulated only once, while the remaining budget covers the
+        largest possible offer. That offer is taken to be worth twice the rating scale, because
+        averages corrected for drift may exceed the scale.
         """
         settings = loop_settings(self._plan, self._worlds.seed(run), self._rules)
         ample_amount = amount_of(

@@ -67,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     budget
         Amount that may be spent, if it is fixed.
     confidence
-        Share of runs that reported upper values hold for: 0.9 is nine runs in ten.
+        Share of runs in which the reported upper limits hold: 0.9 is nine runs in ten.
     unrated_shows
         Stars that visitors expect of an unrated item; by default those of a typical item.
     close_enough

@@ -99,7 +99,7 @@ def close_call_note(forecast: Forecast) -> list[str]:
 
 
 def risk_note(forecast: Forecast) -> list[str]:
-    """Return how often the recommended policy ends with a wrong item, unless in the headline."""
+    """Return how often the recommended policy ends at a wrong item; empty if in the headline."""
     share = float(forecast.run_values(forecast.ranking[0], "stuck").mean())
     if share == 0:
         return ["In no run does a wrong item lead at the end."]

@@ -14,7 +14,7 @@ from entice.rng import PLAYER, Stream, seed_stream, uniform
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000
-"""In microseconds, the unit of all times."""
+"""A second in microseconds, the unit of all times."""
 DAY = 24 * 3600 * SECOND
 _LATEST = 100_000.0
 """Longer delays are cut to this many days, so that times do not overflow."""

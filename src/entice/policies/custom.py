@@ -19,7 +19,7 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         A Python function in the subset that Numba compiles, or its ``"module:name"``. Its arguments
         are the round t = 1, 2, …, the counts and averages of all arms, the policy's own memory and
         parameters, and a stream for `entice.rng.uniform`, `normal` and `below`. Instead of an arm
-        it may return `entice.PLAYERS_CHOICE`, the arm with the best average, without a search.
+        it may return `entice.PLAYERS_CHOICE`, which selects the arm that looks best to the player.
     update
         Optional `update(memory, params, arm, payment, feedback)`, called for each rating.
     params

@@ -41,10 +41,10 @@ _GUESS = 2.0
 """The number of ratings that the initial guess of the noise is worth."""
 
 # Layout of memory: a head, then a block for each arm.
-_SQUARES, _DEGREES = 0, 1  # of unpaid ratings, within arms
+_SQUARES, _DEGREES = 0, 1  # sum of squares and degrees of freedom of unpaid ratings, within arms
 _BETA = 2
-_DRAWN = _BETA + _FEATURES  # a draw of β less β
-_FACTOR = _DRAWN + _FEATURES  # of the Gram matrix with its ridge (Cholesky)
+_DRAWN = _BETA + _FEATURES  # a draw of β, minus β
+_FACTOR = _DRAWN + _FEATURES  # the Cholesky factor of the Gram matrix plus ridge
 _GRAM = _FACTOR + _FEATURES**2  # Σ φφ', centred within arms
 _CROSS = _GRAM + _FEATURES**2  # Σ φ · rating, centred within arms
 _HEAD = _CROSS + _FEATURES
@@ -135,7 +135,8 @@ def select(
         for j in range(_FEATURES):
             beta = memory[_BETA + j] + memory[_DRAWN + j]
             sample -= beta * memory[_HEAD + _BLOCK * i + _PHI + j]
-        # The greedy arm's displayed value is part of every payment, so it makes no difference.
+        # A payment is the greedy arm's displayed value minus this arm's. The former is the same for
+        # all arms, so it is left out.
         value = sample + params[_THRIFT] * _displayed(means[i], i, memory, params)
         if value > top:
             best, top = i, value
@@ -144,7 +145,7 @@ def select(
 
 @compiled
 def update(memory: Floats, params: Params, arm: int, payment: float, feedback: float) -> None:
-    """Add a rating to the regression, and an unpaid one to the noise (Welford's updates)."""
+    """Add a rating to the regression and, if unpaid, to the noise estimate (Welford's updates)."""
     at = _HEAD + _BLOCK * arm
     if payment == 0.0:
         if memory[at + _UNPAID] > 0.0:
@@ -224,9 +225,9 @@ def _displayed(mean: float, arm: int, memory: Floats, params: Params) -> float:
 
 @compiled
 def _fit(memory: Floats, params: Params) -> None:
-    """Factor the Gram matrix with its ridge (Cholesky), and solve for β."""
+    """Factor the Gram matrix plus ridge (Cholesky), and solve for β."""
     variance = _variance(memory, params)
-    # Units that make the policy invariant to the scale of ratings.
+    # In these units, the policy is invariant to the scale of ratings.
     ridge = (_RIDGE[0] * variance, _RIDGE[1], _RIDGE[2] * variance * variance)
     for j in range(_FEATURES):
         for i in range(j, _FEATURES):

@@ -11,7 +11,7 @@ from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, uniform
 
 NO_LAYER = -1.0
-"""The layer recorded for an arm that was selected for a layer without arms."""
+"""Recorded instead of a layer for an arm that was selected because the drawn layer had no arms."""
 
 
 class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
@@ -33,7 +33,7 @@ class EliminationRace(PolicySpec, frozen=True, tag="elimination_race"):
 
     The guarantee has a high cost. L is 19 for 9 arms and T = 20,000, so arms are dropped late, if
     at all, and until then all are tried equally often: on the paper's instance without drift the
-    regret is 5,400, compared with 380 for UCB. The policy pays off where a few false ratings would
+    regret is 5,400, compared with 380 for UCB. The policy is useful where a few false ratings would
     mislead UCB permanently, such as those of the best arm's first pulls; against `StrategicArms`,
     UCB still has the smaller regret. The guarantee is stated for rewards between 0 and 1, and
     treats drift as corruption.
@@ -117,7 +117,7 @@ def select(
 
 @compiled
 def draw_layer(layers: int, rng: Stream) -> int:
-    """Draw layer ℓ = 0, 1, … with probability 2^−(ℓ+1), and layer 0 with what is left over."""
+    """Draw layer ℓ = 0, 1, … with probability 2^−(ℓ+1); layer 0 gets the remaining probability."""
     u = uniform(rng)
     layer, share = 0, 0.5
     while u < share:

@@ -11,10 +11,10 @@ from entice.rng import Stream, below, uniform
 
 
 class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
-    """With probability min(1, cK/t) a uniformly drawn arm, else the one with the best average.
+    """Select a random arm with probability min(1, cK/t), else the arm with the best average.
 
-    The paper does not state the c of its experiments; 5 comes closest. Its theorem requires
-    c ≥ 36/Δ, which is 360 on its instance.
+    The random arm is drawn uniformly. The paper does not state the c of its experiments; c = 5
+    comes closest to its results. Its theorem requires c ≥ 36/Δ, which is 360 on its instance.
 
     >>> import entice
     >>> entice.EpsilonGreedy(c=5).label

@@ -109,7 +109,8 @@ def upper_bound(mean: float, radius: float) -> float:
 
     The divergence is convex in q, so steps from above never overshoot. Both starting points are
     above the solution: kl ≥ 2 (q − mean)² (Pinsker), and kl ≥ mean · log(mean) + (1 − mean) ·
-    log((1 − mean)/(1 − q)). From the lower of them, each step is at least half of the distance.
+    log((1 − mean)/(1 − q)). From the lower of them, each step covers at least half of the remaining
+    distance.
     """
     rest = 1.0 - mean
     if radius <= 0.0 or rest <= 0.0:

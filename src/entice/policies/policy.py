@@ -17,7 +17,7 @@ from entice.model.payment import pay_required
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-_MANY = 32  # with fewer arms, a vectorised comparison stalls on the last write and does not pay
+_MANY = 32  # with fewer arms, a vectorised comparison stalls on the last write and is slower
 
 
 @compiled
@@ -64,12 +64,14 @@ class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind
 def update_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, more: int) -> None:
     """Update `roots` to 1/sqrt(n_i + more), recomputing only the roots whose count has changed.
 
-    For integer counts, `taken` holds the n_i + 1 for which each root was computed, as integers (0:
-    none yet). For fractional counts it holds the n_i themselves, because an expected rating may be
-    too small to change a sum with 1. Counts are compared rather than tracked through `update`: the
-    caller may have rated any arms since the last call, in any order, and may pass counts that
-    include expected ratings of pulls in flight, which are fractions. `last` is a guess at the arm
-    whose count has changed. If it is right, one pass over all arms suffices.
+    `taken` stores the count from which each root was computed. For integer counts, that is n_i + 1
+    as an integer, and 0 if there is no root yet. For fractional counts, it is n_i itself, because
+    an expected rating may be too small to change a sum with 1.
+
+    Counts are compared rather than tracked through `update`: since the last call, any arms may have
+    been rated, in any order, and counts may include the expected ratings of pulls in flight, which
+    are fractions. `last` is a guess at the arm whose count has changed. If it is right, one pass
+    over all arms suffices.
     """
     # Known at compile time: 0.5 converted to an integer type is 0.
     fractional = pulls.dtype.type(0.5) > 0

@@ -11,7 +11,7 @@ from entice.rng import Stream, uniform
 
 
 class RoundRobinEpsilonGreedy(PolicySpec, frozen=True, tag="round_robin_epsilon_greedy"):
-    """With probability min(1, cK/t) the next arm in turn, else the one with the best average.
+    """Try the next arm in turn with probability min(1, cK/t), else the arm with the best average.
 
     The rounds of exploration are random, but the arms are not: after m explorations each arm has
     had m/K of them, plus or minus one; under `EpsilonGreedy` that number has a standard deviation

@@ -21,7 +21,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
     ----------
     scale
         The meaning of 1/(n_i + 1). ``"variance"``: Algorithm 4 as written. ``"std"``: the standard
-        deviation, which under-explores and locks onto wrong arms; the published table used it.
+        deviation, which under-explores and locks onto wrong arms, but fits the published table.
     noise
         The standard deviation of ratings, if known; Algorithm 4 assumes 1. The standard deviation
         of every draw is multiplied by it, under either scale.

@@ -99,7 +99,7 @@ def exploration_factor(t: int) -> float:
 
 @compiled
 def leads(arm: int, means: Floats, roots: Floats, low: float, high: float) -> bool:
-    """Return whether an arm's lowest bound in a span is above all others' highest."""
+    """Return whether an arm's lowest bound in a span exceeds the highest bounds of all others."""
     at = np.uint64(arm)
     bound = means[at] + low * roots[at]
     for i in range(np.uint64(means.shape[0])):

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _MIN_WORK = 45_000_000
-"""Rounds × arms in a block: 0.1 to 0.3 s of the kernel."""
+"""Minimum work of a block, in rounds × arms: 0.1 to 0.3 s of the kernel."""
 _MAX_WORK = 160 * _MIN_WORK
-"""Half a minute. A killed process loses no more than that, and a client that receives fifty blocks
-of a large study a second keeps a thousand workers busy (docs/cluster.md)."""
+"""Maximum work of a block: half a minute. A killed process loses no more than that. Blocks of that
+size keep a thousand workers busy if the client receives fifty of them per second
+(docs/cluster.md)."""
 _BLOCKS = 256
-"""Blocks of a study between those limits: enough to keep all workers busy until the end."""
+"""Number of blocks of a study, within those limits: enough to keep all workers busy to the end."""
 _MAX_NUMBERS = 2**21
-"""Numbers in a block: 16 MiB."""
+"""Maximum number of values in a block: 16 MiB."""
 
 
 class Block(NamedTuple):

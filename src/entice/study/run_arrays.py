@@ -17,7 +17,7 @@ class RunArrays(NamedTuple):
     metrics: Floats
     pulls: Counts
     stopped: Counts
-    """The round in which payments had grown without bound; 0 where they did not."""
+    """The round in which a run was stopped because payments grew without bound; 0 otherwise."""
 
     def rows(self, first: int, count: int) -> RunArrays:
         """Return a view of some consecutive replications."""

@@ -1,4 +1,4 @@
-"""The spec of a study: all settings that determine its numbers, with TOML and JSON."""
+"""The spec of a study, all settings that determine its numbers, as TOML and as JSON."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Random seed. Drawn and recorded when the study is run, if omitted.
     checkpoints
         The rounds after which metrics are recorded: a number of evenly spaced rounds, or a list.
-        The last round is always included. On a fast path other checkpoints give other numbers, from
-        the same distribution.
+        The last round is always included. On a fast path, the numbers depend on the checkpoints,
+        but their distribution does not.
     cold_start
         ``"each_arm_once"``: rounds 1 … K try each arm in turn, unpaid. ``"prior"``: an unrated
         arm displays `prior` and is paid for like any other.

@@ -22,7 +22,7 @@ _NAMES = (
     "seen_from",
 )  # fmt: skip
 MAX_NUMBERS = 2**27
-"""The largest trace, in numbers: 1 GiB."""
+"""Maximum size of a trace, as a count of numbers: 1 GiB."""
 
 
 def trace(

@@ -52,7 +52,7 @@ class Bound:
     assumptions : tuple of functions
         Each yields the reasons why it is not met in a setting.
     formula_arguments : function
-        Return the keyword arguments of the formulas for a setting.
+        Returns the keyword arguments of the formulas for a setting.
     value_is_at_least : bool
         Whether the formula contains an unknown. The value for a study is then the smallest
         possible one, so the bound is at least that.
@@ -98,7 +98,8 @@ class Bound:
 
         An upper bound is vacuous if it is not below the largest possible value. A lower bound is
         vacuous if it is 0, or if the horizon is so short that it exceeds the largest possible
-        value. If the value is only known to be at least something, False means unknown.
+        value. If `value_is_at_least` is set, the exact value is unknown, and so is the answer where
+        this method returns False.
         """
         return self._over_cells(
             study, self.vacuous_reasons, lambda informative: not any(informative)

@@ -217,7 +217,7 @@ def classify_growth(log_error: float, power_error: float, change: ExponentChange
 
 
 def _change(T: Floats, y: Floats, error: Floats) -> ExponentChange | None:
-    """Compare the exponents of the last two decades, whose errors share a point."""
+    """Compare the exponents of the last two decades; their errors depend on a common horizon."""
     j = len(T) - 1
     i = _a_decade_before(T, j)
     h = None if i is None else _a_decade_before(T, i)

@@ -126,7 +126,7 @@ def _counterexample(drift: CustomDrift, arms: int) -> str | None:
 
 
 def each_arm_rated_first(setting: Setting) -> Iterator[str]:
-    """Each arm is rated once before any payment: the model's averages divide by the ratings."""
+    """Each arm is rated once before any payment: averages divide by the number of ratings."""
     if setting.study.cold_start != "each_arm_once":
         yield 'unrated arms display a prior: the proofs need cold_start="each_arm_once"'
 

@@ -25,7 +25,7 @@ from entice.theory.inputs import Floats, Numbers, gaps_from, rounds_from, slope
 
 
 class Prediction(NamedTuple):
-    """Predicted values after T rounds, with the shape of T."""
+    """Predicted values after T rounds, as arrays with the shape of T."""
 
     regret: Floats
     compensation: Floats
@@ -76,7 +76,8 @@ def ucb(
     rounds, gap = rounds_from(T), gaps_from(gaps, means)
     shown = steady_state_gap(gaps=gap, l=l)
     scaled = shown / np.sqrt(2 * np.log(rounds))[..., None]
-    # The best arm's pulls: all pulls must sum to T. The others grow with them, so bisection works.
+    # Find the best arm's pulls by bisection: the pulls of all arms must sum to T, and those of the
+    # other arms increase with the best arm's.
     low, high = np.zeros_like(rounds), rounds.copy()
     for _ in range(100):
         middle = (low + high) / 2

@@ -38,7 +38,7 @@ def payment_bound(T: Any, *, pulls: Any, noise: float = 1.0) -> Floats:
 def arm_drift_bound(T: Any, *, pulls: Any, l: float = 0.0, noise: float = 1.0) -> Floats:
     """Return the bound on an arm's cumulative drift after round T.
 
-    It is B_i ≤ 2l · noise · sqrt(2 n_i log T).
+    It is 2l · noise · sqrt(2 n_i log T).
     """
     logs, n = np.log(rounds_from(T)), between("pulls", pulls, 0.0, math.inf)
     return np.asarray(2 * slope(l) * above_zero("noise", noise) * np.sqrt(2 * n * logs))[()]

@@ -66,7 +66,7 @@ class StrategicArms(AdversarySpec, frozen=True, tag="strategic_arms"):
     budget
         The total amount that each of these arms may add.
     at_most
-        The amount that it may add to one rating.
+        The largest amount that an arm may add to one rating.
 
     >>> import entice
     >>> entice.StrategicArms(budget=50).label

@@ -134,11 +134,11 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         round t with delay d is visible from round t + 1 + ⌊d⌋ on. Ratings that become visible in
         the same round are recorded in the order of their pulls.
     loss
-        The probability that a rating never arrives. A missing rating stays missing.
+        The probability that a rating never arrives.
     rating_window
         The number of rounds after which a missing rating is no longer awaited: a rating of round t
-        never arrives from round t + 1 + `rating_window` on. Policies that count pulls in flight
-        know the window. By default it is the length of the study.
+        that is not visible before round t + 1 + `rating_window` never arrives. Policies that count
+        pulls in flight know the window. By default it is the length of the study.
 
     >>> import entice
     >>> entice.Players(delay=500, loss=0.7)

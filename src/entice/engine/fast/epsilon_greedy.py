@@ -11,9 +11,9 @@ have geometric distances and are drawn directly; the one in round s is kept with
 (thinning).
 
 *Between two explorations only the greedy arm is pulled, and all other averages stay constant.* The
-lead of the greedy arm, D = S − r·n over the highest other average r, is a Gaussian random walk.
-`random_walk.take_steps` takes it to the next exploration, or to the round in which another arm
-overtakes it.
+lead of the greedy arm over the highest other average r is D = S − r·n, a Gaussian random walk.
+`random_walk.take_steps` advances it to the next exploration, or to the round in which another arm
+overtakes the greedy one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOISE, EXPLORATION, BRIDGE = 16, 17, 18
 
 _NOISE_BATCH = 128  # normal draws made at a time
 _EXPLORATION_BATCH = 64  # explorations drawn at a time
-# Greedy rounds are played one by one, rather than jumped over,
+# Greedy rounds are played one by one, not in a jump, in any of these cases:
 _MIN_JUMP = 2  # if there are no more than this,
 _MIN_LEAD_ROUNDS = 8.0  # or if the lead is lost after fewer rounds than this on average,
 _MIN_LEAD_STDS = 2.0  # or if it is fewer standard deviations: most jumps would be cut short.
@@ -62,7 +62,7 @@ class EpsilonGreedyWorkspace(NamedTuple):
     rounds: Counts
     """The rounds of the next explorations."""
     arms: Counts
-    """The arms that they try."""
+    """The arms tried in those explorations."""
     noise_stream: Stream
     exploration_stream: Stream
     bridge_stream: Stream
@@ -79,7 +79,7 @@ def new_workspace(arms: int, horizon: int) -> EpsilonGreedyWorkspace:
 
 
 def _bits_of(arms: int) -> int:
-    """Return log₂ of the group size: about as many groups as members, one group up to 16 arms."""
+    """Return log₂ of the group size: half of log₂(arms), rounded up, but at least 4."""
     bits = 4
     while 1 << 2 * bits < arms:
         bits += 1
@@ -184,7 +184,7 @@ def replicate(
 
 @compiled_internal
 def _reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior: float) -> None:
-    """Reset the workspace for a replication: its streams, and no ratings."""
+    """Clear the ratings of the last replication, and seed the random streams of this one."""
     seed_stream(workspace.noise_stream, seed, replication, NOISE)
     seed_stream(workspace.exploration_stream, seed, replication, EXPLORATION)
     seed_stream(workspace.bridge_stream, seed, replication, BRIDGE)

@@ -3,16 +3,16 @@
 A lead x takes steps with mean `slope` and standard deviation σ. At integer times, a Brownian motion
 with variance σ² per unit of time has the same law as the walk. Given its ends, x now and y after m
 steps, it hits 0 with probability exp(−2xy / (σ²m)), whatever the slope, and certainly if y ≤ 0. If
-it does not hit 0, neither does the walk, and all m steps take two random numbers.
+it does not hit 0, neither does the walk, and all m steps need only two random numbers.
 
-If it hits 0, the walk is reconstructed from there. The law of the first hitting time τ given both
-ends is explicit, through an inverse Gaussian variable. Before τ the lead was positive, and so it
-was at all integer times before. From (τ, 0) to (m, y) the motion is an ordinary Brownian bridge,
-independent of its past, so its value at the next integer time k is normal. If that is positive, the
-same question is asked of the bridge from there to (m, y). Otherwise the lead was lost in step k,
-and the draws for later steps are discarded: k is a stopping time of the walk, whose later steps are
-independent of everything that is kept. Nothing here is approximate: up to rounding, the law is that
-of the walk.
+If it hits 0, the walk is reconstructed from the first hitting time τ, whose law given both ends is
+explicit, through an inverse Gaussian variable. The motion is positive before τ, so the walk is
+positive at all integer times before τ. From (τ, 0) to (m, y) the motion is an ordinary Brownian
+bridge, independent of its past, so its value at the next integer time k is normal. If that value is
+positive, the same procedure is repeated for the bridge from there to (m, y). Otherwise the lead was
+lost in step k, and the draws for later steps are discarded: k is a stopping time of the walk, whose
+later steps are independent of everything that is kept. Nothing here is approximate: up to rounding,
+the law is that of the walk.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def bridge_hits_zero(start: float, end: float, variance: float, stream: Stream) 
 def steps_until_lost(
     lead: float, end: float, std: float, steps: int, stream: Stream
 ) -> tuple[int, float]:
-    """Take up to `steps` steps, until the lead is lost, given that the motion hits 0 before `end`.
+    """Take up to `steps` steps, until the lead is lost.
 
+    The law is conditional on the Brownian motion from `lead` to `end` hitting 0 on the way.
     Returns the number of steps and the lead after them.
     """
     height = abs(end)  # by reflection, the first hitting time does not depend on the sign

@@ -14,18 +14,18 @@ from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.worlds.arms import Arms, Gaussian
 
 _LEAST_STD = 1e-140
-"""Smaller standard deviations have variances that underflow; above the inverse they overflow."""
+"""Variances underflow below this standard deviation, and overflow above its inverse."""
 
 
 class FastPath(NamedTuple):
-    """One policy's shortcut through the rounds."""
+    """A faster implementation of one policy's replications, which skips rounds."""
 
     replicate: Callable[..., tuple[int, int, int, int]]
     """Replaces `kernel.replicate`; the drift function is its only function argument."""
     new_workspace: Callable[[int, int], Any]
     """`new_workspace(arms, horizon)` allocates its arrays."""
     speedup: int
-    """A lower bound on its speed relative to the kernel, on the paper's instance."""
+    """A lower bound on the speedup over the generic kernel, on the paper's instance."""
     params: tuple[Any, ...] = ()
     """The parameters of the policy."""
     interleaved: bool = False

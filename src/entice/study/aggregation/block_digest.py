@@ -20,14 +20,14 @@ Counts = npt.NDArray[np.int64]
 MAX_BYTES = 128 * 2**20
 """Memory limit for the metrics of one cell, and for the last rounds of all cells."""
 MIN_REPLICATIONS = 4096
-"""With fewer replications a digest is not much smaller than all numbers."""
+"""With fewer replications, a digest is not much smaller than the numbers themselves."""
 
 
 def is_large(study: Study) -> bool:
     """Return whether only digests of a study's blocks are kept. Depends on the study alone.
 
-    They are if the metrics of a cell, all replications at all checkpoints, exceed 128 MiB: with 200
-    checkpoints from 16,778 replications on.
+    This is the case if the metrics of a cell, all replications at all checkpoints, exceed 128 MiB:
+    with 200 checkpoints, if there are 16,778 or more replications.
 
     >>> import entice
     >>> from entice.study.aggregation.block_digest import is_large
@@ -47,7 +47,7 @@ def is_on_disk(study: Study) -> bool:
 
 
 class FinalRounds(NamedTuple):
-    """The part of a block that the frame of last rounds is built from."""
+    """The part of a block from which the frame of last rounds, `Result.final`, is built."""
 
     metrics: Floats
     pulls: Counts
@@ -58,7 +58,7 @@ class BlockDigest(NamedTuple):
     """The last round of each replication; moments and histogram of all checkpoints."""
 
     metrics: Floats
-    """In the last round."""
+    """The metrics of each replication in the last round."""
     pulls: Counts
     stopped: Counts
     first: Counts
@@ -71,12 +71,12 @@ class BlockDigest(NamedTuple):
 
     @property
     def nodes(self) -> MomentNodes:
-        """For means and their standard errors."""
+        """The moments, for means and their standard errors."""
         return MomentNodes(self.first, self.size, self.mean, self.squares)
 
     @property
     def bucket_counts(self) -> BucketCounts:
-        """For quantiles."""
+        """The histogram, for quantiles."""
         return BucketCounts(self.lengths, self.buckets, self.counts)
 
 
@@ -85,9 +85,10 @@ BlockResult = RunArrays | BlockDigest
 
 
 def digest(parts: Iterable[tuple[int, RunArrays]]) -> BlockDigest:
-    """Reduce consecutive replications of a cell: parts, each with the index of its first one.
+    """Reduce consecutive replications of a cell to a digest.
 
-    The parts may share one set of arrays, refilled between them.
+    Each part has the index of its first replication. The parts may share one set of arrays, which
+    is refilled between them.
     """
     moments, histogram, last = Moments(), None, []
     for first, arrays in parts:

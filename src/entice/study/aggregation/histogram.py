@@ -26,9 +26,9 @@ _NAN = _INFINITE + 1
 _OFFSET = 1 << 15
 """Added to the index of a bucket, so that none is negative."""
 _MIN_PENDING = 1 << 20
-"""Counts that are collected before they are merged."""
+"""Minimum number of counts that are collected before they are merged."""
 _SERIES_AT_ONCE = 40
-"""Series that are sorted at a time: their values stay in the cache."""
+"""Number of series that are sorted at a time, so that their values stay in the cache."""
 
 
 class BucketCounts(NamedTuple):
@@ -77,7 +77,7 @@ class Histogram:
         series = np.repeat(np.arange(self._series, dtype=np.int64), new.lengths)
         buckets = new.buckets.astype(np.int64) + _OFFSET
         self._pending.append((series << 16 | buckets, new.counts.astype(np.int64)))
-        # Rarely, so that each count is moved only a few times.
+        # Merge rarely, so that each count is moved only a few times.
         if sum(len(codes) for codes, _ in self._pending) > max(_MIN_PENDING, len(self._codes)):
             self._merge()
 

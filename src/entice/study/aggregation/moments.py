@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 _CHUNK = 64
-"""Replications that are merged at a time, a power of two: their values stay in the cache."""
+"""Number of replications merged at a time, a power of two, so that values stay in the cache."""
 
 
 class MomentNodes(NamedTuple):

@@ -23,7 +23,7 @@ from entice.user_functions import allow_missing_functions
 
 FINAL, CURVES, RECORD = "final.parquet", "curves.parquet", "as_run.toml"
 _ROW_GROUP = 2**18
-"""Rows in a group of a large file: the least that a reader holds in memory."""
+"""Number of rows per row group in a large file. Readers hold at least one group in memory."""
 
 
 def save(folder: Path, study: Study, final: pl.DataFrame | Path, curves: pl.DataFrame) -> Path:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from entice.study.results.result import Result
 
-# Okabe and Ito's palette for readers with any colour vision.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MUTED = "#6b7280"
 
@@ -34,7 +34,7 @@ TITLES = {
 }
 
 BANDS = "Line: median of the runs at each round.  Bands: half and nine tenths of the runs."
-"""Describes `draw_curve`. No single run needs to follow the line of medians."""
+"""The caption of figures drawn by `draw_curve`. A single run need not follow the median line."""
 STOPPED = "Not drawn after payments grew without bound and runs were stopped:"
 
 _STYLE: Any = {
@@ -69,7 +69,7 @@ def figure_style() -> Iterator[None]:
 
 
 Overlay = Callable[[Sequence["Axes"], "Result", str], list[str]]
-"""Adds to the panels of `plot_curves`, and returns notes to print below them."""
+"""A function that draws on the panels of `plot_curves` and returns notes to print below them."""
 
 
 def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> Figure:

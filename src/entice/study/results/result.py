@@ -31,8 +31,8 @@ class Result:
         One row for each cell and replication: `policy`, `drift`, `policy_index`, `drift_index`,
         `replication`, `regret`, `compensation`, `compensated_pulls`, `total_drift`,
         `best_arm_error` (relative; nan if the best mean is 0), `pulls` (an array, one entry for
-        each arm) and `stopped`: the round in which payments had grown without bound, else null.
-        The metrics of such a run are nan.
+        each arm) and `stopped`: the round in which the run was stopped because its payments grew
+        without bound, else null. The metrics of a stopped run are nan.
 
         The settings follow: `horizon`, `seed`, and a column for each parameter of a policy or a
         drift, such as `policy.kind`, `policy.c`, `drift.kind` and `drift.l`; null where a kind has
@@ -44,7 +44,7 @@ class Result:
         are exact.
     engines : tuple
         The engine of each policy: ``"fast"``, a path that skips rounds, or ``"generic"``, the
-        kernel that plays every round. Their numbers differ as those of two seeds do.
+        kernel that plays every round. Their numbers differ like those of two different seeds.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Result:
     def plot(self, metric: str = "regret") -> Figure:
         """Draw a metric against t: a line and bands for each policy, a panel for each drift.
 
-        The line is the median of the runs at each round; no single run needs to follow it. The
+        The line is the median of the runs at each round; a single run need not follow it. The
         bands hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds
         the bounds.
         """

@@ -15,7 +15,7 @@ from entice.study.running.cell import Cell
 from entice.study.spec import Study
 
 _CHUNK_BYTES = 32 * 2**20
-"""Bytes of metrics that are reduced to a digest at a time."""
+"""Number of bytes of metrics that are reduced to a digest at a time."""
 
 
 class BlockRunner:
@@ -23,7 +23,7 @@ class BlockRunner:
 
     def __init__(self, study: Study) -> None:
         self.stop: StopFlag = np.zeros(1, dtype=np.int64)
-        """Setting it ends all blocks in progress soon, with `Stopped`."""
+        """The stop flag. Once it is set, all blocks in progress soon raise `Stopped`."""
         self._study = study
         self._cells = list(study.cells())
         self._compiled: dict[int, Cell] = {}

@@ -52,7 +52,7 @@ class Cell:
     study
         All other settings. Must have a seed.
     stop
-        Any thread that sets it ends all runs soon, with `Stopped`.
+        The stop flag. Once any thread has set it, all runs soon raise `Stopped`.
     traced
         Whether to record every round, for a run of a single replication.
     """

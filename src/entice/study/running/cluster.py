@@ -40,11 +40,11 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT = 5
 REPLY_TIMEOUT = 30
-"""Seconds."""
+"""Time limits, in seconds."""
 _MAX_FETCHED = 4
-"""Block results that are fetched at a time."""
+"""Maximum number of block results that are fetched at a time."""
 _POLL_INTERVAL = 2.0
-"""Seconds between two counts of the workers."""
+"""Time between two counts of the workers, in seconds."""
 
 
 class StudyJob(NamedTuple):
@@ -99,7 +99,7 @@ class DaskExecutor:
         return partial(self._run, job)
 
     def _call_workers(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on all workers; skip those that leave meanwhile."""
+        """Call a function on all workers; skip workers that leave before they reply."""
         call = partial(self._client.run, function, *arguments, on_error="return")
         try:
             with _detect_lost_connection():
@@ -114,7 +114,7 @@ class DaskExecutor:
         }
 
     def _check_installed(self, package: str, wanted: str) -> None:
-        """Compare the version of a package; this works on workers without Entice, too."""
+        """Compare the version of a package. Does not require Entice on the workers."""
         found = self._call_workers(version, package)
         others = {worker: reply for worker, reply in found.items() if reply != wanted}
         for worker, reply in others.items():
@@ -150,7 +150,7 @@ class DaskExecutor:
                 self._stop(job)
 
     def _fetch(self, futures: list[Future[BlockResult]]) -> list[BlockResult]:
-        """Fetch results. Those lost with a worker run again, and may have to wait for another."""
+        """Fetch results. Blocks lost with a worker are run again, once another is available."""
         with _detect_lost_connection():
             return _with_timeout(
                 math.inf, partial(self._client.gather, futures), self._count_workers
@@ -167,7 +167,7 @@ class DaskExecutor:
         return max(4, 3 * self._threads)
 
     def _count_workers(self) -> None:
-        """Count the threads of all workers now and then; warn if there are none."""
+        """Count the workers' threads, at most once per `_POLL_INTERVAL`; warn if there are none."""
         if time.monotonic() - self._counted_at > _POLL_INTERVAL:
             self._counted_at = time.monotonic()
             with _detect_lost_connection():
@@ -195,9 +195,9 @@ class DaskExecutor:
 # On the workers.
 
 _runners: dict[str, BlockRunner] = {}
-"""By job name; the most recently used last."""
+"""The runner of each job, by job name; the most recently used is last."""
 _MAX_RUNNERS = 8
-"""A client that was killed leaves its runner behind."""
+"""Runners beyond this number are discarded: a killed client does not discard its own."""
 _stopped_jobs: deque[str] = deque(maxlen=1000)
 _lock = threading.Lock()
 
@@ -211,7 +211,7 @@ def run_block(job: StudyJob, block: Block) -> BlockResult:
 
 
 def check(job: StudyJob) -> None:
-    """Raise an error if this worker would run other code than the client."""
+    """Raise an error if the code that this worker would run differs from the client's."""
     _runner(job)
 
 
@@ -291,7 +291,7 @@ def _connected(address: str) -> Iterator[Client]:
 
 
 async def _check_scheduler(address: str) -> None:
-    """Raise an error if this is not a scheduler, for which a client would wait long."""
+    """Raise an error if no scheduler replies; a client would wait much longer for one."""
     async with rpc(address, timeout=CONNECT_TIMEOUT) as other:
         identity = await asyncio.wait_for(other.identity(), CONNECT_TIMEOUT)
     if identity.get("type") != "Scheduler":

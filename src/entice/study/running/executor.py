@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 BlockResults = Generator[tuple[Block, BlockResult], None, None]
 RunBlocks = Callable[[Iterator[Block]], BlockResults]
-"""Runs blocks and yields each as soon as it is finished, in any order.
+"""A function that runs blocks and yields each as soon as it is finished, in any order.
 
-Blocks are drawn from the iterator when a thread or a worker is free. Closing the generator stops
+Blocks are taken from the iterator when a thread or a worker is free. Closing the generator stops
 the blocks in progress."""
 
 

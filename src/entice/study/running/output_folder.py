@@ -157,7 +157,7 @@ def _is_finished(study: Study, folder: Path) -> bool:
 
 
 def _can_be_extended(about: dict[str, Any], study: Study) -> bool:
-    """Return whether a file holds runs of this study, and no more than it has."""
+    """Return whether a file holds runs of this study, but no more runs than the study has."""
     if about["key"] == study.key():
         return True
     count: int = json.loads(about["study"])["replications"]

@@ -11,7 +11,7 @@ from entice.engine import kernel
 from entice.jit.interpret import Fault, find_fault, interpret, is_user_function, takes_functions
 
 MAX_ROUNDS = 100_000
-"""Rounds that are replayed at most: some seconds."""
+"""Maximum number of rounds that are replayed, which takes some seconds."""
 
 
 def find_fault_in_run(

@@ -77,11 +77,11 @@ def simulate(
     arms, policies, drifts, replications, checkpoints
         See `Study`.
     horizon
-        T, the number of rounds. A list, such as ``[1_000, 10_000]``, runs each.
+        T, the number of rounds. A list, such as ``[1_000, 10_000]``, runs a study for each value.
     cold_start, prior, feedback_range, players, adversary, probe, engine
         See `Study`.
     seed
-        Random seed. Drawn, printed and recorded if omitted. A list runs each.
+        Random seed. Drawn, printed and recorded if omitted. A list runs a study for each value.
     out
         Folder for the result. An interrupted run resumes from there, a finished one is read, and
         one with more `replications` runs those that are missing.
@@ -241,8 +241,8 @@ class StudyRun:
         except BaseException:
             temporary.cleanup()
             raise
-        # The result reads its last rounds from there. Left to itself, a TemporaryDirectory would
-        # issue a ResourceWarning.
+        # The result reads its last rounds from the temporary folder, so the folder is deleted with
+        # the result. Without this, TemporaryDirectory would issue a ResourceWarning.
         weakref.finalize(result, temporary.cleanup)
         return result
 
@@ -342,7 +342,7 @@ class StudyRun:
         return f"{self.study.policy_labels[p]} with {self.study.drift_labels[d]}"
 
     def _warn_of_runaways(self) -> None:
-        """Report the cells whose payments grew without bound, fed by the drift that they caused."""
+        """Report the cells whose payments grew without bound because of the drift they caused."""
         for cell, (count, first) in sorted(self._runaways.items()):
             print(
                 f"entice: payments grew without bound in {count:,} of "

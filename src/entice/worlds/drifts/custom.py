@@ -53,7 +53,7 @@ class CustomDrift(DriftSpec, frozen=True, tag="custom"):
             return
         try:
             at_zero = plain_python(self.function)(0.0, 1, 0, self.params)
-        except Exception as error:  # whatever the user's function may raise
+        except Exception as error:  # a user's function can raise anything
             raise InputError(
                 f"CustomDrift: {import_path(self.function)}",
                 "must return 0 for a payment of 0, and not raise an error",

@@ -2,7 +2,7 @@
 
 The principal does not know f_t. Assumption 1 of the paper: f_t is non-decreasing with f_t(0) = 0
 and Lipschitz with constant l. `lipschitz` is that constant: infinite if the assumption does not
-hold (`outside` says why), None if unknown.
+hold (`outside` is the reason), None if unknown.
 
 Built-in drift functions are compiled by `entice.jit.decorators.compiled`, a user's drift function
 by `entice.jit.user_code.compile_user_function`.
@@ -70,7 +70,7 @@ class DriftSpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind"
 
     @property
     def outside(self) -> str:
-        """Why the drift violates Assumption 1, to complete "it …"; empty if it does not."""
+        """The reason why the drift violates Assumption 1, such as "decreases"; empty if none."""
         lipschitz: float | None = getattr(self, "lipschitz", None)
         return "is not Lipschitz" if lipschitz == math.inf else ""
 

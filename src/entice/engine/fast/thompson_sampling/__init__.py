@@ -1,8 +1,8 @@
 """Thompson sampling on Gaussian arms, skipping the samples and rounds that can't matter.
 
 In round t the arm with the highest of K independent samples θ_i ~ N(m_i, s_i²) is pulled; the
-spread s_i depends on n_i only. Nothing here approximates that. The path only avoids drawing samples
-whose order can't matter. Its tools are:
+spread s_i depends on n_i only. This path makes the same choice without approximation; it only
+avoids drawing samples that cannot affect the choice. It combines four ideas:
 
 *A level and exponential distances.* Fix a level a. Sample i exceeds it with probability p_i, and
 its hazard is h_i = −log(1 − p_i) = −log Φ((a − m_i)/s_i). Lay the hazards of all rivals, round
@@ -134,7 +134,7 @@ def play_rounds(
     last: int,
     workspace: ThompsonWorkspace,
 ) -> tuple[int, int]:
-    """Play rounds t to `last` at most, by jumps while that pays, otherwise one by one.
+    """Play rounds t to `last` at most, by jumps while that is faster, otherwise one by one.
 
     Returns the next round and the arm whose feedback was not finite, or −1.
     """

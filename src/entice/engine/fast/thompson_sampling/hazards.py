@@ -110,7 +110,10 @@ def highest_above(
 
 @compiled_internal_noinline
 def highest_below(workspace: ThompsonWorkspace, leader: int, top: float) -> int:
-    """Draw all rivals' samples below the level; return the winner. `top` is the leader's sample."""
+    """Draw all rivals' samples, known to be below the level, and return the winning arm.
+
+    `top` is the leader's sample.
+    """
     level = workspace.level[0]
     means, spreads, stream = workspace.ledger.means, workspace.spreads, workspace.stream
     best = leader

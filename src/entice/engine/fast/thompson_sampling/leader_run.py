@@ -121,11 +121,11 @@ def run_leader(
 def set_leader_bounds(
     workspace: ThompsonWorkspace, leader: int, std: float, last: LeaderBounds
 ) -> LeaderBounds:
-    """Set the floor for the leader's current average, and adjust the level if that pays.
+    """Set the floor for the leader's current average, and adjust the level if that is worthwhile.
 
-    A higher level means fewer rivals above it and more dips of the leader below it. Equal hazards
-    are within a factor of 2 of the best choice. If the leader is not far enough ahead for a floor,
-    `dips` is −1.
+    A higher level means fewer rivals above it and more dips of the leader below it. The level with
+    equal hazards has a total hazard within a factor of 2 of the smallest. If the leader is not far
+    enough ahead for a floor, `dips` is −1.
     """
     ledger, width, pulls = (
         workspace.ledger,

@@ -115,7 +115,7 @@ def pull(
     arm: int,
     workspace: ThompsonWorkspace,
 ) -> bool:
-    """Pull an arm: pay, apply the drift, record the feedback; false if it exceeds the limit."""
+    """Pay, apply the drift and record the feedback. Return False if feedback exceeds the limit."""
     ledger = workspace.ledger
     payment = required_payment(ledger.means, ledger.greedy[0], arm)
     feedback = arm_params[0][arm] + arm_params[1][arm] * normal(workspace.stream)

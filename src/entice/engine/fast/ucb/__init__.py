@@ -1,14 +1,15 @@
 """UCB with Gaussian arms, many rounds at a time: exact in distribution, not bit for bit.
 
 Between two rounds only the pulled arm's average and log t change. So one search over all arms finds
-the leader and bounds its rivals for many rounds (`bounds`). The leader is pulled while it is
-certainly above that bound, its leader run: paid rounds are played one by one, and unpaid ones are
-skipped where a Brownian bridge allows it (`leader_run`). When a run ends, all arms are searched
-again. So bounds and jumps determine how often the arms are searched, never which arm is chosen.
+the leader and bounds its rivals for many rounds (`bounds`). The leader is pulled for as long as it
+is certainly above that bound; these rounds are called a leader run. In it, paid rounds are played
+one by one, and unpaid ones are skipped where a Brownian bridge allows it (`leader_run`). When a
+leader run ends, all arms are searched again. So bounds and jumps determine how often the arms are
+searched, never which arm is chosen.
 
 Two replications alternate, one leader run each: the processor searches for the next leader of one
-while it plays the rounds of the other. Each replication has its own arrays and random streams, a
-lane, so its results depend neither on the lane nor on the other replication.
+while it plays the rounds of the other. Each replication has its own arrays and random streams,
+called a lane, so its results depend neither on the lane nor on the other replication.
 
 All comparisons equal those of the generic kernel (`engine/kernel.py`, which defines the
 computation) up to rounding. Ties between bounds or averages may be broken differently. They have

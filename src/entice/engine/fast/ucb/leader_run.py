@@ -7,11 +7,11 @@ I's sum of feedback S only: S > B·n − g·sqrt(n).
 **A jump.** If I is also the greedy arm, nothing is paid, and S is a Gaussian random walk until it
 falls below the floor max(B·n − g·sqrt(n), n·highest other average). The floor is convex in n, so it
 lies below its chord over the next W pulls: a straight line. Draw the walk W pulls ahead; its
-distance from the line is x now and y then. Seen as points of a Brownian motion, the walk hit the
-line in between with probability exp(−2xy/(σ²W)). If not, W rounds take two random numbers. If it
-did, the first of the W points below the line is drawn from its conditional law
+distance from the line is x now and y then. A Brownian motion through both points hits the line in
+between with probability exp(−2xy/(σ²W)). If it does not, W rounds need only two random numbers. If
+it does, the first of the W points below the line is drawn from its conditional law
 (`random_walk.steps_until_lost`). That point is a stopping time of the walk, so draws beyond it may
-be discarded. W depends only on the present, so it carries no information about the walk.
+be discarded. W depends only on the present, so it carries no information about later draws.
 
 Paid rounds (I is not greedy) are played one by one, because the drift may be any function.
 """
@@ -32,7 +32,7 @@ from entice.jit.decorators import compiled_internal
 SHORTEST_JUMP = 5
 """Fewer pulls than this are played one by one."""
 SAFETY = 4.0
-"""Jumps end about sqrt(4) standard deviations above the line, so that they rarely hit it."""
+"""Jumps end about sqrt(SAFETY) standard deviations above the line, so that they rarely hit it."""
 
 
 @compiled_internal
@@ -147,7 +147,7 @@ def _run_unpaid(
 
 @compiled_internal
 def _floor(rival: float, height: float, factor: float, pulls: int) -> float:
-    """Return the sum of feedback above which its arm is greedy and leads."""
+    """Return the sum of feedback above which an arm is greedy and leads."""
     return max(rival * pulls, height * pulls - factor * math.sqrt(pulls))
 
 
