@@ -3,8 +3,8 @@
 Amounts of money are whole numbers of the currency's minor unit (cents, where it has two decimals).
 Ratings, averages and payments are in stars. Times are in UTC.
 
-This module needs msgspec alone, so that the client does not import the web stack. The docstring of
-a field is its description in `/openapi.json`.
+This module depends on msgspec only, so that the client does not import the web stack. The docstring
+of a field is its description in `/openapi.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ class CampaignStatus(StrEnum):
 
 
 class OfferState(StrEnum):
-    """The state of an offer."""
+    """The state of an offer.
+
+    `offered`: open, neither accepted nor declined yet. `unrated`: accepted, but the rating window
+    has ended without a rating. `voided`: open when the campaign was closed. `reversed`: accepted,
+    then reversed. `shadow`: made in shadow mode.
+    """
 
     OFFERED = "offered"
     ACCEPTED = "accepted"
@@ -42,7 +47,12 @@ class OfferState(StrEnum):
 
 
 class OfferReason(StrEnum):
-    """The reason for an offer's arm and amount."""
+    """The reason for an offer's arm and amount.
+
+    `explore`: the policy chose another arm than the player would. `own_choice`: the player's own
+    choice, unpaid. `probe`: the player's own choice, paid by the probe's coin flip. `limited`: a
+    limit changed the decision. `paused`: the campaign is paused, so the offer is unpaid.
+    """
 
     EXPLORE = "explore"
     OWN_CHOICE = "own_choice"
@@ -71,13 +81,13 @@ class CampaignView(msgspec.Struct, frozen=True):
     budget: int
     """Total that may be spent, in minor units."""
     reserved: int
-    """Sum of the open offers."""
+    """Total amount of the open offers."""
     committed: int
-    """Sum paid for accepted offers. Never more than the budget, together with `reserved`."""
+    """Total paid for accepted offers. `committed` plus `reserved` never exceeds the budget."""
     free: int
     """Budget that is neither reserved nor committed."""
     paced: int | None
-    """Amount that may be spent and reserved by the next offer, if `pace_over` is set."""
+    """Maximum of `committed` plus `reserved` after the next offer. Null without `pace_over`."""
     decisions: int
     """Number of offers made."""
     ratings: int
@@ -118,10 +128,10 @@ class ArmView(msgspec.Struct, frozen=True):
     expected: float
     """Expected number of ratings from the offers in flight, given their ages."""
     offered: int
-    """Number of offers, without those declined, expired, or reversed before they were rated.
-    Campaigns created before version 2 of the rules count from the upgrade."""
+    """Number of offers, excluding those declined, expired, or reversed before they were rated.
+    Campaigns created under version 1 of the rules count from their upgrade to version 2."""
     overdue_first_rating: bool
-    """Whether the arm has no rating although its offers should have brought at least three."""
+    """Whether the arm has no rating although at least three were expected from its offers."""
     greedy: bool
     """Whether players would choose this arm without a payment."""
 
@@ -189,7 +199,7 @@ class PriceCalculation(msgspec.Struct, frozen=True):
     limit: int
     """Largest amount that the budget, the pace and the caps allowed."""
     limited_by: str | None
-    """Setting whose limit changed the decision."""
+    """Limit that changed the decision: `budget`, `pace`, `cap_per_offer` or `cap_per_player`."""
     steps: list[PriceStep] = []
     """The same calculation as lines to display."""
 
@@ -268,8 +278,9 @@ class DriftView(msgspec.Struct, frozen=True):
 class SpendingView(msgspec.Struct, frozen=True):
     """The spending of a campaign over its history, as columns of equal length, oldest point first.
 
-    Each point is exact: the campaign as it stood after the last event of a stretch of time, or of a
-    stretch of offers. The first point is its creation, the last one its last event.
+    Each point is exact: it describes the campaign after the last event of an interval of time, or
+    of an interval of offers. The first point is the campaign's creation, the last point its last
+    event.
     """
 
     campaign: str
@@ -280,8 +291,8 @@ class SpendingView(msgspec.Struct, frozen=True):
     through: int
     """Sequence number of the last event included."""
     events: int
-    """Sequence number of the campaign's last event. If larger than `through`, repeat the request
-    for the rest."""
+    """Sequence number of the campaign's last event. If it is larger than `through`, repeat the
+    request to get the rest."""
     at: list[Time]
     offers: list[int]
     """Number of offers made."""
@@ -289,4 +300,4 @@ class SpendingView(msgspec.Struct, frozen=True):
     reserved: list[int]
     budget: list[int]
     paced: list[int | None]
-    """Amount that could be spent and reserved by the next offer, if the budget was paced."""
+    """Maximum of `committed` plus `reserved` after the next offer. Null while no pace was set."""

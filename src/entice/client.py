@@ -87,8 +87,8 @@ class Client(AbstractContextManager["Client"]):
         Network timeout of one attempt, in seconds.
     retries
         Number of attempts after the first. The pauses between them double from 0.25 to 5 seconds,
-        with jitter, and are at least as long as the response's Retry-After. No attempt starts later
-        than `retries` × (`timeout` + 5) seconds.
+        with jitter, and are at least as long as the response's Retry-After. No attempt starts more
+        than `retries` × (`timeout` + 5) seconds after the call.
 
     >>> from entice.client import Client
     >>> client = Client("http://127.0.0.1:9", key="entice_0123abcd_secret", retries=0)
@@ -227,7 +227,7 @@ class Client(AbstractContextManager["Client"]):
     def enter_ratings(
         self, campaign: str, ratings: Iterable[tuple[str, int]], *, once: str | None = None
     ) -> int:
-        """Enter organic ratings, as pairs of arm and stars, of players who had no offer."""
+        """Enter ratings by players who had no offer, as pairs (arm, stars); return their number."""
         body = {"ratings": [{"arm": arm, "rating": stars} for arm, stars in ratings]}
         path, kind = _at(campaign, "/ratings"), dict[str, int]
         return self._ask("POST", path, kind, body, once)["entered"]
@@ -239,9 +239,10 @@ class Client(AbstractContextManager["Client"]):
     def spending(
         self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200
     ) -> SpendingView:
-        """Return the history of spending, by date or by number of offers, in at most `points`.
+        """Return the spending history by date or by number of offers, with at most `points` points.
 
-        The service reads a long log in parts: this repeats the request until all of it is read.
+        The service reads a long log in parts. This method repeats the request until the whole log
+        is read.
         """
         path = _at(campaign, f"/spending?by={quote(by)}&points={points}")
         found = self._ask("GET", path, SpendingView)
@@ -336,7 +337,7 @@ class Client(AbstractContextManager["Client"]):
                 connection.close()
                 if not isinstance(error, CONNECTION_ERRORS):
                     raise
-                if kept and not isinstance(error, TimeoutError):  # closed while idle
+                if kept and not isinstance(error, TimeoutError):  # the service closed it while idle
                     self.close()
                     continue
                 problem = self._unreachable(error)
@@ -382,7 +383,7 @@ def _decoded(body: bytes, kind: type[T]) -> T:
 
 
 def _problem(status: int, body: bytes) -> ServiceError:
-    """Return the error of a response. Without problem details (a proxy's page), use its status."""
+    """Return the error for a response. If it is not problem details, only the status is used."""
     try:
         problem = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,11 +1,12 @@
-"""Logs: one JSON object per line on standard error, without secrets and players' ids.
+"""Logs: one JSON object per line on standard error, without secrets or players' ids.
 
 A line names the route's template instead of the path, and an error's class and lines of code
 instead of its message, which may quote the request.
 
-Lines of requests are buffered and written together after some milliseconds. To write each by
-itself would cost more than the rest of the request, because a thread that writes releases Python's
-lock and then waits for it. All other lines are written at once, after the buffered ones.
+The lines of requests are buffered and written together every 50 milliseconds. Writing each line
+separately would take longer than the rest of the request, because a thread that writes releases
+Python's global interpreter lock and then waits to get it back. All other lines are written
+immediately, after the buffered ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 import structlog
 
 FLUSH_INTERVAL = 0.05
-"""Seconds for which lines of requests are buffered."""
+"""Seconds between two writes of the buffered lines."""
 
 
 class RequestLine(msgspec.Struct):
@@ -38,7 +39,7 @@ class RequestLine(msgspec.Struct):
 
 
 class _LogWriter:
-    """Writes lines, buffered or at once."""
+    """Writes lines, either buffered or immediately."""
 
     def __init__(self) -> None:
         self._buffer: list[bytes] = []
@@ -79,7 +80,7 @@ _logger: Any = structlog.wrap_logger(
 
 
 def configure(target: BinaryIO | None = None) -> None:
-    """Start to log, to standard error by default."""
+    """Start logging, to standard error by default."""
     _writer.to(sys.stderr.buffer if target is None else target)
 
 

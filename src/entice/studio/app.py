@@ -1,4 +1,4 @@
-"""The service's app with the studio mounted on it: what `entice serve` runs."""
+"""The studio as an extension of the service's app, as `entice serve` mounts it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from entice.studio.studio import Studio
 
 
 def studio_extensions() -> list[Studio]:
-    """Return the extensions to mount on the service's app: the studio."""
+    """Return the extensions to mount on the service's app: a list with the studio."""
     routes = [*simulations.ROUTES, *trust.ROUTES, *page_files.ROUTES]
     return [Studio(Router("/", route_handlers=routes))]

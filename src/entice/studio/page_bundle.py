@@ -17,13 +17,13 @@ HOME = "index.html"
 PLOTLY = "plotly.min.js"
 """Served from the plotly package."""
 CURRENCIES = "js/currencies.js"
-"""Generated from the service's table of currencies, so that the page uses the same."""
+"""Generated from the service's table of currencies, so that the page uses the same data."""
 
 CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     b"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""The page may run its own scripts and connect to its own service. Nothing inline."""
+"""The page may run its own scripts and connect to its own service. Inline code is forbidden."""
 
 _MEDIA_TYPES = {
     ".html": b"text/html; charset=utf-8",

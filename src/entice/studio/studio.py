@@ -1,4 +1,4 @@
-"""The studio as an extension of the service's app: its routes, and the state behind them."""
+"""The studio as an extension of the service's app: its routes, and the state that they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Studio(Extension):
         """The last replay of each campaign."""
 
     def start_shutdown(self) -> None:
-        """Reject new jobs and end those under way."""
+        """Reject new jobs, and end those that wait or run."""
         self.jobs.cancel_all()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A running campaign: its state, and the policy that decides from it."""
+"""A running campaign: its state, and the compiled policy that makes its decisions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Campaign:
 
     @classmethod
     def create(cls, campaign: str, spec: CampaignSpec, at: int, rules: int = RULES) -> Campaign:
-        """Create a campaign under some version of the rules."""
+        """Create a campaign under a given version of the rules."""
         arms = len(spec.arms)
         return cls(
             CampaignState(
@@ -115,7 +115,7 @@ class Campaign:
         )  # fmt: skip
 
     def _configure(self) -> None:
-        """Derive from the state all that decisions need. Repeated if arms or settings change."""
+        """Derive what decisions need from the state. Called again if arms or settings change."""
         state = self.state
         self.spec = CampaignSpec.from_plain({**state.spec, "arms": state.arms, "status": "live"})
         self.arms = {arm: i for i, arm in enumerate(state.arms)}
@@ -221,7 +221,7 @@ class Campaign:
                 likely, estimated = self._propensity(
                     t, self._counts, self._means, self._permitted, first, arm, before
                 )
-                likely = float(f"{likely:.9g}")  # nine digits are the same on every machine
+                likely = float(f"{likely:.9g}")  # rounded: later digits differ between machines
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Probe only the player's own choice: acceptance then does not depend on the coin.
                 probe = "heads" if coin == HEADS else "tails"
@@ -231,7 +231,7 @@ class Campaign:
                 reason = "limited"
         if state.rules >= LIMITED_IF_CHANGED:
             free = arm, own, payment
-            # Otherwise every arm was affordable, so no limit can have changed the decision.
+            # If this is false, every arm was affordable and no limit can have changed the decision.
             if limited or kernel.payment_rule is not pay_required:
                 free = run(math.inf, before.copy(), *map(np.empty_like, buffers))[:3]
             wanted = free[2] * self._steps
@@ -248,7 +248,7 @@ class Campaign:
         )  # fmt: skip
 
     def _affords_probe(self, limit: Limit) -> bool:
-        """Return whether the largest probe amount is affordable, whichever side the coin shows."""
+        """Return whether the largest probe amount is affordable, regardless of the coin's side."""
         return (
             amount_of(max(self._amounts), self.spec.price_of_a_star, self.spec.margin)
             <= limit.amount
@@ -261,7 +261,7 @@ class Campaign:
         return tuple((self._shown * self._steps + self._zero).tolist())
 
     def update_arm(self, arm: int, new: bool = False, paid: float = 0.0, rating: int = 0) -> None:
-        """Recalculate an arm's average; if a rating is new, let the policy learn from it."""
+        """Recalculate an arm's average. If `new`, let the policy learn from `rating` and `paid`."""
         state = self.state
         n = state.pulls[arm]
         # One division of whole numbers, so that equal averages are equal to the last bit.
@@ -291,11 +291,11 @@ class Campaign:
         self._in_flight_counts[arm] += by
 
     def upgrade(self, at: int, rules: int, in_flight_offers: Iterable[OfferRecord]) -> None:
-        """Switch to a later version of the rules; `in_flight_offers` are in order.
+        """Switch to a later version of the rules; `in_flight_offers` are sorted by number.
 
-        The ages at which earlier offers were rated are not known, so hazards start from their
-        prior. Offers still in flight are observed from now on: each counts for the bucket of its
-        age and for later ones, not for earlier ones.
+        The ages at which earlier offers were rated are not known, so the estimated rating hazards
+        start from their prior. Offers still in flight are observed from now on: each counts in the
+        bucket of its current age and in later buckets, but not in earlier ones.
         """
         state = self.state
         state.rules = rules
@@ -316,12 +316,12 @@ class Campaign:
         self.memory = np.zeros(self.kernel.memory)
 
     def reconfigure(self) -> None:
-        """Apply arms or settings that have changed in the state."""
+        """Apply changes of the arms or settings in the state."""
         size = self.spec.policy.kernel(len(self.state.arms)).memory
         memory = self.memory
-        if self.learns_from_ratings:  # one block per arm, concatenated
+        if self.learns_from_ratings:  # one block per arm: append those of new arms
             memory = np.concatenate([memory, np.zeros(size - len(memory))])
-        elif size != len(memory):  # not learnt from ratings, so the policy can recalculate it
+        elif size != len(memory):  # not learned from ratings, so the policy can recalculate it
             memory = np.zeros(size)
         self.state.memory = memory.tobytes()
         self.state.flight = self._pack_in_flight()

@@ -86,14 +86,15 @@ class CampaignState(msgspec.Struct, array_like=True):
 
     @property
     def paced(self) -> int | None:
-        """The amount that may be committed and reserved by the next offer, if pacing is set."""
+        """The maximum of committed plus reserved money after the next offer; None without pace."""
         return paced_budget(self.budget, self.decisions, self.spec.get("pace_over"))
 
 
 def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | None:
-    """Return the part of a budget that may be used after some decisions; None without pacing.
+    """Return how much of a budget may be used, including the next decision; None without pacing.
 
-    The budget is released in proportion to the logarithm of the number of decisions.
+    This part grows with the logarithm of the number of decisions, and reaches the whole budget at
+    decision `pace_over`.
     """
     if pace_over is None:
         return None

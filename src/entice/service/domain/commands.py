@@ -25,9 +25,9 @@ from entice.service.domain.spec import CampaignSpec, Status, reject_dots
 from entice.service.domain.views import arm_views, campaign_view, encode, offer_view
 
 MORE_DUE = 206
-"""The status of `Expire` if offers past their deadline are left."""
+"""The status that `Expire` returns if there are more offers past their deadline."""
 MAX_EXPIRED = 1000
-"""Offers that one `Expire` processes, so that it does not hold up other commands."""
+"""The most offers that one `Expire` processes, so that it does not delay other commands."""
 
 
 def offer_number(offer: str) -> int:
@@ -148,7 +148,7 @@ class EnterRatings(msgspec.Struct, frozen=True):
 
 
 class Expire(msgspec.Struct, frozen=True):
-    """Expire open offers, and stop waiting for ratings, whose deadline has passed."""
+    """Expire open offers, and end rating windows, that are past their deadline."""
 
     campaign: str
 
@@ -193,7 +193,11 @@ class CampaignTransaction(Protocol):
 
 
 def execute(transaction: CampaignTransaction, command: Command, now: int) -> CommandResult:
-    """Execute a command in a transaction. A command that raises `Refusal` has changed nothing."""
+    """Execute a command in a transaction.
+
+    A command that raises `Refusal` has changed nothing, except that it may have expired an offer
+    past its deadline.
+    """
     if isinstance(command, CreateCampaign):
         return _create_campaign(transaction, command, now)
     if isinstance(command, Accept | Decline | Rate | Reverse):
@@ -263,7 +267,7 @@ def _check_new_arms(arms: Sequence[str]) -> None:
 
 
 def _make_offer(rules: CampaignRules, request: MakeOffer, now: int) -> tuple[OfferRecord, bool]:
-    """Return the player's open offer, or make one; and whether it is new."""
+    """Return the player's open offer, or a new one if there is none, and whether it is new."""
     live = rules.offers.live(request.player)
     if live is not None and live.due > now:
         return live, False
@@ -276,7 +280,7 @@ def _make_offer(rules: CampaignRules, request: MakeOffer, now: int) -> tuple[Off
 
 @contextmanager
 def _prefix_errors(entry: str) -> Iterator[None]:
-    """Name the entry of a list in the detail of a `Refusal`."""
+    """Prefix the detail of a `Refusal` with the list entry that caused it."""
     try:
         yield
     except Refusal as error:

@@ -8,7 +8,10 @@ from entice.errors import EnticeError
 
 
 class Refusal(EnticeError):
-    """A rejected request, as an RFC 9457 problem. It has changed nothing."""
+    """A rejected request, as an RFC 9457 problem.
+
+    The request has changed nothing, except that it may have expired an offer past its deadline.
+    """
 
     def __init__(self, status: int, kind: str, title: str, detail: str, **extra: Any) -> None:
         super().__init__(detail)
@@ -42,7 +45,7 @@ class Unavailable(EnticeError):
 
 
 class Corrupt(EnticeError):
-    """The database contains data that Entice did not write. It stays read-only until repaired."""
+    """The database is damaged. Requests that need the damaged data fail until it is restored."""
 
 
 class SchemaTooNew(EnticeError):

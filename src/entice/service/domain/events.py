@@ -118,14 +118,14 @@ class Voided(_OfferEvent, frozen=True, tag="voided"):
 
 
 class Rated(_OfferEvent, frozen=True, tag="rated", omit_defaults=True):
-    """An offer was rated. The event holds all that policies and drift estimates need."""
+    """An offer was rated. The event holds everything that policies and drift estimates need."""
 
     arm: str
     rating: int
     payment: float
     """The payment in stars."""
     probe: str | None = None
-    """The side of the probe's coin, unless less than the offered amount was paid."""
+    """The side of the probe's coin; None if the coin did not determine the payment."""
     probe_amount: float | None = None
 
 

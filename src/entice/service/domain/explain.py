@@ -57,7 +57,7 @@ def _reason(offer: Offered) -> str:
 
 
 def price_calculation(campaign: Campaign, offer: OfferRecord, event: Offered) -> PriceCalculation:
-    """Return how an offer's amount was calculated."""
+    """Return the calculation of an offer's amount."""
     spec = campaign.spec
     shown = dict(zip(campaign.state.arms, event.shown, strict=False))
     calculation = PriceCalculation(

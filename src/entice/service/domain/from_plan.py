@@ -17,8 +17,8 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
     """Return a campaign for each policy of a plan, by the policy's name.
 
     The tables are valid for `POST /v1/campaigns` and `entice campaign create`. Policies that the
-    service can't run are left out. The budget is the plan's; if it has none, the budget that the
-    policy needs with the plan's confidence.
+    service can't run are left out. The budget is that of the plan or, if the plan has none, the
+    amount that the policy needs at the plan's confidence.
     """
     plan, tables = forecast.plan, {}
     for p, name in enumerate(policy_names(plan)):

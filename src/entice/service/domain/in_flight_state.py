@@ -10,11 +10,14 @@ import numpy as np
 from entice.model.in_flight import COHORTS, InFlight, estimate_rating_probabilities, new_in_flight
 
 SECOND = 1_000_000
-"""In microseconds, the unit of all times."""
+"""One second in microseconds, the unit of all times."""
 
 
 class FlightState(msgspec.Struct, array_like=True):
-    """The fields of `InFlight` that cannot be recalculated; see there."""
+    """The fields of `InFlight` that cannot be recalculated, as lists.
+
+    `first`, `since` and `until` are its `first_pull`, `first_time` and `last_time`.
+    """
 
     reached: list[int]
     rated: list[int]
@@ -79,7 +82,8 @@ class Expectation(NamedTuple):
 
 def expectation(flight: InFlight) -> Expectation:
     """Return the expectation at the time of the last event."""
-    estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]  # a view is too rare to be worth compiling
+    # The uncompiled function: views are too rare for its compilation to pay off.
+    estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]
     ratings = (flight.rating_probabilities @ flight.unrated_by_arm).tolist()
     if flight.reached[0] == 0:
         return Expectation(None, ratings)

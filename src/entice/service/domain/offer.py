@@ -1,4 +1,4 @@
-"""The current record of an offer, and the repository that a campaign's offers are kept in."""
+"""The record of an offer, and the interface of the repository that stores a campaign's offers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEVER = 2**62
 
 
 class OfferRecord(msgspec.Struct, array_like=True, gc=False):
-    """An offer as its row in the database stores it: the sum of its events."""
+    """The current state of an offer, as its row in the database stores it."""
 
     n: int
     """The number of the offer in its campaign, from 1."""
@@ -115,5 +115,5 @@ class OfferRepository(Protocol):
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return the checksum of a row, by which a flipped bit is detected when the row is read."""
+    """Return the checksum of a row, which reveals damage when the row is read."""
     return blake2b(b"".join(parts), digest_size=8).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from entice.service.domain.errors import NotReady
 
 PENDING: dict[str, int] = {}
-"""The kinds of policies not loaded or compiled yet, and the seconds after which to retry."""
+"""The kinds of policies not loaded or compiled yet, each with the seconds until a retry."""
 
 
 def check_compiled(kind: str) -> None:

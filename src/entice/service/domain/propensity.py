@@ -32,8 +32,9 @@ Bools = npt.NDArray[np.bool_]
 DRAWS = 200
 """The number of repetitions from which a propensity is estimated if there is no formula."""
 REDRAW = 4
-"""The purpose of the random stream for repetitions (those in `rng.py` are 0 to 3)."""
+"""The purpose number of the random stream for repetitions (those in `rng.py` are 0 to 3)."""
 _SHARPEST = 8
+"""The number of rivals whose factors determine the pieces of `probability_of_highest`."""
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 
 Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[float, bool]]
@@ -152,9 +153,7 @@ def probability_of_highest(
 
 @lru_cache(maxsize=4)
 def _compiled_probability_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
-    return specialize(
-        probability_of_highest
-    )  # so that its machine code is kept for the next process
+    return specialize(probability_of_highest)  # caches the machine code for the next process
 
 
 @compiled_noinline

@@ -1,7 +1,7 @@
 """The rules of a campaign: each turns a request into an event and applies it to the state.
 
-The service and `entice verify` run the same rules. The service stores the events; verify reads
-them, reapplies the rules, and compares the events that they produce.
+The service and `entice verify` run the same rules. The service stores the events. `entice verify`
+reads them, applies the rules again, and compares the resulting events with the stored ones.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from entice.service.domain.offer import (
 from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, check_arm_ids, check_name
 
 MAX_EVENTS_PER_OFFER = 100
-"""Events of one offer after which its rating can no longer be changed."""
+"""The number of events of one offer after which its rating can no longer be changed."""
 MAX_EVENTS_TO_RELEARN = 20_000
-"""Events in a log up to which a policy relearns all ratings, which takes tenths of a second."""
+"""The longest log from which a policy relearns all ratings. This takes tenths of a second."""
 SECOND = 1_000_000
-"""Microseconds."""
+"""One second in microseconds."""
 
 
 class CampaignRules:
@@ -59,6 +59,7 @@ class CampaignRules:
         self.offers.append_event(event, body)
 
     def _header(self, at: int) -> tuple[str, int, int]:
+        """Return the first fields of the next event: campaign, number and time."""
         state = self.campaign.state
         return state.campaign, state.seq + 1, max(at, state.at)
 
@@ -217,7 +218,7 @@ class CampaignRules:
     def check_request(
         self, eligible: Sequence[str] | None, displayed: dict[str, float] | None
     ) -> None:
-        """Reject a request for an offer that names unknown arms or impossible ratings."""
+        """Reject a request for an offer with unknown arms or ratings that are out of range."""
         state = self.campaign.state
         if state.status == "closed":
             raise conflict("The campaign is closed: it makes no more offers.", state="closed")
@@ -247,7 +248,7 @@ class CampaignRules:
         return index
 
     def accept(self, at: int, offer: OfferRecord, paid: int | None) -> None:
-        """Commit the amount of an offer."""
+        """Accept an offer: commit its amount, or `paid` if that is less."""
         if offer.paid is not None and offer.state != REVERSED and paid in (None, offer.paid):
             return
         if offer.state in (ACCEPTED, RATED, UNRATED):
@@ -277,7 +278,7 @@ class CampaignRules:
         self._set_state(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: OfferRecord) -> None:
-        """Release the reserved amount of an offer that the player declined."""
+        """Decline an offer: release its reserved amount."""
         if offer.state == DECLINED:
             return
         if offer.state == SHADOW:
@@ -303,7 +304,7 @@ class CampaignRules:
             self._set_state(offer, UNRATED)
 
     def rate(self, at: int, offer: OfferRecord, rating: int) -> None:
-        """Record a rating, or a changed rating."""
+        """Record the rating of an accepted offer, or change it."""
         if offer.state == RATED and offer.rating == rating:
             return
         if offer.state == UNRATED and not self.campaign.spec.late_ratings:
@@ -381,7 +382,7 @@ class CampaignRules:
             raise invalid(f"rating must be a whole number from {low} to {high}; got {rating}.")
 
     def _check_shadow(self, at: int, offer: OfferRecord, action: str) -> None:
-        """Reject a response to a shadow offer if a live one would have expired or been voided."""
+        """Reject the answer to a shadow offer that has expired or whose campaign is closed."""
         ended = "has expired" if offer.expires <= at else "was voided when the campaign closed"
         if offer.expires <= at or self.campaign.state.status == "closed":
             name = f"{self.campaign.state.campaign}.{offer.n}"
@@ -413,9 +414,9 @@ class CampaignRules:
     def _relearn(self) -> None:
         """Let the policy relearn all ratings, in order, after one has changed.
 
-        Policies that learn from averages alone do not need this. In a long log a single rating
-        hardly matters, and replaying it would hold up all requests: there, only the averages
-        change.
+        Policies that learn from averages alone do not need this. If the log is long, a single
+        rating hardly matters and replaying all of them would delay other requests: then only the
+        averages change.
         """
         campaign = self.campaign
         if campaign.learns_from_ratings and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:

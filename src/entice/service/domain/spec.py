@@ -59,7 +59,7 @@ MAX_NEW_SEED = 2**53 - 1
 """The largest integer that a JSON client with 64-bit floats represents exactly."""
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
-# Constraints for the OpenAPI schema of a campaign. The constructor checks them, with better words.
+# Constraints for the OpenAPI schema. The constructor checks them too, with clearer messages.
 Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 ArmName = Annotated[
@@ -72,23 +72,25 @@ UniqueItems = Meta(extra_json_schema={"uniqueItems": True})
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The settings of a campaign: the arms, the policy, and the budget.
 
-    Money is in whole minor units, such as cents; in whole yen, which have no smaller unit.
+    Amounts of money are whole numbers of the currency's minor unit, such as cents. The yen has no
+    smaller unit, so its amounts are in yen.
 
     Parameters
     ----------
     name
-        A label for people.
+        A label for display.
     arms
         The ids of the items, such as your own product numbers.
     policy
-        The exploration policy. Pulls in flight always count towards its certainty about an arm.
+        The exploration policy. Ratings expected from offers in flight always count as ratings of
+        their arm.
     lowest_rating, highest_rating
         The range of ratings, which are whole numbers.
     policy_sees
         The scale on which the policy sees ratings, as in a plan. ``"stars"``: unchanged, so that
         ratings vary by about 1, as the paper's policies assume. ``"zero_to_one"``: mapped to 0
-        to 1; UCB and Thompson sampling then explore several times as much, unless their noise is
-        set to that of such ratings, about 0.3.
+        to 1; UCB and Thompson sampling then explore several times as much, unless their `noise` is
+        set to the standard deviation of such ratings, about 0.3.
     unrated_shows
         The rating displayed by an arm without ratings, in stars. Default: the middle of the range.
     budget
@@ -104,12 +106,13 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         The most that one offer, and all offers to one player together, may cost.
     pace_over
         The number of offers over which to spread the budget. Up to offer t, at most the share
-        log(1 + t) / log(1 + pace_over) is spent, in line with the need to explore.
+        log(1 + t) / log(1 + pace_over) of the budget is spent, because the need to explore grows
+        logarithmically.
     probe
         A randomised experiment that measures the drift: in a share of the offers of a player's own
-        choice, a coin flip adds an amount, in stars.
+        choice, a coin flip decides whether an amount, in stars, is added.
     offer_expires_after, rating_window
-        Seconds in which an offer can be accepted, and an accepted offer rated.
+        Seconds for which an offer can be accepted, and for which an accepted offer can be rated.
     late_ratings
         Whether ratings are accepted after the rating window.
     status
@@ -218,9 +221,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> CampaignSpec:
-        """Build a campaign from plain tables, with the same checks as in Python.
+        """Build a campaign from plain tables, with the same checks as the constructor.
 
-        Plain tables cannot name code to import, because campaigns also arrive over HTTP.
+        The tables cannot name code to import, because campaigns are also created over HTTP.
         """
         settings = dict(as_table("the campaign", plain))
         if "policy" in settings:
@@ -248,7 +251,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """Return the campaign with its currency's number of decimals, to be stored with it.
 
         CLDR data changes from time to time; a stored number keeps amounts unambiguous. An unknown
-        currency without decimals is an error only here, because older stored campaigns must load.
+        currency without `currency_digits` is an error only here, because campaigns stored by older
+        versions must still load.
         """
         money = read_currency("CampaignSpec", self.currency, self.currency_digits)
         return msgspec.structs.replace(self, currency_digits=money.digits)

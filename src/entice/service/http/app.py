@@ -45,7 +45,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of every response that does not set its own. The studio's page sets its own CSP."""
+"""Headers added to every response that lacks them. The studio's page sets its own CSP."""
 _MAX_DRAINED = 16 * MAX_BODY
 
 
@@ -53,8 +53,8 @@ class RequestMiddleware:
     """Numbers, times, counts and logs every request, and adds headers to every response.
 
     It wraps the whole app, since Litestar's middleware does not see requests without a route.
-    Litestar's Prometheus and structlog plugins are not used: they have other metric names and
-    labels than `docs/operations.md` promises, and write each log line by itself (see `logs`).
+    Litestar's Prometheus and structlog plugins are not used: their metric names and labels differ
+    from those documented in `docs/operations.md`, and they do not buffer log lines (see `logs`).
     """
 
     def __init__(self, app: ASGIApp, context: AppContext) -> None:
@@ -166,7 +166,7 @@ async def _lifespan(context: AppContext, _: Litestar) -> AsyncIterator[None]:
 
 
 def _options() -> list[HTTPRouteHandler]:
-    """Return OPTIONS handlers for paths with several methods: Litestar's own lists one of them."""
+    """Return OPTIONS handlers for paths with several methods. Litestar's own list only one."""
     methods: dict[str, set[str]] = {}
     for handler in ROUTES:
         for path in handler.paths:
@@ -187,7 +187,7 @@ def _options_of(path: str, methods: set[str]) -> HTTPRouteHandler:
 
 
 async def _drain(receive: Receive) -> None:
-    """Read the rest of a body that is too large: many clients read only after they have sent."""
+    """Read the rest of a body that is too large, since many clients send all before they read."""
     length, more = 0, True
     while more and length <= _MAX_DRAINED:
         message: Any = await receive()

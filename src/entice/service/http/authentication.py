@@ -14,7 +14,7 @@ from entice.service.storage.api_keys import CACHE_SECONDS, Keys, KeyView, Role
 LOCAL_CALLER = KeyView(id="-", name="local caller", role="admin", campaign=None, created=0)
 """The identity of requests without a key, as long as no key exists."""
 LOCAL_BROWSER = KeyView(id="-", name="local browser", role="read", campaign=None, created=0)
-"""The same for browsers. Any page can make a browser send requests: they must not spend money."""
+"""The same for browsers. Any web page can make a browser send requests, so they may only read."""
 _BROWSER_HEADERS = frozenset({b"origin", b"sec-fetch-mode", b"sec-fetch-site"})
 _PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
@@ -34,11 +34,11 @@ class Authenticator:
         self._keys = keys
         self._open = open_to_loopback
         self._reading: Future[None] | None = None
-        # A thread of its own: authentication must not wait behind long reads.
+        # A separate thread, so that authentication does not wait for long reads.
         self._reader = ThreadPoolExecutor(1, "entice-keys")
 
     async def authenticate(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> KeyView:
-        """Return the caller's key, or raise `Refusal` unless it has one of some roles."""
+        """Return the caller's key; raise `Refusal` if it is not valid or has none of `roles`."""
         age = self._keys.age()
         if age > CACHE_SECONDS / 2:
             self._read_keys()
@@ -47,7 +47,7 @@ class Authenticator:
         return self._check(headers, roles)
 
     def check_again(self, headers: Mapping[bytes, bytes], roles: frozenset[Role]) -> None:
-        """Raise `Refusal` if the caller's key was revoked since `authenticate`."""
+        """Raise `Refusal` if the caller's key has been revoked since the call of `authenticate`."""
         if self._keys.age() > CACHE_SECONDS / 2:
             self._read_keys()
         self._check(headers, roles)
@@ -69,10 +69,11 @@ class Authenticator:
         return caller
 
     def reject_foreign(self, headers: Mapping[bytes, bytes]) -> Refusal | None:
-        """Reject requests from foreign pages and through foreign host names, if keys do not.
+        """Return the `Refusal` of a request through a proxy, a foreign host name or a foreign page.
 
-        Any page may point a host name of its own to 127.0.0.1 and then send requests as if from the
-        same origin (DNS rebinding).
+        Return None if the request is allowed, or if keys protect the service anyway. Host names
+        are checked because of DNS rebinding: a web page can point its own host name to 127.0.0.1
+        and then send requests that look as if they came from the same origin.
         """
         if not self._open or self._keys.any_cached():
             return None
@@ -99,7 +100,7 @@ class Authenticator:
         return None
 
     def _read_keys(self) -> None:
-        """Start to read the keys in a thread, unless that is in progress."""
+        """Start to read the keys in a thread, unless a read is in progress."""
         if self._reading is None or self._reading.done():
             self._reading = self._reader.submit(self._keys.reload)
 

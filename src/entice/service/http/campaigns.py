@@ -55,7 +55,7 @@ class NewArms(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Whether an arm is retired."""
+    """The change of an arm: whether it is retired."""
 
     retired: bool
 
@@ -112,8 +112,8 @@ async def list_campaigns(
 ) -> Response[list[CampaignView]]:
     """List campaigns.
 
-    Campaigns that the key has access to, oldest first: all of them, or `limit` at a time. While
-    there are more, the response has a header `Link: <...>; rel="next"`.
+    Returns the campaigns that the key has access to, oldest first: all of them, or `limit` at a
+    time. If there are more, the response has a header `Link: <...>; rel="next"`.
     """
     found, more = await in_thread(
         request.context.queries.campaign_page, request.auth.campaign, after, limit, status
@@ -161,9 +161,9 @@ async def update_campaign(
 ) -> Response[CampaignView]:
     """Update a campaign.
 
-    Changes the status, the budget, the caps, the pace or the name, from the next decision on. A
-    budget below the sum spent and reserved is rejected (409). `closed` voids all open offers and is
-    final.
+    Changes the status, the budget, the caps, the pace or the name, with effect from the next
+    decision. A budget below the sum spent and reserved is rejected (409). The status `closed` voids
+    all open offers and is final.
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)

@@ -25,13 +25,13 @@ from entice.service.storage.writer import Writer
 
 
 class Extension:
-    """A router that is mounted on the service's app, with the state behind it."""
+    """A router to mount on the service's app, and the state that its handlers use."""
 
     def __init__(self, router: Router) -> None:
         self.router = router
 
     def start_shutdown(self) -> None:
-        """End the responses that clients may be waiting for."""
+        """End the responses in progress, so that their connections close."""
 
     async def close(self) -> None:
         """Finish shutting down."""
@@ -70,7 +70,7 @@ class AppContext:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Start the service, and stop it at the end, after the commands in the queue."""
+        """Start the service; on exit, execute the commands in the queue and stop it."""
         loop = asyncio.get_running_loop()
         self.writer.observe = self.metrics.commit
         await loop.run_in_executor(None, self.keys.reload)
@@ -108,7 +108,7 @@ class AppContext:
                 logs.database_error(error, during="warm-up")
                 time.sleep(1)
             else:
-                # These objects stay: the garbage collector need not examine them again.
+                # These objects live as long as the process: exclude them from garbage collection.
                 gc.collect()
                 gc.freeze()
                 self.ready = self._open
@@ -122,7 +122,7 @@ class AppContext:
             for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
                 try:
                     state = load_state(session, name)
-                except Corrupt as error:  # requests for this campaign get the error
+                except Corrupt as error:  # also returned to requests for this campaign
                     logs.database_error(error, during="warm-up")
                 else:
                     if state.status != "closed":

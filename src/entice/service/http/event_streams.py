@@ -64,7 +64,7 @@ class EventStreams:
         while self._waiting and not self._ended.is_set():
             try:
                 heads = await in_thread(self._read_heads, list(self._waiting))
-            except Exception:  # the database is unavailable: each stream gets the error by itself
+            except Exception:  # the database is unavailable: wake all, to report it
                 heads = dict.fromkeys(self._waiting, -1)
             for campaign, head in heads.items():
                 if self._heads.get(campaign) != head:

@@ -49,8 +49,8 @@ async def list_events(
 ) -> EventPage:
     """List the events of a campaign.
 
-    In order. Each event has a hash over the previous hash and its own body, which makes changes to
-    the log detectable.
+    Returns events in order. Each event has a hash of the previous hash and its own body, which
+    makes changes to the log detectable.
     """
     events = await in_thread(request.context.queries.events, campaign, after, limit)
     return EventPage(events, events[-1].seq if len(events) == limit else None)
@@ -112,7 +112,7 @@ async def _messages(request: ServiceRequest, campaign: str, after: int) -> Async
             context.authenticator.check_again(request.raw_headers, READ)
             yield b"".join(map(_message, events)) or b": no new events\n\n"
     except EnticeError:
-        pass  # The client reconnects, and gets the error then.
+        pass  # The client reconnects, and that request returns the error.
     finally:
         context.streams.open -= 1
         context.metrics.count_streams(-1)

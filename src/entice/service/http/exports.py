@@ -38,9 +38,9 @@ async def export(
 ) -> Stream:
     """Export a campaign.
 
-    One row for each offer and each organic rating, in the order of the log, with the payment, the
-    rating and the propensity. `entice.estimate` reads the file as it is. In CSV, text that a
-    spreadsheet would take for a formula starts with an apostrophe.
+    Returns one row for each offer and each organic rating, in the order of the log, with the
+    payment, the rating and the propensity. `entice.estimate` reads the file without conversion. In
+    CSV, text that a spreadsheet would interpret as a formula gets an apostrophe as a prefix.
     """
     context = request.context
     if context.exports >= MAX_EXPORTS:
@@ -66,7 +66,7 @@ async def export(
 
 async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerator[bytes, None]:
     try:
-        yield b""  # Started before the response, so that `finally` runs whatever happens to it.
+        yield b""  # `export` runs the generator up to here, so that `finally` runs in any case.
         with path.open("rb") as file:
             while chunk := await in_thread(file.read, _CHUNK):
                 yield chunk
@@ -85,8 +85,8 @@ async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerato
 async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
     """Retrieve the drift estimate.
 
-    How much ratings rise per star of payment, with a confidence interval. It requires a randomised
-    probe: without one, the estimate is null and `note` says why.
+    Returns the rise in ratings per star of payment, with a confidence interval. The estimate
+    requires a randomised probe: without one, it is null and `note` says why.
     """
     return await in_slow_thread(request.context.queries.drift, campaign)
 

@@ -1,4 +1,4 @@
-"""Routes that record what happens to offers, and organic ratings."""
+"""Routes that accept, decline, rate and reverse offers, and that enter organic ratings."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ async def readyz(request: ServiceRequest) -> Response[Health]:
 async def get_metrics(request: ServiceRequest) -> Response[str]:
     """Retrieve metrics for Prometheus.
 
-    Counts of requests, decisions and commits; the money of each campaign; gauges that must be 0.
+    Returns counts of requests, decisions and commits, the money of each campaign, and gauges that
+    must be 0.
     """
     require_all_campaigns(request.auth)
     text = await in_thread(request.context.metrics.text)
@@ -83,7 +84,7 @@ async def get_metrics(request: ServiceRequest) -> Response[str]:
 async def get_openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
     """Retrieve this document.
 
-    All routes, in OpenAPI 3.1.
+    Describes all routes, in OpenAPI 3.1.
     """
     return EncodedResponse(await in_thread(request.context.describe))
 

@@ -98,7 +98,7 @@ async def make_offer(
 
     Chooses an arm for a player and the payment for choosing it, and reserves the payment in the
     budget. While a player has an open offer, the request returns that offer. `amount` is 0 if the
-    arm is the player's own choice; `reason` says why.
+    arm is the player's own choice, unless the probe adds a payment. `reason` says why.
     """
     player = request.context.players.hash(campaign, data.player)
     command = MakeOffer(campaign, player, data.eligible, data.displayed)
@@ -171,8 +171,9 @@ async def list_offers(
 ) -> OfferPage:
     """List the offers of a campaign.
 
-    Newest first. One request searches at most 10,000 offers, so a page of a filtered list may have
-    fewer than `limit` offers, or none: continue with `before` until `next` is null.
+    Returns offers, newest first. One request searches at most 10,000 offers, so a page of a
+    filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
+    until it is null.
     """
     context = request.context
     hashed = None if player is None else context.players.hash(campaign, player)

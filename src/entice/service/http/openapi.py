@@ -135,10 +135,10 @@ def _add_links(
 
 
 def _with_descriptions(schema: dict[str, Any], kind: Any) -> dict[str, Any]:
-    """Add the docstrings of a type and of its fields, and move defaults into words.
+    """Add the docstrings of a type and of its fields, and move defaults into the descriptions.
 
-    openapi-python-client drops operations that have objects for defaults, and openapi-typescript
-    requires fields that have a default.
+    openapi-python-client drops operations with a default that is an object, and openapi-typescript
+    treats fields with a default as required.
     """
     if "description" in schema:
         first = " ".join(schema["description"].partition("\n\n")[0].split())
@@ -178,7 +178,7 @@ def field_docstrings(kind: type) -> dict[str, str]:
 
 
 def _documented_parameters(docstring: str) -> dict[str, str]:
-    """Return the descriptions in a docstring's section of parameters."""
+    """Return the descriptions in the "Parameters" section of a docstring."""
     section = docstring.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
     return {
         name: " ".join(text.replace("``", "`").split())

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457), without internals."""
+"""Errors as problem details (RFC 9457), without internal information."""
 
 from __future__ import annotations
 
@@ -72,17 +72,18 @@ class FieldError(msgspec.Struct):
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
-    """An error (RFC 9457). The request has changed nothing."""
+    """An error (RFC 9457). A request with a 4xx status has changed nothing."""
 
     type: str
-    """`urn:entice:problem:` and a code. Programs should compare this."""
+    """`urn:entice:problem:` and a code. Programs should test this field."""
     title: str
     status: int
     detail: str
-    """What was wrong, what is allowed, and what to do."""
+    """Description of the error, of the allowed values, and of the next step."""
     instance: str | None = None
     """Id of the request in the service's log."""
     errors: list[FieldError] | None = None
+    """Errors in fields of the body."""
     state: str | None = None
     """State of the offer or of the campaign that does not allow the request."""
     least: int | None = None
@@ -100,8 +101,8 @@ def problem_details(
 def respond(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """Handle an exception: return its problem, and log it if it was unexpected.
 
-    This is Litestar's `ProblemDetailsException` without the plugin's map of exceptions: that does
-    not pass the request, whose number is the problem's `instance`.
+    This uses Litestar's `ProblemDetailsException` but not its plugin, whose exception converters
+    do not receive the request. The request's number is needed for the problem's `instance`.
     """
     number = request.scope.get("entice_request", "-")
     refusal = refusal_of(request, error)
@@ -130,7 +131,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[dict[
 
 
 def refusal_of(request: Request[Any, Any, Any], error: Exception) -> Refusal | None:
-    """Translate an exception for the client. None: an internal error."""
+    """Return the `Refusal` that describes an exception; None if it is an internal error."""
     match error:
         case Refusal():
             return error
@@ -175,7 +176,7 @@ def refusal_of(request: Request[Any, Any, Any], error: Exception) -> Refusal | N
 
 
 def body_problem(error: Exception, body: Any) -> Refusal:
-    """Translate an error of decoding a body to its documented type."""
+    """Return the problem of a body that could not be decoded to its documented type, `body`."""
     if isinstance(error, msgspec.ValidationError):
         return _field_problem(str(error), body)
     if isinstance(error, RecursionError):

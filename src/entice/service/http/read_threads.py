@@ -18,5 +18,5 @@ async def in_thread(read: Callable[..., T], *arguments: Any) -> T:
 
 
 async def in_slow_thread(read: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that may take long in a thread of its own pool, so that no other waits."""
+    """Call a slow function in a thread of a separate pool, so that fast ones do not wait for it."""
     return await asyncio.get_running_loop().run_in_executor(_SLOW, read, *arguments)

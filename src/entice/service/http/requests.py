@@ -73,10 +73,10 @@ class ServiceRequest(Request[None, KeyView, State]):
 
 
 class StrictJson(AbstractDTO[Any]):
-    """Decodes `data` strictly.
+    """Decodes the `data` of handlers strictly.
 
-    Litestar by itself decodes without a type and then converts loosely: it takes "5" for 5, ignores
-    the media type, and does not say where in the body an error is.
+    Litestar's own decoding is loose: it accepts "5" as 5, ignores the media type, and does not
+    report where in the body an error is.
     """
 
     def decode_bytes(self, value: bytes) -> Any:
@@ -141,7 +141,7 @@ async def authorize(
 async def execute(
     request: ServiceRequest, command: Command, key: str | None
 ) -> EncodedResponse[Any]:
-    """Have the writer execute a command: with an idempotency key, at most once."""
+    """Pass a command to the writer, which executes it at most once if it has an idempotency key."""
     context = request.context
     if key is None:
         result = await context.writer.execute(command)
@@ -171,7 +171,7 @@ def _check_ids(path: dict[str, str], caller: KeyView) -> None:
 
 
 def _check_query(query: bytes, allowed: dict[str, bool]) -> None:
-    """Reject unknown parameters, invalid UTF-8, and 1e3 for 1000, which Litestar accepts."""
+    """Reject unknown parameters, invalid UTF-8 and numbers such as 1e3: Litestar accepts them."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:

@@ -28,7 +28,7 @@ PUBLIC = None
 
 
 class Route(NamedTuple):
-    """The properties of a route that Litestar has no place for. They are in the handler's `opt`."""
+    """The properties of a route that Litestar does not model, stored in the handler's `opt`."""
 
     roles: frozenset[Role] | None
     """Roles that may call the route besides admin."""
@@ -76,7 +76,7 @@ def route(
     response
         Type of the response, or of one line of it, if not the function's return type.
     problems
-        Statuses of errors besides those that follow from the rest.
+        Error statuses in addition to those implied by the other arguments.
     id_of
         Path parameter of other routes that takes the response's `id`.
     """

@@ -93,7 +93,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     from entice.service.storage.writer import Writer
 
     logs.configure()
-    # No request has been accepted yet, and Granian would ignore the signal.
+    # Until the app runs, SIGTERM exits at once: Granian would ignore it, and no request is lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         store = open_store(settings.db)

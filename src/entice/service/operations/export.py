@@ -1,8 +1,8 @@
 """Export of a campaign as a table, with a row for each offer and each organic rating.
 
-`entice.estimate` reads these columns. The log is written page by page, so memory use does not
-depend on the size of the campaign. It is written to a file and not streamed to the client: a slow
-client would hold a read transaction open, which keeps SQLite from checkpointing.
+`entice.estimate` reads these columns. The rows are written page by page, so memory use does not
+depend on the size of the campaign. They are written to a file and not streamed to the client: a
+slow client would hold a read transaction open, which prevents SQLite from checkpointing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that a file's extension stands for."""
+    """Return the export format for a file's extension."""
     for file_format in get_args(Format):
         if path.name.lower().endswith(f".{file_format}"):
             return cast(Format, file_format)
@@ -113,7 +113,7 @@ def _escape_formulas(cells: pl.Expr) -> pl.Expr:
 
 
 def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
-    """Read the log and the offers in parallel; yield at least one page, even if it is empty."""
+    """Read the log and the offers side by side; yield at least one page, even if it is empty."""
     after, empty = 0, True
     offers = _offers(session, campaign)
     while True:
@@ -157,8 +157,8 @@ def _row(
 
 def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) -> tuple[Any, ...]:
     payment, money = campaign.stars_paid(offer), campaign.spec.money
-    # The coin is no experiment if less than the offered amount was paid, or nothing, as in
-    # shadow mode.
+    # The coin flip is not a valid experiment if less than the offered amount was paid, or nothing
+    # because of shadow mode.
     valid_probe = payment == offered.payment and not offer.shadow
     coin = log.COINS[offered.probe if valid_probe else None]
     return (

@@ -1,4 +1,4 @@
-"""Checks of what must always be true of a campaign, for the studio's Trust screen."""
+"""Checks of a campaign's invariants, for the studio's Trust screen."""
 
 from __future__ import annotations
 

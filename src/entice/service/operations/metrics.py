@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The help of a gauge that must be 0 says so."""
+"""Metrics for Prometheus. The help text of each gauge that must be 0 says so."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CampaignGauges(msgspec.Struct, frozen=True):
     committed: int
     decisions: int
     open: int
-    """Sum of the open offers."""
+    """Total amount of the open offers."""
     written: int
     """Sequence number of the last event in the log."""
     seq: int

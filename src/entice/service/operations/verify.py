@@ -67,7 +67,7 @@ def verify(
 
 
 def rows_without_events(store: Store) -> Iterator[str]:
-    """Report altered rows that no event describes: API keys and stored responses."""
+    """Report altered rows that the event logs do not cover: API keys and stored responses."""
     for key in damaged_keys(store):
         yield f"The row of key {key} was altered."
     with store.read() as session:
@@ -205,7 +205,7 @@ class LogReplay:
 
 
 class _ReplayedOffers:
-    """An `OfferRepository` in memory."""
+    """An `OfferRepository` in memory, for one replay."""
 
     def __init__(self, session: Session, number: int) -> None:
         self._session, self._number = session, number
@@ -214,9 +214,9 @@ class _ReplayedOffers:
         self._spent: dict[bytes, int] = {}
         self.campaign: Campaign | None = None
         self.produced: list[bytes] = []
-        """The events that the rules have produced for the current event …"""
+        """Events that the rules produced when the current event was replayed, itself included."""
         self.pending: list[bytes] = []
-        """… and those that must follow it immediately."""
+        """Those of them that are not replayed yet. They must be the next events of the log."""
 
     def get(self, n: int) -> OfferRecord | None:
         row = self._rows.get(n)

@@ -1,4 +1,4 @@
-"""Warm-up: compiles the policies of campaigns at start-up, so that no request waits for it.
+"""Warm-up: compiles the policies of campaigns at start-up, so that no request has to wait for it.
 
 Machine code cached by an earlier process is loaded, which takes about a second for all policies.
 The rest is compiled by child processes, one per core, while this process serves requests. Requests

@@ -18,7 +18,7 @@ from entice.service.storage.store import Store
 Role = Literal["admin", "decide", "feedback", "read"]
 
 CACHE_SECONDS = 1.0
-"""Seconds for which keys are cached; a revoked key may be accepted that long."""
+"""Seconds for which keys are cached. A revoked key may be accepted for that long."""
 
 
 class KeyView(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class KeyView(msgspec.Struct, frozen=True):
     revoked: int | None = None
 
     def may(self, roles: frozenset[Role]) -> bool:
-        """Return whether the key has one of some roles. An admin has all."""
+        """Return whether the key has one of `roles`. An admin has all roles."""
         own = self.role.split(",")
         return "admin" in own or not roles.isdisjoint(own)
 

@@ -14,11 +14,11 @@ from entice.service.storage.unit_of_work import OFFER, offer_from_row, verified_
 LEVEL = 0.95
 """The confidence level of the interval."""
 MAX_CACHED = 1000
-"""Campaigns whose estimates are cached; beyond that, the cache is cleared."""
+"""Number of cached estimates above which the cache is cleared."""
 
 
 class _CampaignEstimate:
-    """The estimate of one campaign, up to some event."""
+    """The estimate of one campaign, up to event `seq`."""
 
     def __init__(self, estimator: DriftEstimator) -> None:
         self.estimator = estimator
@@ -93,8 +93,8 @@ def _apply(
 ) -> None:
     """Add an event to the estimate.
 
-    A rating that is later changed or reversed still counts for the slope, since the coin did not
-    determine who gave it. The averages contain only the ratings that count now.
+    A rating that is later changed or reversed still counts in the slope. This causes no bias, since
+    the coin does not determine who rates. The averages contain only the ratings that count now.
     """
     estimate.seq = event.seq
     match event:

@@ -12,7 +12,7 @@ from entice.service.storage.store import Store
 RESPONSE_LIFETIME = 7 * 24 * 3600 * 1_000_000
 """Microseconds for which the response to an idempotency key is stored."""
 MAX_DELETED = 5000
-"""Stored responses that one run deletes."""
+"""Maximum number of stored responses that one run deletes."""
 
 
 class CommandExecutor(Protocol):
@@ -22,7 +22,7 @@ class CommandExecutor(Protocol):
         """Execute a command in its own transaction."""
 
     def max_clock_lead(self) -> int:
-        """Return the microseconds by which a campaign's time is ahead of the clock, at most."""
+        """Return the largest lead of a campaign's time over the clock, in microseconds."""
 
 
 class Maintenance:
@@ -37,8 +37,8 @@ class Maintenance:
         """Expire offers that are due, and delete old responses.
 
         Each campaign gets its own transaction, so that a damaged one does not block the others.
-        After an error the next run tries again; `verify_write` then writes in any case, to find out
-        whether the database can be written again. Returns whether more is due, and the error.
+        After an error the next run tries again. `verify_write` forces a write, to test after an
+        error whether the database can be written again. Returns whether more is due, and the error.
         """
         more, failure = False, None
         try:
@@ -52,7 +52,7 @@ class Maintenance:
                     more = more or result.status == MORE_DUE
             if failure is None:
                 self._delete_old_responses(verify_write)
-        except Exception as error:  # clients must be served whatever happens here
+        except Exception as error:  # an error here must not stop the writer
             failure = error
         return more and failure is None, failure
 

@@ -59,7 +59,7 @@ class PlayerHasher:
 
 
 def player_hasher_for(store: Store, secret_file: Path | None = None) -> PlayerHasher:
-    """Return the hasher with a database's secret; raise `WrongSecret` if it is not the one used.
+    """Return the hasher of a database; raise `WrongSecret` if the secret is not the database's.
 
     With SQLite the secret is in `<database>.secret`, created at first use. With PostgreSQL it is in
     the environment variable ENTICE_SECRET or in a file, since several machines must share it.

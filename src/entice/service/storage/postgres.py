@@ -81,7 +81,7 @@ class PostgresSession:
 
 
 class PostgresStore:
-    """A PostgreSQL database. A transaction locks a campaign's row before it reads its data."""
+    """A PostgreSQL database. A transaction locks a campaign's row before it reads the campaign."""
 
     for_update = " FOR UPDATE"
     driver_errors: tuple[type[Exception], ...] = (psycopg.Error,)
@@ -138,7 +138,7 @@ class PostgresStore:
     def read(self) -> Iterator[PostgresSession]:  # noqa: D102
         with self._translate_errors():
             connection = self._connection()
-            # Readers hold no locks, and a verification may take long.
+            # No idle timeout: readers hold no locks, and a verification may take long.
             connection.execute(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
                 "SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -214,5 +214,5 @@ class PostgresStore:
 
 @lru_cache(maxsize=256)
 def _with_psycopg_placeholders(sql: str) -> bytes:
-    """Replace question marks by psycopg's placeholders; our SQL contains no other ones."""
+    """Replace `?` by psycopg's placeholder. The SQL of the service has no other question marks."""
     return sql.replace("?", "%s").encode()

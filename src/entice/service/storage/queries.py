@@ -37,7 +37,7 @@ from entice.service.storage.unit_of_work import (
 )
 
 MAX_SEARCHED = 10_000
-"""Offers that one request for a page searches."""
+"""Maximum number of offers that one request searches."""
 _SEARCHED_AT_ONCE = 1000
 
 
@@ -114,8 +114,8 @@ class Queries:
     ) -> OfferPage:
         """Return offers of a campaign, newest first.
 
-        The primary key serves every filter: a request reads at most `MAX_SEARCHED` rows, and the
-        next one continues there.
+        Rows are read in the order of the primary key, whatever the filter. A request reads at most
+        `MAX_SEARCHED` of them, and the next request continues from there.
         """
         where = "campaign = ? AND n >= ? AND n < ?"
         params: list[Any] = []
@@ -147,13 +147,13 @@ class Queries:
         return OfferPage(views, end if end > 1 else None)
 
     def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
-        """Return events of a campaign after a number, in order."""
+        """Return the events of a campaign after sequence number `after`, in order."""
         with self.store.read() as session:
             rows = read_events(session, name, number_of(session, name), after, limit)
         return [_event_view(*row) for row in rows]
 
     def head(self, name: str) -> int:
-        """Return the number of a campaign's last event."""
+        """Return the sequence number of a campaign's last event."""
         with self.store.read() as session:
             rows = session.rows("SELECT seq FROM campaigns WHERE id = ?", (name,))
         if not rows:
@@ -241,6 +241,6 @@ def _event(session: Session, campaign: Campaign, seq: int) -> tuple[int, bytes, 
 
 
 def _as_table(body: bytes, hash_: bytes) -> dict[str, Any]:
-    """Convert an event to a table."""
+    """Decode an event for the API, with its hash."""
     event: dict[str, Any] = msgspec.json.decode(body)
     return {**event, "at": to_datetime(event["at"]), "hash": hash_.hex()}

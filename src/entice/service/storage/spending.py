@@ -19,11 +19,11 @@ from entice.service.storage.unit_of_work import verified_events
 
 By = Literal["date", "offer"]
 MAX_POINTS = 1000
-"""Points in one response; a series in memory has at most twice as many."""
+"""Maximum number of points in one response. A series in memory has at most twice as many."""
 MAX_READ = 4 * 2**20
-"""Bytes of the log that one request reads: about 13,000 events, or 0.05 s."""
+"""Maximum bytes of the log that one request reads: about 13,000 events, or 0.05 s."""
 MAX_CACHED = 100
-"""Campaigns whose series are cached; the least recently used one is evicted."""
+"""Maximum number of cached campaigns. The least recently used one is evicted."""
 _PAGE = 1000
 _ROW_OVERHEAD = 100
 """Bytes of an event in addition to its body."""
@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
     @property
     def paced(self) -> int | None:
-        """The amount that could be committed and reserved by the next offer."""
+        """The maximum of committed plus reserved money after the next offer; None without pace."""
         return paced_budget(self.budget, self.offers, self.pace_over)
 
 
@@ -83,7 +83,7 @@ class Series:
         """The points of all intervals but the current one."""
 
     def add(self, key: int, before: Point) -> None:
-        """Add an event, given its position and the money before it."""
+        """Add an event, given its position on the axis and the point before it."""
         interval = key // self._step
         if interval != self._interval:
             self._interval = interval
@@ -113,7 +113,7 @@ class Series:
 
 
 class Spending:
-    """The spending in a campaign's log, up to some event."""
+    """The spending in a campaign's log, up to event `seq`."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -185,7 +185,7 @@ class Spending:
 class SpendingCache:
     """The spending of several campaigns, updated incrementally from their logs.
 
-    Nothing of this is stored: after a restart, requests read the log again in bounded parts.
+    The cache is in memory only: after a restart, requests read the log again, in bounded parts.
     """
 
     def __init__(self) -> None:

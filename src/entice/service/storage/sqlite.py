@@ -20,8 +20,8 @@ Connect = Callable[[str], Any]
 """Opens a file; returns an object like a `sqlite3.Connection` in autocommit mode."""
 
 _MAX_VALUES = 1024
-# Our SQL is correct, so SQLITE_ERROR, or an error without a code (such as invalid text), means that
-# the tables were altered.
+# The SQL of the service is valid, so SQLITE_ERROR, or an error without a code (such as invalid
+# text), means that the tables were altered.
 _DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -146,7 +146,7 @@ class SqliteStore:
         return int(self._writer.rows("PRAGMA user_version")[0][0])
 
     def check_integrity(self) -> None:
-        """Raise `Corrupt` if the file is damaged; rows lost from an index would go unnoticed."""
+        """Raise `Corrupt` if the file or its schema is damaged, such as rows lost from an index."""
         with _translate_errors(self.path):
             found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
             if self._writer.rows(_SCHEMA) != _expected_schema():

@@ -1,4 +1,4 @@
-"""The storage protocol: the interface of a database to the service."""
+"""The storage protocol: the interface between the service and a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Table(NamedTuple):
 
     name: str
     columns: dict[str, str]
-    """Names, and types in PostgreSQL."""
+    """Column names, each with its type in PostgreSQL."""
 
 
 class Columns(NamedTuple):
@@ -69,9 +69,10 @@ class Session(Protocol):
         """Return the rows that meet a condition and in which a column has one of several values."""
 
     def index_hint(self, index: str) -> str:
-        """Return the hint after a table's name that selects an index.
+        """Return the SQL to write after a table's name so that a query uses an index.
 
-        Without it, SQLite scans all offers of a campaign by the primary key.
+        Without it, SQLite scans all offers of a campaign by the primary key. Empty for databases
+        that choose the index themselves.
         """
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
@@ -130,7 +131,7 @@ def open_store(url: str) -> Store:
 
 
 def without_password(url: str) -> str:
-    """Return a URL that can be displayed: without its password."""
+    """Return a URL without its password, for display."""
     scheme, divider, rest = url.partition("://")
     rest = re.sub(r"(password=)[^&]*", r"\1…", rest)
     user, at, host = rest.rpartition("@")

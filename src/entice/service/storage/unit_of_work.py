@@ -37,7 +37,7 @@ class UnitOfWork:
         self.session = session
         self._for_update = store.for_update
         self._cached = cached
-        # With the seq and head of its row.
+        # Each campaign with the seq and head of its row when it was loaded.
         self._loaded: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}
         self._offers: dict[str, CampaignOffers] = {}
         self._responses: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
@@ -83,8 +83,8 @@ class UnitOfWork:
     def flush(self) -> None:
         """Write all changes.
 
-        The UPDATE requires that the row has not changed and that the budget is not exceeded, which
-        a CHECK of the table also asserts.
+        The UPDATE requires that the row has not changed and that the budget is not exceeded, and
+        raises `Stale` otherwise. A CHECK of the table also protects the budget.
         """
         for offers in self._offers.values():
             offers.flush()
@@ -336,7 +336,7 @@ def verified_events(
 
 
 def counted_ratings_in(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[CountedRating]:
-    """Return the ratings in a log that count: changed ones once, reversed ones not at all."""
+    """Yield the ratings in a log that count: a changed one once, a reversed one not at all."""
     counting: dict[int, CountedRating] = {}  # by seq if organic, by −n if of an offer
     for _, body, _ in rows:
         match log.decode(body):

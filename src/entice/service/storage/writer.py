@@ -37,17 +37,17 @@ from entice.service.storage.store import ANSWERS, Columns, Session, Store
 from entice.service.storage.unit_of_work import UnitOfWork, load_all_states, response_digest
 
 MAX_GROUP = 512
-"""Offers and ratings in one transaction; a single larger command gets its own."""
+"""Number of offers and ratings at which a transaction is full and takes no more commands."""
 GATHER = 0.001
 """Seconds to wait for more commands, if the previous group was small but had more than one."""
 MAX_WAITING = 20_000
-"""Offers and ratings in the queue; beyond that, commands are rejected."""
+"""Number of offers and ratings at which the queue is full and rejects new commands."""
 MAX_ATTEMPTS = 5
 """Attempts to commit a group that conflicts with another process."""
 MEAN_BACKOFF = 0.02
 """Mean number of seconds between attempts."""
 MAX_CACHED = 1000
-"""Campaigns kept in memory between groups."""
+"""Number of cached campaigns above which the cache is cleared."""
 
 
 class PendingCommand(NamedTuple):
@@ -66,7 +66,7 @@ class PendingCommand(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """The number of offers or ratings that it contains."""
+        """The number of offers or ratings in the command; 1 for other commands."""
         match self.command:
             case MakeOffers(requests=requests):
                 return len(requests)
@@ -105,7 +105,7 @@ class Writer:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="entice-writer", daemon=True)
         self.last_error: Exception | None = None
-        """Why the last group, or the last maintenance, could not be written; None if it was."""
+        """The error of the last group or maintenance run; None if it was written."""
 
     @property
     def depth(self) -> int:
@@ -118,7 +118,7 @@ class Writer:
         return self._thread.is_alive()
 
     def clock_ahead(self) -> float:
-        """Return the seconds by which the log's times are ahead of the wall clock, at most."""
+        """Return the largest lead of a campaign's time over the wall clock, in seconds."""
         return self.clock.seconds_ahead_of_wall() + self._groups.max_clock_lead() / 1e6
 
     def start(self) -> None:
@@ -268,7 +268,7 @@ class GroupCommit:
         return now
 
     def max_clock_lead(self) -> int:
-        """Return the microseconds by which a campaign's time is ahead of the clock, at most."""
+        """Return the largest lead of a campaign's time over the clock, in microseconds."""
         return max(self._ahead.values(), default=0)
 
     def commit(self, group: list[PendingCommand]) -> list[CommandResult | Exception]:
@@ -342,6 +342,8 @@ class GroupCommit:
 
 
 class _CommandFailed(Exception):
+    """An unexpected error in one command, given by its index in the group."""
+
     def __init__(self, index: int, error: Exception) -> None:
         super().__init__(index)
         self.index = index

@@ -100,7 +100,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 def _simulate_visitors(
     client: Client, simulator: VisitorSimulator, process: subprocess.Popen[str]
 ) -> None:
-    """Send a few visitors a second while the service runs."""
+    """Simulate a few visitors per second while the service runs."""
     count, campaigns = 0, client.campaigns()
     while process.poll() is None:
         time.sleep(PAUSE)

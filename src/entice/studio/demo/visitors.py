@@ -22,12 +22,13 @@ TEAS = {
 DRIFT = 0.8
 """Stars by which a payment worth one star raises a rating."""
 SHARE_WHO_ACCEPT = 0.85
-"""Of visitors who are offered another item than the one they would choose."""
+"""Share of visitors who accept an item other than their own choice."""
 SHARE_WHO_RATE = 0.6
+"""Share of visitors who rate an accepted item."""
 UNDECIDED = 8
-"""Visitors who hold an offer and have not answered yet."""
+"""Number of visitors who have an offer and have not answered yet."""
 MAX_RATING_DELAY = 60
-"""A rating arrives before this many further visitors."""
+"""Number of further visitors within which a rating arrives."""
 
 
 class VisitorSimulator:
@@ -39,7 +40,7 @@ class VisitorSimulator:
         self._visitors = 0
         self._undecided: deque[tuple[CampaignView, OfferView]] = deque()
         self._due: list[tuple[int, str, int]] = []
-        """Ratings to come: after how many visitors, of which offer, and the rating."""
+        """Scheduled ratings: the number of visitors when it is due, the offer's id, the rating."""
 
     def step(self, campaigns: list[CampaignView]) -> None:
         """Send one more visitor to a campaign that is not closed; answer and rate earlier offers.

@@ -20,14 +20,14 @@ NDJSON = "application/x-ndjson"
 
 
 class QueuedLine(msgspec.Struct, tag_field="kind", tag="queued"):
-    """The job waits."""
+    """The job is in the queue."""
 
     ahead: int
-    """Number of jobs that run first."""
+    """Number of jobs that run before it."""
 
 
 class CompilingLine(msgspec.Struct, tag_field="kind", tag="compiling"):
-    """Compilation takes a moment."""
+    """The job is waiting for the compiler."""
 
 
 class ProgressLine(msgspec.Struct, tag_field="kind", tag="progress"):
@@ -47,11 +47,12 @@ class FailedLine(msgspec.Struct, tag_field="kind", tag="failed"):
 
 
 class PictureLine(msgspec.Struct, tag_field="kind", tag="picture"):
-    """The results of the replications so far."""
+    """A snapshot: the results of the replications so far."""
 
     replications: int
+    """Number of replications in the snapshot."""
     of: int
-    """Number of replications of the study."""
+    """Number of replications of the whole study."""
     cells: list[dict[str, Any]]
     """Curves and final values of each policy and drift."""
 

@@ -21,7 +21,8 @@ from entice.studio.studio import studio_of
 async def get_page(request: ServiceRequest) -> Response[str]:
     """Open the studio.
 
-    The page holds no data. It requests what it shows, and asks for a key if one is required.
+    The page itself contains no data. It requests all data from the API, and asks for a key if one
+    is required.
     """
     studio_of(request.context).jobs.start()  # the page will soon request a simulation
     return await _file(request, page.HOME)
@@ -45,7 +46,7 @@ async def get_page_file(
 ) -> Response[str]:
     """Retrieve a file of the studio.
 
-    Scripts and styles of the page. Returns 304 if `If-None-Match` names the current version.
+    Returns a script or style of the page, or 304 if `If-None-Match` names the current version.
     """
     return await _file(request, file.strip("/"))
 
@@ -56,7 +57,7 @@ async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
         raise not_found("file", path[:80])
     headers = [
         (b"content-security-policy", page.CSP),
-        (b"cache-control", b"no-cache"),  # cached, but revalidated by its ETag each time
+        (b"cache-control", b"no-cache"),  # browsers cache it, but revalidate it by its ETag
         (b"etag", found.etag),
         (b"vary", b"accept-encoding"),
     ]

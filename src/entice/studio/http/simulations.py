@@ -43,7 +43,7 @@ class StudioView(msgspec.Struct):
     role: str
     """Roles of the key, separated by commas, or of a browser without a key."""
     may: list[str]
-    """All roles that this includes."""
+    """All roles that `role` includes: every role for `admin`."""
     keyless: bool
     """Whether no key exists yet. A browser may then read and simulate, but change nothing."""
     campaign: str | None
@@ -52,7 +52,7 @@ class StudioView(msgspec.Struct):
 
 
 class StudyRequest(msgspec.Struct):
-    """A study, as in a TOML file for `entice run`, which has further settings."""
+    """A study, as in a TOML file for `entice run`. Other settings of such files are accepted."""
 
     arms: dict[str, Any]
     policies: list[dict[str, Any]]
@@ -96,7 +96,7 @@ class TraceView(msgspec.Struct, tag_field="kind", tag="race"):
 
 
 class PlanRequest(msgspec.Struct):
-    """A plan, as in a TOML file for `entice plan`, which has further settings."""
+    """A plan, as in a TOML file for `entice plan`. Other settings of such files are accepted."""
 
     visitors_a_day: int
     days: int
@@ -172,9 +172,10 @@ async def get_studio(request: ServiceRequest) -> StudioView:
 async def simulate(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Stream:
     """Simulate a study.
 
-    Streams lines of JSON, each with a `kind`: `queued`; `compiling`, if that takes long; several
-    times `picture`, from more and more replications; `bounds`, once; `done` or `failed`. The last
-    picture equals the result of `entice run`. Closing the connection cancels the job.
+    Streams lines of JSON, each with a `kind`: `queued`; `compiling`, if that takes long; `picture`,
+    a snapshot of the results, several times with more and more replications; `bounds`, once; `done`
+    or `failed`. The last snapshot equals the result of `entice run`. Closing the connection cancels
+    the job.
     """
     study = parse_study(data)
     return stream_lines(submit(request, Simulate(msgspec.json.decode(study.to_json()))))
@@ -256,9 +257,9 @@ async def plan(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Strea
 async def get_paper(request: ServiceRequest) -> Response[Any]:
     """Reproduce the paper.
 
-    Streams lines of JSON: `queued`, `progress`, then `paper`: the paper's tables beside ours, the
-    curves, and the set-ups that explain the published numbers. The result is kept while the service
-    runs.
+    Streams lines of JSON: `queued`, `progress`, then `paper` or `failed`. `paper` has the published
+    tables beside the simulated ones, the curves, and the set-ups that explain the published
+    numbers. The result is kept while the service runs.
     """
     studio = studio_of(request.context)
     if studio.paper is not None:

@@ -75,8 +75,8 @@ async def replay_events(
 ) -> Stream:
     """Replay an event log.
 
-    Does for one campaign what `entice verify` does for all: replays every event and compares the
-    results. Streams lines of JSON: `queued`, `progress`, then `replay` with the verdict.
+    Replays every event of a campaign and compares the results with the database, as `entice verify`
+    does. Streams lines of JSON: `queued`, `progress`, then `replay` with the result, or `failed`.
     """
     context = request.context
     await in_thread(context.queries.head, campaign)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from entice.parallel import Stopped
 
 PART, END, LOG = b"+", b".", b"!"
-"""First byte of each line the worker writes: part of a result, its last line, a log entry."""
+"""First byte of each line of the worker's output: part of a result, its last line, a log entry."""
 CANCEL = b"cancel\n"
-"""Sent to the worker instead of a job: cancel the running one."""
+"""Line that is sent to the worker to cancel the running job."""
 PROGRESS_INTERVAL = 0.1
 """Minimum seconds between two progress lines."""
 COMPILING_NOTICE = 0.3

@@ -1,4 +1,4 @@
-"""Limits on requested simulations: a maximum size, and no code or files named in a request."""
+"""Limits on requested simulations: their size is limited, and they cannot name code or files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Limits on one simulation request."""
 
     most_work: int = 20_000_000_000
-    """Rounds × replications × arms × cells: at most a minute on two cores."""
+    """Rounds × replications × arms × cells. The maximum takes up to a minute on two cores."""
     most_plan_work: int = 2_000_000_000
     """Visitors × replications × arms × policies of a plan, which simulates each visitor."""
     most_horizon: int = 1_000_000
@@ -83,7 +83,7 @@ def _at_most(name: str, value: int, most: int) -> None:
 
 
 def _reject_custom(plain: dict[str, Any]) -> None:
-    """Reject user functions: their names would be imported."""
+    """Reject user functions, since a request must not make the service import code."""
     for field in ("policies", "drifts"):
         entries = plain.get(field)
         for entry in entries if isinstance(entries, list) else [entries]:

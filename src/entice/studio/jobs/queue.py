@@ -1,4 +1,4 @@
-"""A queue of simulation jobs that takes callers in turn, and the worker process that runs them."""
+"""A queue of simulation jobs in which callers take turns, and the worker process that runs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from entice.service.domain.errors import Refusal
 from entice.studio.jobs.job import CANCEL, END, LOG, Job
 
 MAX_QUEUED = 64
-"""Jobs that may wait in total."""
+"""Maximum number of waiting jobs, of all callers together."""
 MAX_QUEUED_PER_CALLER = 8
 _COMMAND = (sys.executable, "-P", "-m", "entice.studio.jobs.worker")
 _MAX_LINE = 256 * 1024 * 1024
@@ -72,11 +72,11 @@ class JobOutput:
 
 
 class JobQueue:
-    """Run jobs one at a time in a worker process, one per caller in turn."""
+    """A queue that runs one job at a time in a worker process. Callers take turns."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[JobOutput]] = {}
-        """By caller. The first caller is served next, then moves to the end."""
+        """Jobs by caller. A job of the first caller runs next; the caller then moves to the end."""
         self._current: JobOutput | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class JobQueue:
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start the worker unless it runs, so that it compiles before the first job comes."""
+        """Start the worker if it is not running, so that it compiles before the first job."""
         if self._open and (self._runner is None or self._runner.done()):
             self._runner = asyncio.create_task(self._run_waiting())
 
@@ -143,7 +143,7 @@ class JobQueue:
             self._send(CANCEL)
 
     def _next(self) -> JobOutput | None:
-        """Remove and return the next job: one per caller, then the next caller's."""
+        """Remove and return the next job, or None. Callers take turns."""
         for caller in self._waiting:
             of_caller = self._waiting.pop(caller)
             output = of_caller.popleft()
@@ -183,7 +183,7 @@ class JobQueue:
                 output.put(body)
         output.end(_WORKER_ENDED)
         logs.event("simulation_process_ended", code=await process.wait())
-        await self._ensure_worker()  # at once, so that it is warm when the next job comes
+        await self._ensure_worker()  # restart it now, so that it is warm for the next job
 
     async def _ensure_worker(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:

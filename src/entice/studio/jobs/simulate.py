@@ -1,4 +1,4 @@
-"""Run a study in growing numbers of replications, with a snapshot after each."""
+"""Run a study, with snapshots of its results after growing numbers of replications."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST_WORK = 16_000_000
 FIRST_REPLICATIONS = 16
 """Maximum replications of the first snapshot."""
 GROWTH = 4
-"""Factor between the replications of one snapshot and the next."""
+"""Factor by which the replications grow from one snapshot to the next."""
 _BLOCK_WORK = 12_000_000
 """Rounds × arms of one block, which one thread runs."""
 _LANES = 32
@@ -122,7 +122,7 @@ def snapshot(study: Study, arrays: list[RunArrays], size: int) -> dict[str, Any]
 
 
 def evaluate_bounds(study: Study) -> list[dict[str, Any]]:
-    """Evaluate each cell's theorem bounds over time, and whether they are vacuous."""
+    """Return the bounds that the theorems give for each cell over time, and if they are vacuous."""
     rounds = study.checkpoint_rounds()
     rounds = rounds[rounds >= 2]
     if not len(rounds):

@@ -19,7 +19,7 @@ def trace_frames(
 ) -> dict[str, Any]:
     """Run one replication of one cell and return it as frames.
 
-    The rounds are those of `entice.trace`. An average counts ratings that have arrived.
+    The rounds are those of `entice.trace`. Averages include only ratings that have arrived.
     """
     with context.compiling():
         rounds = trace(

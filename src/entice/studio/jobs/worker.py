@@ -1,7 +1,7 @@
 """The worker process of the studio: runs one job at a time, at low priority, for its parent.
 
-A separate process, so that no decision waits for a simulation. Each line on standard input is a
-job; results go to standard output, line by line (see `job`).
+It is a separate process, so that no decision of the service waits for a simulation. Each line on
+standard input is a job. Results are written to standard output, line by line (see `job`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from entice.worlds.drifts import LinearDrift
 from entice.worlds.players import Players
 
 NICENESS = 10
-"""Added to the process's niceness, so that decisions of the service come first."""
+"""Added to the process's niceness, so that decisions of the service have priority."""
 IDLE = 0.5
 """Seconds without a job before the next warm-up step, since a new job waits for that step."""
 
@@ -89,7 +89,7 @@ def _read_jobs(jobs: queue.SimpleQueue[Job], context: JobContext, warming: threa
 
 
 def run_job(job: Job, context: JobContext) -> None:
-    """Run a job and write the last line of its result, also if it fails."""
+    """Run a job and write the last line of its result, even if it fails."""
     try:
         last = _result(job, context)
     except Stopped:

@@ -80,7 +80,7 @@ CHECKS: tuple[Callable[[Open], None], ...] = (
     bulk_inserts_and_lookups_are_complete,
     several_writers_share_a_campaign,
 )
-"""All checks. Each takes a function that opens the store, and raises `NotConforming`."""
+"""All checks. Each takes a function that opens the store, and raises `NotConforming` on failure."""
 
 
 def check_store(open_store: Open) -> None:

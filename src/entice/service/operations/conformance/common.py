@@ -11,7 +11,7 @@ from entice.errors import EnticeError
 from entice.service.storage.store import Session, Store
 
 Open = Callable[[], Store]
-"""Opens a new connection to one database, as another process of the service would."""
+"""Opens a new connection to the database, as another process of the service would."""
 
 TIMEOUT = 20.0
 """Seconds after which a thread counts as blocked."""

@@ -40,7 +40,7 @@ def an_overspent_budget_is_rejected(open_store: Open) -> None:
 
 
 def a_player_has_one_live_offer(open_store: Open) -> None:
-    """A player has at most one open offer, and any number of others."""
+    """A player has at most one open offer, and any number of offers in other states."""
     with opened(open_store) as (store, _):
         number = number_of(store, new_campaign(store, "live offers"))
 
@@ -117,7 +117,7 @@ def values_are_stored_exactly(open_store: Open) -> None:
 
 
 def bulk_inserts_and_lookups_are_complete(open_store: Open) -> None:
-    """`insert` and `rows_where_in` work with no, some and thousands of rows."""
+    """`insert` and `rows_where_in` work with zero, few and thousands of rows."""
     some = Columns(OFFERS, ("n", "player", "cost"))
     with opened(open_store) as (store, _):
         number = number_of(store, new_campaign(store, "many rows"))

@@ -64,7 +64,7 @@ def a_write_is_atomic(open_store: Open) -> None:
 
 
 def a_failed_statement_is_not_ignored(open_store: Open) -> None:
-    """If a failed statement is caught, the transaction is committed or raises an error."""
+    """If the error of a statement is caught, the transaction either commits or raises an error."""
     with opened(open_store) as (store, _):
         name = new_campaign(store, "failed statement")
         raised = False

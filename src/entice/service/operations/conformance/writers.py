@@ -41,7 +41,7 @@ def no_update_is_lost(open_store: Open) -> None:
 
 
 def a_conditional_update_reports_its_rows(open_store: Open) -> None:
-    """A conditional UPDATE returns whether the condition held, which protects the budget."""
+    """A conditional UPDATE returns the number of changed rows, which protects the budget."""
     with opened(open_store) as (store, _):
         name = new_campaign(store, "condition")
         for seq, changed in ((0, 1), (0, 0), (1, 1), (7, 0)):

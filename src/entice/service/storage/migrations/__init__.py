@@ -1,4 +1,4 @@
-"""Numbered schema migrations of each database. They are applied in order and never edited."""
+"""Numbered schema migrations of each database, applied in order. Their statements never change."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ function withTheme(layout) {
       font: { family: token("--font"), size: 13, color: token("--ink") },
     },
     separators: ".,",
-    // Without it, Plotly takes known arrays for unchanged and loses the axis limits it computed.
+    // Without a new revision, Plotly treats the arrays as unchanged and loses its axis limits.
     datarevision: (revision += 1),
   };
   const merged = { ...style, ...layout };

@@ -160,7 +160,7 @@ function banner() {
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the hash of the address is the screen
+  event.preventDefault(); // the hash of the address selects the screen
   root.focus();
 });
 themeButton();

@@ -1,4 +1,4 @@
-// A table that scrolls horizontally on a narrow screen. Its edge fades while there is more.
+// A table that scrolls horizontally on a narrow screen. Its edge fades while columns are hidden.
 
 import { h } from "./dom.js";
 

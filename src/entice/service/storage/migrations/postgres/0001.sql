@@ -8,7 +8,7 @@ CREATE TABLE meta (
     value BYTEA NOT NULL
 );
 
--- One row for each campaign: its money, the end of its log, and its books as bytes.
+-- One row for each campaign: its money, the end of its log, and its encoded state.
 CREATE TABLE campaigns (
     number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -22,7 +22,7 @@ CREATE TABLE campaigns (
     CHECK (reserved + committed <= budget)
 );
 
--- The truth: all else can be made again from it.
+-- The event logs. The rows of campaigns and offers can be rebuilt from them.
 CREATE TABLE events (
     campaign BIGINT NOT NULL REFERENCES campaigns (number),
     seq BIGINT NOT NULL,
@@ -43,14 +43,14 @@ CREATE TABLE offers (
     PRIMARY KEY (campaign, n)
 );
 
--- A player has one live offer at most.
+-- A player has at most one open offer.
 CREATE UNIQUE INDEX live_offers ON offers (campaign, player) WHERE state = 0;
--- What may expire: offers that are open, sales that are not rated.
+-- Offers with a deadline: open ones, and accepted ones without a rating.
 CREATE INDEX due_offers ON offers (campaign, due) WHERE state <= 1;
--- What counts against a player's cap, and against the budget.
+-- Offers that count against a player's cap and against the budget.
 CREATE INDEX paid_offers ON offers (campaign, player) WHERE cost > 0;
 
--- Answers under the idempotency keys of those who asked.
+-- Stored responses, by API key and idempotency key.
 CREATE TABLE answers (
     scope TEXT NOT NULL,
     key TEXT NOT NULL,

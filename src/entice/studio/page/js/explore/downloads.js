@@ -9,7 +9,8 @@ const CAPTION_HEIGHT = 90; // pixels below the charts
 
 /**
  * The row of buttons.
- * @param {() => {settings, snapshot, toml}} current what is shown; toml is null until all runs are done
+ * @param {() => {settings, snapshot, toml}} current returns the results on display; toml is null
+ *   until all runs are done
  * @param {() => Promise<string[]>} images the charts as data URLs
  */
 export function downloads(current, images) {
