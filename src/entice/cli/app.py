@@ -63,7 +63,7 @@ def reproduce(
     horizon: Annotated[
         int | None,
         typer.Option(
-            help="Number of rounds, instead of the 20,000 and 10,000 behind the paper's numbers."
+            help="Number of rounds. Default: the 20,000 and 10,000 that fit the paper's numbers."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder for tables, figures and report.")] = Path(
@@ -73,8 +73,9 @@ def reproduce(
 ) -> None:
     """Reproduce the paper: Tables 1 and 2, Figures 2 and 3, the greedy baseline.
 
-    Each policy runs twice: as described in the paper, and in the set-up that explains the published
-    numbers. Every published value is compared with the range of one run (5 % to 95 % of all runs).
+    Each policy runs twice: as described in the paper, and in the set-up that best fits the
+    published numbers. Every published value is compared with the 5 % to 95 % range of the simulated
+    runs.
 
     Writes table1.csv, table2.csv, coverage.csv and greedy.csv; the figures fig2, fig3, explained
     and lock_in as PNG and SVG; and report.html, a page with all of these.
@@ -108,8 +109,8 @@ def run(
         list[Path] | None,
         typer.Option(
             metavar="<file.py>",
-            help="Python file with functions that the study names, also sent to the workers of a "
-            "cluster. Can be repeated.",
+            help="Python file with functions that the study uses. On a cluster, it is sent to the "
+            "workers. Can be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -120,8 +121,8 @@ def run(
     workers may join and leave.
 
     Writes final.parquet (one row for each run), curves.parquet (means and quantiles over time),
-    as_run.toml (the study, with its seed) and a folder blocks-… (from which more replications are
-    added; it may be deleted). A study file:
+    as_run.toml (the study, with its seed) and a folder blocks-… (needed to add replications; it may
+    be deleted). A study file:
 
     ```toml
     horizon = 20000
@@ -162,8 +163,8 @@ def bounds(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Output folder for bounds.csv, the figures and the result, which is read from "
-            "there if it is finished, as by `entice run`. Nothing is saved if omitted."
+            help="Output folder for bounds.csv, the figures and the result. If it already has the "
+            "result of this study, that is used. Nothing is saved if omitted."
         ),
     ] = None,
     threads: Threads = None,
@@ -271,8 +272,9 @@ def atlas(
 ) -> None:
     """Compare policies in many worlds, to find where each of them fails.
 
-    The worlds have drifts of all kinds, late or missing ratings, players who decline, arms that
-    cheat, and an attacker. Regret and compensation are compared with the best policy of each world.
+    The worlds have drifts of all kinds, late or missing ratings, players who decline, strategic
+    arms, and an attacker. Each policy is compared with the best one in each world, by regret and by
+    compensation.
 
     The first run takes minutes, because each policy is compiled for each kind of world.
     """

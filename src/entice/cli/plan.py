@@ -11,11 +11,11 @@ from rich.markup import escape
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="A plan as TOML.", metavar="PLAN")],
+    file: Annotated[Path, typer.Argument(help="Plan file (TOML).", metavar="PLAN")],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for plan.json, plan.png and plan.html. Nothing is saved if omitted."
+            help="Output folder for plan.json, plan.png and plan.html. Nothing is saved if omitted."
         ),
     ] = None,
     seed: Annotated[
@@ -23,7 +23,9 @@ def plan(
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(help="Number of threads. One per core by default; does not change results."),
+        typer.Option(
+            help="Number of threads. One for each core by default. Does not change results."
+        ),
     ] = None,
 ) -> None:
     """Forecast the cost of exploration before a campaign starts.

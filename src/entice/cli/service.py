@@ -54,7 +54,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to bind. 0 selects a free port.")] = 8000,
     workers: Annotated[
-        int, typer.Option(help="Number of processes. More than one requires PostgreSQL.")
+        int, typer.Option(help="Number of worker processes. More than one requires PostgreSQL.")
     ] = 1,
     secret_file: SecretFile = None,
 ) -> None:
@@ -94,7 +94,7 @@ def create_key(
     ],
     name: Annotated[str, typer.Option(help="Label for this key.")],
     campaign: Annotated[
-        str | None, typer.Option(help="Only campaign that the key can access. Default: all.")
+        str | None, typer.Option(help="Campaign that the key is restricted to. Default: all.")
     ] = None,
     db: Db = DEFAULT_DB,
 ) -> None:

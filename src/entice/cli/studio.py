@@ -8,7 +8,7 @@ import typer
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1. 0 selects a free port.")] = 0,
 ) -> None:
     """Open the studio on a demo campaign with simulated visitors.
 
