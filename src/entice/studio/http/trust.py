@@ -29,10 +29,9 @@ _EXAMPLE = {
             "name": "Teas of the month",
             "invariants": [
                 {
-                    "name": "Spent and reserved stay within the budget",
+                    "name": "Spent and reserved money is within the budget",
                     "holds": True,
-                    "detail": "1,240 is spent and 50 reserved of 50,000 (hundredths of EUR, if "
-                    "that has cents).",
+                    "detail": "€12.40 spent and €0.50 reserved of €500.00.",
                 }
             ],
             "replay": None,

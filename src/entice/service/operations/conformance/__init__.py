@@ -35,30 +35,7 @@ from entice.service.operations.conformance.writers import (
     writers_that_lock_in_different_order_both_finish,
 )
 
-__all__ = [
-    "CHECKS",
-    "NotConforming",
-    "Open",
-    "a_change_can_depend_on_what_was_there",
-    "a_failed_statement_is_not_passed_over",
-    "a_player_has_one_live_offer",
-    "a_read_changes_nothing",
-    "a_read_is_a_snapshot",
-    "a_row_is_there_once",
-    "a_store_goes_on_after_an_error",
-    "a_write_is_all_or_nothing",
-    "a_write_is_kept",
-    "check_store",
-    "many_rows_are_written_and_found_at_once",
-    "many_threads_read_at_once",
-    "more_than_the_budget_is_refused",
-    "nothing_belongs_to_a_campaign_that_is_not_there",
-    "readers_and_writers_do_not_wait_for_each_other",
-    "several_desks_share_a_campaign",
-    "values_come_back_as_they_were",
-    "writers_do_not_overlook_each_other",
-    "writers_who_lock_in_different_order_get_on",
-]
+__all__ = ["CHECKS", "NotConforming", "Open", "check_store"]
 
 CHECKS: tuple[Callable[[Open], None], ...] = (
     a_write_is_durable,

@@ -141,8 +141,8 @@ def bulk_inserts_and_lookups_are_complete(open_store: Open) -> None:
                 found = session.rows_where_in(some, where, params, "n", list(wanted))
                 require(
                     sorted(found) == [everything[n] for n in sorted(set(wanted)) if 0 <= n < 3000],
-                    f"rows_among() of {len(wanted)} values found {len(found)} rows, and not those",
+                    f"rows_where_in() of {len(wanted)} values found {len(found)} wrong rows",
                 )
                 players = [b"%d" % n for n in wanted]
                 again = session.rows_where_in(some, where, params, "player", players)
-                require(sorted(again) == sorted(found), "rows_among() finds others by bytes")
+                require(sorted(again) == sorted(found), "rows_where_in() finds others by bytes")
