@@ -52,7 +52,7 @@ class _Settings(msgspec.Struct, gc=False):
     pace_over: int | UnsetType | None = UNSET
 
 
-class _Event(msgspec.Struct, gc=False):
+class _SpendingEvent(msgspec.Struct, gc=False):
     """The fields of events that change money; the others are not decoded."""
 
     kind: str
@@ -66,7 +66,7 @@ class _Event(msgspec.Struct, gc=False):
     changes: _Settings | UnsetType = UNSET
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode = msgspec.json.Decoder(_SpendingEvent).decode
 Key = Callable[[Point], int]
 """The position of a point on the axis: its time, or its number of offers."""
 
