@@ -317,7 +317,7 @@ def test_the_spending_operation(tmp_path: Path) -> None:
         assert spending["through"] == spending["events"] == view["events"] == 11
         assert spending["at"][0] == view["created_at"]
         for wrong, words in (
-            ("by=week", "by must be date or offer; got 'week'."),
+            ("by=week", "by has an unknown value 'week'. Allowed: date, offer."),
             ("points=1", "points must be a whole number from 2 to 1000; got '1'."),
             ("points=1001", "points must be a whole number from 2 to 1000; got '1001'."),
         ):
