@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +21,8 @@ Connect = Callable[[str], Any]
 """Opens a file; returns an object like a `sqlite3.Connection` in autocommit mode."""
 
 _MAX_VALUES = 1024
+_TIMEOUT = 10
+"""Seconds for which a connection waits for a lock."""
 # The SQL of the service is valid, so SQLITE_ERROR, or an error without a code (such as invalid
 # text), means that the tables were altered.
 _DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -27,7 +30,7 @@ _DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NO
 
 def connect(path: str) -> sqlite3.Connection:
     """Open a file in autocommit mode, without implicit transactions."""
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
 
 
 class SqliteSession:
@@ -74,6 +77,23 @@ class SqliteSession:
         )
 
 
+def _enable_wal(connection: Any) -> None:
+    """Switch to a write-ahead log, retrying while another connection does so.
+
+    SQLite's own time-out does not cover this switch when several processes open a new file.
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 class SqliteStore:
     """A SQLite file in WAL mode, synced at each commit.
 
@@ -106,7 +126,7 @@ class SqliteStore:
         connection = self._connect(str(self.path))
         with self._opening:
             self._open.append(connection)
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        _enable_wal(connection)
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON").fetchall()
         # Index pages are accessed at random: cache more of them, and checkpoint less often.
