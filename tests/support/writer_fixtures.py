@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle_service import SECOND
+from oracles.service import SECOND
 
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (

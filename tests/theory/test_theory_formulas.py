@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle_theory as oracle
 import polars as pl
 import pytest
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import theory as oracle
 
 import entice
 from entice import theory

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import algorithm1 as oracle
+from oracles.world_comparison import SEED, Draws, assert_same_world
 from spec_fixtures import error_message
-from world_comparison import SEED, Draws, assert_same_world
 
 import entice
 from entice.policies.policy import update_inverse_roots

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
-import oracle_world
 import polars as pl
 import pytest
-from world_comparison import DRIFTS, SHORT, Draws, assert_same_world
+from oracles import algorithm1 as oracle
+from oracles import worlds as oracle_world
+from oracles.world_comparison import DRIFTS, SHORT, Draws, assert_same_world
 
 import entice
 from entice.datasets import make_star_counts

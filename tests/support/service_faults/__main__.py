@@ -44,7 +44,7 @@ def run_trial(name: str, long: bool) -> TrialResult:
     """Run one trial. An exception counts as a failure."""
     start = time.perf_counter()
     try:
-        outcome: Outcome = import_module(f"service_faults.{name}").run(long)
+        outcome: Outcome = import_module(f"service_faults.trials.{name}").run(long)
     except Exception as error:
         outcome = Outcome(name, "", f"error: {error!r}", "", False)
     return TrialResult(outcome, time.perf_counter() - start)

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from oracle_service import OracleCampaign, Rejected
 from writer_fixtures import Service, hashed
 
 import entice
@@ -33,6 +32,7 @@ from entice.service.domain.errors import Refusal
 from entice.service.domain.offer import STATES
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
+from oracles.service import OracleCampaign, Rejected
 
 POLICIES = [
     entice.UCB(), entice.UCB(), entice.UCB(), entice.EpsilonGreedy(c=3),

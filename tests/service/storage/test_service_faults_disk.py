@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from service_faults import bit_flips, io_errors, power_loss
 from service_faults.adapter import connector
 from service_faults.disk import Disk
 from service_faults.recording import Marker
 from service_faults.scenario import open_as_service, run_all_queries, run_scenario
+from service_faults.trials import bit_flips, io_errors, power_loss
 
 from entice.service.storage.sqlite import SqliteStore
 

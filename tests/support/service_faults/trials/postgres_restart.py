@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from entice.service.storage.postgres import PostgresStore
 from service_faults.clients import Check, LoadClient, check, running_clients
-from service_faults.kill import create_campaign
 from service_faults.outcome import Outcome
 from service_faults.processes import ACK_BEFORE_COMMIT, SERVE, Postgres, Server, folder, postgres
+from service_faults.trials.kill import create_campaign
 
 CLIENTS = 8
 WORKERS = 2

@@ -1,4 +1,4 @@
-"""Running the service: processes, shutdown, logs, metrics and commands."""
+"""Running the service: processes, shutdown and logs."""
 
 from __future__ import annotations
 
@@ -9,41 +9,23 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
-import polars as pl
 import pytest
-from command_line import RunEntice, assert_error, plain
+from command_line import RunEntice, assert_error
 from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
 from studio_fixtures import child_pids
 
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
-from entice.service.operations.metrics import remove_dead_processes
 
 __all__ = ["postgres"]
-
-SPEC = """\
-name = "Teas"
-arms = ["oolong", "sencha"]
-budget = 50000
-price_of_a_star = 200
-"""
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Service]:
-    with service(tmp_path) as made:
-        yield made
 
 
 def campaign_at(running: Server) -> str:
@@ -54,9 +36,6 @@ def campaign_at(running: Server) -> str:
 
 def lines_of(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
-
-
-# The process
 
 
 def test_acknowledged_requests_survive_shutdown(tmp_path: Path) -> None:
@@ -207,9 +186,6 @@ def test_serve_rejects_invalid_options(run_entice: RunEntice, tmp_path: Path) ->
     assert_error(run_entice("serve", "--secret-file", "none"), "the secret file cannot be read")
 
 
-# Logs
-
-
 def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         key = re.escape("entice_")
@@ -252,7 +228,7 @@ def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
 
 
 def test_unexpected_errors_are_logged_without_their_message(
-    shop: Service, monkeypatch: pytest.MonkeyPatch
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = io.BytesIO()
     logs.configure(target)
@@ -260,8 +236,8 @@ def test_unexpected_errors_are_logged_without_their_message(
     def broken(*_: Any) -> None:
         raise KeyError("unlikely-ann")
 
-    monkeypatch.setattr(shop.context.queries, "offer", broken)
-    answer = shop.client.get("/v1/offers/c_0.1")
+    monkeypatch.setattr(own_shop.context.queries, "offer", broken)
+    answer = own_shop.client.get("/v1/offers/c_0.1")
     assert answer.status_code == 500
     logged = [json.loads(line) for line in target.getvalue().splitlines()]
     found = next(line for line in logged if line["event"] == "unexpected")
@@ -273,7 +249,7 @@ def test_unexpected_errors_are_logged_without_their_message(
 
 @pytest.mark.parametrize("error", [Unavailable("no disk"), Corrupt("a bit"), SchemaTooNew("2")])
 def test_errors_of_the_database_return_503(
-    shop: Service, monkeypatch: pytest.MonkeyPatch, error: Exception
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     target = io.BytesIO()
     logs.configure(target)
@@ -281,40 +257,42 @@ def test_errors_of_the_database_return_503(
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    campaign = shop.campaign()
-    monkeypatch.setattr(shop.store, "check", fail)
-    monkeypatch.setattr(shop.context.writer, "execute", fail)
-    answer = shop.client.get("/readyz")
+    campaign = own_shop.campaign()
+    monkeypatch.setattr(own_shop.store, "check", fail)
+    monkeypatch.setattr(own_shop.context.writer, "execute", fail)
+    answer = own_shop.client.get("/readyz")
     assert_problem(answer, 503)
     # Trying again helps where the database is away, and not where it is damaged.
     assert answer.headers.get("retry-after") == ("1" if isinstance(error, Unavailable) else None)
-    offer = shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": "x"})
+    offer = own_shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": "x"})
     problem = assert_problem(offer, 503)
     assert str(error) not in problem["detail"]
     assert str(error) in target.getvalue().decode()
-    assert shop.client.get("/healthz").status_code == 200
+    assert own_shop.client.get("/healthz").status_code == 200
 
 
 def test_the_service_is_ready_when_policies_are_compiled(tmp_path: Path) -> None:
-    with service(tmp_path) as shop:
-        campaign = shop.campaign()
-        shop.client.patch(f"/v1/campaigns/{shop.campaign()}", json={"status": "closed"})
-    with service(tmp_path) as shop:
+    with service(tmp_path) as own_shop:
+        campaign = own_shop.campaign()
+        own_shop.client.patch(f"/v1/campaigns/{own_shop.campaign()}", json={"status": "closed"})
+    with service(tmp_path) as own_shop:
         for _ in range(2400):
-            if shop.client.get("/readyz").status_code == 200:
+            if own_shop.client.get("/readyz").status_code == 200:
                 break
             time.sleep(0.05)
-        assert shop.client.get("/readyz").json() == {"status": "ready"}
-        shop.offer(campaign, "ann")
-        shop.context.ready = False
-        assert_problem(shop.client.get("/readyz"), 503, "not-ready")
-        shop.context.ready = True
-        shop.context.writer.last_error = Unavailable("no disk")
-        assert_problem(shop.client.get("/readyz"), 503, "unavailable")
+        assert own_shop.client.get("/readyz").json() == {"status": "ready"}
+        own_shop.offer(campaign, "ann")
+        own_shop.context.ready = False
+        assert_problem(own_shop.client.get("/readyz"), 503, "not-ready")
+        own_shop.context.ready = True
+        own_shop.context.writer.last_error = Unavailable("no disk")
+        assert_problem(own_shop.client.get("/readyz"), 503, "unavailable")
 
 
-def test_the_warm_up_waits_for_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    context, read = shop.context, shop.store.read
+def test_the_warm_up_waits_for_the_database(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, read = own_shop.context, own_shop.store.read
     for failure in (Unavailable("away"), Corrupt("a bit")):
         tries: list[int] = []
 
@@ -325,186 +303,6 @@ def test_the_warm_up_waits_for_the_database(shop: Service, monkeypatch: pytest.M
             return read()
 
         context.ready = False
-        monkeypatch.setattr(shop.store, "read", fail_once)
+        monkeypatch.setattr(own_shop.store, "read", fail_once)
         context._warm_up()
         assert context.ready
-
-
-# Metrics
-
-
-def values(text: str) -> dict[str, float]:
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def test_metrics_count_requests_commits_and_money(shop: Service) -> None:
-    campaign = shop.campaign()
-    shop.client.post(
-        f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}
-    )
-    shop.offer(campaign, "ann")
-    shop.client.get("/nowhere")
-    answer = shop.client.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    found = values(answer.text)
-    route = 'route="/v1/campaigns/{campaign}/offers"'
-    assert found[f'entice_requests_total{{method="POST",{route},status="201"}}'] == 1
-    assert found[f"entice_request_seconds_count{{{route}}}"] == 1
-    assert found['entice_requests_total{method="other",route="none",status="404"}'] == 1
-    assert found["entice_group_size_count"] == found["entice_group_size_sum"] == 3
-    assert found["entice_commit_seconds_count"] == 3
-    assert found["entice_queue_depth"] == found["entice_open_streams"] == 0
-    mine = {
-        name: found[f'entice_campaign_{name}{{campaign="{campaign}"}}']
-        for name in ("budget", "reserved", "committed", "free", "decisions")
-    }
-    assert mine == {
-        "budget": 50_000, "reserved": 400, "committed": 0, "free": 49_600, "decisions": 1,
-    }  # fmt: skip
-    for name in ("overdrawn", "reserved_gap", "log_gap"):
-        assert found[f'entice_campaign_{name}{{campaign="{campaign}"}}'] == 0
-    assert abs(found["entice_clock_ahead_seconds"]) < 5
-
-
-@pytest.mark.parametrize(
-    ("damage", "gauge"),
-    [
-        ("UPDATE offers SET cost = cost + 1 WHERE n = 1", "reserved_gap"),
-        ("DELETE FROM events WHERE seq = 3", "log_gap"),
-    ],
-)
-def test_gauges_that_must_be_0_show_damage(shop: Service, damage: str, gauge: str) -> None:
-    campaign = shop.campaign()
-    shop.client.post(
-        f"/v1/campaigns/{campaign}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}]}
-    )
-    shop.offer(campaign, "ann")
-    with shop.store.write() as session:
-        session.run(damage)
-    found = values(shop.client.get("/metrics").text)
-    assert found[f'entice_campaign_{gauge}{{campaign="{campaign}"}}'] != 0
-
-
-def test_metrics_work_without_the_database(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise Unavailable("no disk")
-
-    monkeypatch.setattr(shop.store, "read", fail)
-    found = values(shop.client.get("/metrics").text)
-    assert found["entice_database_up"] == 0
-    assert "entice_clock_ahead_seconds" not in found
-    monkeypatch.undo()
-    shop.context.metrics._gauges._read_at -= 10
-    assert values(shop.client.get("/metrics").text)["entice_database_up"] == 1
-
-
-def test_gauges_of_ended_processes_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    dead, alive = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (ended.pid, os.getpid()))
-    dead.touch()
-    alive.touch()
-    remove_dead_processes()
-    assert (dead.exists(), alive.exists()) == (False, True)
-
-
-# Commands
-
-
-def test_keys_on_the_command_line(run_entice: RunEntice, tmp_path: Path) -> None:
-    assert_error(run_entice("keys", "list"), "the database must exist")
-    (tmp_path / "spec.toml").write_text(SPEC)
-    campaign = run_entice("campaign", "create", "spec.toml").out.strip()
-    made = run_entice("keys", "create", "--role", "read", "--name", "ann", "--campaign", campaign)
-    assert made.code == 0
-    number = made.out.split("_")[1]
-    listed = plain(run_entice("keys", "list").out)
-    assert number in listed
-    assert campaign in listed
-    assert made.out.strip() not in listed
-    assert "Revoked" in run_entice("keys", "revoke", number).out
-    assert_error(run_entice("keys", "revoke", "00000000"), "key must be the id of a key")
-    bad = run_entice("keys", "create", "--role", "raed", "--name", "ann")
-    assert_error(bad, "role must be a known role", "Did you mean 'read'?")
-
-
-def test_a_campaign_from_a_file_to_an_export(
-    run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ENTICE_DB", "sqlite:///other.db")
-    (tmp_path / "spec.toml").write_text(SPEC)
-    made = run_entice("campaign", "create", "spec.toml")
-    campaign = made.out.strip()
-    assert re.fullmatch("c_[0-9a-z]+", campaign)
-    assert (tmp_path / "other.db").exists()
-    assert "1 event replayed: OK" in run_entice("verify").out
-    for name in ("taken.csv", "taken.parquet", "taken.jsonl"):
-        assert "0 rows" in run_entice("export", campaign, "--out", name).out
-    assert pl.read_parquet(tmp_path / "taken.parquet").height == 0
-    assert_error(run_entice("export", campaign, "--out", "taken.xls"), "--out must end")
-    assert_error(run_entice("export", "c_0", "--out", "taken.csv"), "There is no campaign")
-    (tmp_path / "spec.toml").write_text(SPEC + "bugdet = 1\n")
-    assert_error(run_entice("campaign", "create", "spec.toml"), "Did you mean 'budget'?")
-
-
-def test_verify_names_the_first_bad_event(run_entice: RunEntice, tmp_path: Path) -> None:
-    with service(tmp_path) as shop:
-        campaign = shop.campaign()
-        for i in range(5):
-            shop.offer(campaign, str(i))
-    assert run_entice("verify").code == 0
-    with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
-        body = database.execute("SELECT body FROM events WHERE seq = 4").fetchone()[0]
-        changed = body.replace(b'"amount":', b'"amount":1', 1)
-        database.execute("UPDATE events SET body = ? WHERE seq = 4", (changed,))
-        database.commit()
-    ran = run_entice("verify", campaign)
-    assert ran.code == 1
-    assert "3 events replayed: FAILED. Event 4" in plain(ran.out)
-    assert_error(run_entice("verify", "c_0"), "campaign must be the id of a campaign; got 'c_0'")
-    (tmp_path / "entice.db").write_bytes(b"no database at all" * 100)
-    ran = run_entice("verify")
-    assert (ran.code, "FAILED." in ran.out) == (1, True)
-
-
-def test_a_backup_works_while_the_service_runs(run_entice: RunEntice, tmp_path: Path) -> None:
-    with service(tmp_path) as shop:
-        campaign = shop.campaign()
-        shop.offer(campaign, "ann")
-        assert run_entice("backup", "copy.db").code == 0
-        shop.offer(campaign, "bob")
-    assert "2 events replayed" in run_entice("verify", "--db", "sqlite:///copy.db").out
-    assert_error(run_entice("backup", "copy.db"), "must not exist yet")
-    ran = run_entice("backup", "more.db", "--db", "postgresql://x")
-    assert_error(ran, "must be a SQLite", "pg_dump")
-
-
-def test_help_has_examples(run_entice: RunEntice) -> None:
-    expected = {
-        "serve": "entice keys create",
-        "campaign": "Create and list campaigns",
-        "keys": "API keys",
-        "verify": "Verify",
-        "export": "entice.estimate",
-        "backup": "pg_dump",
-    }
-    for command, words in expected.items():
-        ran = run_entice(command, "--help")
-        assert ran.code == 0
-        assert words in plain(ran.out)
-    assert "price_of_a_star" in plain(run_entice("campaign", "create", "--help").out)
-
-
-def test_help_does_not_import_the_service() -> None:
-    """Nothing heavy is imported before it is needed."""
-    script = "import sys, entice.cli.service; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
-        env={**os.environ, "COVERAGE_PROCESS_START": ""},
-    ).stdout.split()  # fmt: skip
-    heavy = {"litestar", "granian", "numba", "polars", "structlog", "prometheus_client", "psycopg"}
-    assert heavy.isdisjoint(loaded)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import oracle
-import oracle_world
 import pytest
 
 import entice
 from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
+from oracles import algorithm1 as oracle
+from oracles import worlds as oracle_world
 
 SHORT = [0.9, 0.6, 0.5, 0.1]
 SEED, REPLICATION = 11, 2

@@ -26,7 +26,7 @@ from entice.service.storage.writer import Writer
 
 __all__ = ["postgres"]
 
-ASSETS = Path(__file__).parents[1] / "support" / "assets"
+ASSETS = Path(__file__).parents[2] / "support" / "assets"
 sys.path.insert(0, str(ASSETS))
 from make_service_v1 import copy_rows, describe  # noqa: E402
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from oracle_in_flight import ReferenceInFlight
+from oracles.in_flight import ReferenceInFlight
 
 SECOND = 1_000_000
 CLOSE = 1e-9

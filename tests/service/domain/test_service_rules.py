@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_comparison import SideBySide, compare
+from oracles.service_comparison import SideBySide, compare
 from writer_fixtures import Service, hashed, service
 
 import entice

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import oracle
-from oracle_in_flight import ReferenceInFlight
+from oracles import algorithm1 as oracle
+from oracles.in_flight import ReferenceInFlight
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 from service_faults import __main__ as runner
-from service_faults import clock_jumps, fuzzing, kill, postgres_restart, race, reordering, replay
 from service_faults.outcome import Outcome
+from service_faults.trials import (
+    clock_jumps,
+    fuzzing,
+    kill,
+    postgres_restart,
+    race,
+    reordering,
+    replay,
+)
 
 
 def assert_passed(outcome: Outcome) -> None:

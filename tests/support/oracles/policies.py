@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 
-from oracle import argmax, total
-
 from entice.rng import POLICY, new_stream, normal, uniform
+from oracles.algorithm1 import argmax, total
 
 SEED = 5
 

@@ -1,0 +1,195 @@
+"""Rejected requests: problem details say what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from service_fixtures import JSON, TEAS, Service, assert_problem
+
+DEEP = b'{"name":' + b"[" * 40 + b"]" * 40 + b"}"
+
+
+BODIES = {
+    "nothing": (b"", 400),
+    "half": (b'{"player":', 400),
+    "nan": (b'{"player":"x","displayed":{"oolong":NaN}}', 400),
+    "infinity": (b'{"player":"x","displayed":{"oolong":Infinity}}', 400),
+    "1e999": (b'{"player":"x","displayed":{"oolong":1e999}}', 422),
+    "lone surrogate": (rb'{"player":"\ud800"}', 400),
+    "lone low surrogate": (rb'{"player":"\udc00 and more text"}', 400),
+    "half a pair, then text": (rb'{"player":"\ud800 and more text behind it"}', 400),
+    "surrogate in UTF-8": (b'{"player":"\xed\xa0\x80"}', 400),
+    "latin-1": (b'{"player":"\xff"}', 400),
+    "byte order mark": (b'\xef\xbb\xbf{"player":"x"}', 400),
+    "deep": (b'{"player":' + b"[" * 100_000, 422),
+    "a list": (b"[]", 422),
+    "null": (b"null", 422),
+    "empty": (b'{"player":""}', 422),
+    "long": (b'{"player":"' + b"x" * 257 + b'"}', 422),
+    "number": (b'{"player":1}', 422),
+    "unknown field": (b'{"player":"x","playr":1}', 422),
+    "no arm": (b'{"player":"x","eligible":[]}', 422),
+    "unknown arm": (b'{"player":"x","eligible":["cocoa"]}', 422),
+    "unknown display": (b'{"player":"x","displayed":{"cocoa":1}}', 422),
+    "huge display": (b'{"player":"x","displayed":{"oolong":1e308}}', 422),
+    "too large": (b'{"player":"' + b"x" * 1_048_576 + b'"}', 413),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_hostile_offer_requests_are_rejected(shop: Service, name: str) -> None:
+    body, status = BODIES[name]
+    path = f"/v1/campaigns/{shop.campaign()}/offers"
+    assert_problem(shop.client.post(path, content=body, headers=JSON), status)
+
+
+CAMPAIGNS: dict[str, tuple[dict[str, Any] | bytes, str]] = {
+    "deep": (DEEP, "32 deep"),
+    "deeper": (b'{"name":' + b"[" * 5000 + b"]" * 5000 + b"}", "32 deep"),
+    "budget": ({**TEAS, "budget": 2**63}, "budget must be at most"),
+    "digits": (b'{"budget":' + b"9" * 5000 + b"}", "out of range"),
+    "negative": ({**TEAS, "budget": -1}, "budget must be a whole number of at least 0"),
+    "fraction": ({**TEAS, "budget": 0.5}, "must be a whole number"),
+    "null": ({**TEAS, "budget": None}, "budget must be a number"),
+    "true": ({**TEAS, "budget": True}, "budget must be a number"),
+    "policy": ({**TEAS, "policy": {"kind": "uct"}}, "Did you mean 'ucb'?"),
+    "code": ({**TEAS, "policy": {"kind": "custom", "select": "os:system"}}, "service can run"),
+    "policy setting": ({**TEAS, "policy": {"kind": "ucb", "c": 1}}, "unknown setting"),
+    "typo": ({**TEAS, "bugdet": 1}, "Did you mean 'budget'?"),
+    "arms": ({**TEAS, "arms": ["a", "a"]}, "must not contain an id twice"),
+    "arm": ({**TEAS, "arms": ["a", "=1+1"]}, "letters, digits"),
+    "newline": ({**TEAS, "arms": ["a", "b\n"]}, "letters, digits"),
+    "name": ({**TEAS, "name": "x\x00"}, "control characters"),
+    "closed": ({**TEAS, "status": "closed"}, "in a new campaign"),
+    "missing": ({"name": "x"}, "must have the setting"),
+}
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_hostile_campaign_requests_are_rejected(shop: Service, name: str) -> None:
+    body, words = CAMPAIGNS[name]
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = shop.client.post("/v1/campaigns", content=content, headers=JSON)
+    problem = assert_problem(answer, 400 if name in ("deep", "deeper") else 422)
+    assert words in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"rating":9223372036854775808}', "rating"),
+        (b'{"rating":6}', "from 1 to 5; got 6"),
+        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got one with"),
+        (b'{"rating":4.000001}', "rating must be a whole number"),
+        (b'{"rating":6.0}', "from 1 to 5; got 6"),
+        (b'{"rating":1e300}', "rating: expected a number <="),
+        (b'{"rating":"5"}', "expected a number, got text"),
+        (b'{"rating":true}', "expected a number, got"),
+        (b"{}", "must have the field 'rating'"),
+    ],
+)
+def test_hostile_ratings_are_rejected(shop: Service, body: bytes, words: str) -> None:
+    offer = shop.offer(shop.campaign(), "ann")
+    path = f"/v1/offers/{offer['id']}"
+    shop.client.post(f"{path}/accept")
+    problem = assert_problem(shop.client.post(f"{path}/rating", content=body, headers=JSON), 422)
+    assert words in problem["detail"]
+
+
+@pytest.mark.parametrize("body", [b"4", b"4.0", b"4e0", b"40e-1", b"4.000"])
+def test_a_whole_rating_may_be_written_as_a_float(shop: Service, body: bytes) -> None:
+    campaign = shop.campaign()
+    offer = shop.offer(campaign, "ann")
+    path = f"/v1/offers/{offer['id']}"
+    shop.client.post(f"{path}/accept")
+    rated = shop.client.post(f"{path}/rating", content=b'{"rating":%b}' % body, headers=JSON)
+    assert (rated.status_code, rated.json()["rating"]) == (200, 4)
+    organic = b'{"ratings":[{"arm":"oolong","rating":%b}]}' % body
+    path = f"/v1/campaigns/{campaign}/ratings"
+    assert shop.client.post(path, content=organic, headers=JSON).status_code == 201
+    events = shop.client.get(f"/v1/campaigns/{campaign}/events").json()["events"]
+    written = [event["body"]["rating"] for event in events if "rating" in event["body"]]
+    assert [(rating, type(rating)) for rating in written] == [(4, int), (4, int)]
+
+
+@pytest.mark.parametrize("arm", [".", ".."])
+def test_arm_ids_that_no_url_can_hold_are_rejected(shop: Service, arm: str) -> None:
+    answer = shop.client.post("/v1/campaigns", json={**TEAS, "arms": ["oolong", arm]})
+    assert "must not be '.' or '..'" in assert_problem(answer, 422)["detail"]
+    path = f"/v1/campaigns/{shop.campaign(arms=['...', '.a', 'a..'])}/arms"
+    answer = shop.client.post(path, json={"arms": ["matcha", arm]})
+    assert "must not be '.' or '..'" in assert_problem(answer, 422)["detail"]
+    assert [found["id"] for found in shop.client.get(path).json()] == ["...", ".a", "a.."]
+
+
+def test_errors_in_nested_fields_have_a_pointer(shop: Service) -> None:
+    path = f"/v1/campaigns/{shop.campaign()}/ratings"
+    problem = assert_problem(
+        shop.client.post(path, json={"ratings": [{"arm": "oolong", "ratng": 1}]}), 422
+    )
+    assert "Did you mean 'rating'? Allowed: arm, rating." in problem["detail"]
+    problem = assert_problem(
+        shop.client.post(path, json={"ratings": [{"arm": "oolong", "rating": "x"}]}), 422
+    )
+    assert problem["errors"][0]["pointer"] == "/ratings/0/rating"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1", 404),
+        ("GET", "/v1/campaigns/c_0/nothing", 404),
+        ("GET", "/v1/campaigns/c_0000000000000000", 404),
+        ("GET", "/v1/campaigns/%ff%fe", 404),
+        ("GET", "/v1/campaigns/%00", 404),
+        ("GET", "/v1/campaigns/" + "x" * 3000, 404),
+        ("GET", "/v1/offers/c_0000000000000000.1", 404),
+        ("GET", "/v1/offers/.", 404),
+        ("GET", "/v1/offers/c_0.99999999999999999999", 404),
+        ("POST", "/v1/offers/c_0000000000000000.1/decline", 404),
+        ("DELETE", "/v1/campaigns", 405),
+        ("PUT", "/healthz", 405),
+        ("HEAD", "/v1/campaigns", 405),
+    ],
+)
+def test_unknown_paths_and_methods_are_rejected(
+    shop: Service, method: str, path: str, status: int
+) -> None:
+    answer = shop.client.request(method, path)
+    assert answer.status_code == status
+    if method != "HEAD":
+        assert_problem(answer, status)
+    if status == 405:
+        assert set(answer.headers["allow"].replace(" ", "").split(",")) >= {"GET", "OPTIONS"}
+
+
+def test_offers_are_found_by_their_exact_id_only(shop: Service) -> None:
+    offer = shop.offer(shop.campaign(), "ann")["id"]
+    campaign = offer.partition(".")[0]
+    for name in (f"{campaign}.01", f"{campaign}.+1", f"{campaign}.1.0", f"{campaign}.", campaign):
+        assert_problem(shop.client.get(f"/v1/offers/{name}"), 404)
+        assert_problem(shop.client.post(f"/v1/offers/{name}/accept"), 404)
+
+
+@pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_bodies_must_be_json(shop: Service, media_type: str | None) -> None:
+    headers = {} if media_type is None else {"content-type": media_type}
+    path = f"/v1/campaigns/{shop.campaign()}/offers"
+    assert_problem(shop.client.post(path, content=b'{"player":"x"}', headers=headers), 415)
+    loose = {"content-type": "Application/JSON; charset=utf-8"}
+    assert shop.client.post(path, content=b'{"player":"x"}', headers=loose).status_code == 201
+
+
+def test_an_unexpected_error_returns_the_request_id_only(
+    shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise KeyError("the inside")
+
+    monkeypatch.setattr(shop.context.queries, "campaign", broken)
+    answer = shop.client.get("/v1/campaigns/c_0")
+    problem = assert_problem(answer, 500, "internal")
+    assert problem["instance"] == f"urn:entice:request:{answer.headers['x-request-id']}"
+    assert "inside" not in answer.text

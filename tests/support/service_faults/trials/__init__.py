@@ -1,0 +1,1 @@
+"""The fault-injection trials, one module each."""
