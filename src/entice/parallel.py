@@ -57,7 +57,8 @@ def run_in_threads(
                 break
             # With a time-out, because some libraries keep a signal from interrupting a wait.
             finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in finished:
+            # In the order of the items, so that of several errors the first item's is raised.
+            for future in [future for future in running if future in finished]:
                 yield running.pop(future), future.result()
     finally:
         stop[0] = 1
