@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import importlib.util
 import inspect
+import itertools
 import os
 import shutil
 import sys
@@ -61,6 +62,7 @@ _VERSIONS = (
 _lock = threading.Lock()
 _linked: dict[str, tuple[Any, ...]] = {}
 _compiled: dict[str, Callable[..., Any]] = {}
+_uncached = itertools.count()
 _load_only: ContextVar[bool] = ContextVar("_nothing_compiled", default=False)
 _fingerprints: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
@@ -73,6 +75,11 @@ def cache_folder() -> Path:
 
 class NotCompiled(Exception):
     """Machine code is not in the cache, and compilation is disabled by `load_only`."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+        """The name of its folder in the cache."""
 
 
 @contextlib.contextmanager
@@ -123,12 +130,12 @@ def get_compiled(
             key = fingerprint(entry, *functions, [str(t) for t in types], _VERSIONS)[:32]
         except NoFingerprint:
             # A cached version could not be checked for changes, so do not cache it.
-            key = f"uncached{len(_linked)}"
+            key = f"uncached{next(_uncached)}"
+            if _load_only.get():
+                raise NotCompiled(key) from None
             _compiled[key] = _compile(entry, functions, types, folder=None, key=key)
             return _compiled[key]
         if key not in _compiled:
-            if _load_only.get() and not _is_intact(cache_folder() / key):
-                raise NotCompiled(import_path(entry))
             _compiled[key] = _from_cache(entry, functions, types, key)
         return _compiled[key]
 
@@ -153,6 +160,8 @@ def _from_cache(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], 
             return _compile(entry, functions, types, entry_folder, key)
         except Exception:
             pass  # intact, but this Numba can't read it (any error is possible): compile it again
+    if _load_only.get():
+        raise NotCompiled(key)
     try:
         # Only the user may write to the folder: its code is executed.
         entry_folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

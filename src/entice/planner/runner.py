@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from entice.errors import InputError, StudyError
+from entice.jit.compile_all import compile_all
 from entice.jit.specialize import get_compiled
 from entice.model.payment import pay_required
 from entice.model.settings import MAX_MONEY
@@ -65,9 +67,12 @@ class PlanRunner:
         self.plan = plan
         self.worlds = WorldSampler(plan)
         self.stop = np.zeros(1, dtype=np.int64)
-        self.policy_runners = [
-            _PolicyRunner(plan, policy, self.worlds, self.stop) for policy in plan.policies
-        ]
+        self.policy_runners = compile_all(
+            [
+                partial(_PolicyRunner, plan, policy, self.worlds, self.stop)
+                for policy in plan.policies
+            ]
+        )
 
     def run_all(self, threads: int, report: Report) -> list[PlanRun]:
         """Run all worlds."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
+from entice.jit.compile_all import compile_all
 from entice.parallel import StopFlag
 from entice.study.aggregation.block_digest import BlockResult, digest, is_large
 from entice.study.blocks import Block
@@ -32,8 +34,7 @@ class BlockRunner:
 
     def compile(self) -> None:
         """Compile all cells, so that errors are raised before anything runs."""
-        for cell in range(len(self._cells)):
-            self._cell(cell)
+        _compile([self])
 
     def run(self, block: Block) -> BlockResult:
         """Run a block."""
@@ -60,3 +61,14 @@ class BlockRunner:
                 _, _, policy, drift = self._cells[number]
                 self._compiled[number] = Cell(self._study, policy, drift, self.stop)
             return self._compiled[number]
+
+
+def compile_studies(studies: Sequence[Study]) -> None:
+    """Compile all cells of several studies that have seeds, so that no study waits for its own."""
+    _compile([BlockRunner(study) for study in studies])
+
+
+def _compile(runners: Sequence[BlockRunner]) -> None:
+    compile_all(
+        [partial(runner._cell, cell) for runner in runners for cell in range(len(runner._cells))]
+    )

@@ -33,6 +33,7 @@ from entice.study.results.frames import curves_frame, final_frame
 from entice.study.results.result import Result
 from entice.study.run_arrays import RunArrays
 from entice.study.running.block_folder import BlockFolder
+from entice.study.running.block_runner import compile_studies
 from entice.study.running.cell import work_of
 from entice.study.running.executor import Executor, executor_for
 from entice.study.running.threads import ThreadExecutor
@@ -93,7 +94,7 @@ def simulate(
         numbers are the same.
     progress
         True for a progress bar, False for none, a function `(done, total)` to call, or None for a
-        bar if standard error is a terminal.
+        bar if standard error is a terminal or this is a notebook.
 
     >>> import entice
     >>> result = entice.simulate(
@@ -147,10 +148,12 @@ def run(
         folders: Sequence[Path | None] = [None] * len(studies)
         if out is not None:
             folders = folders_for(studies, Path(out))
-        return Result.concat(
-            run(one, out=folder, threads=threads, cluster=cluster, progress=progress)
-            for one, folder in zip(studies, folders, strict=True)
-        )
+        with reporting(progress, "Simulating") as report:
+            parts = split_report(report, [_run_count(one) for one in studies])
+            return Result.concat(
+                run(one, out=folder, threads=threads, cluster=cluster, progress=part)
+                for one, folder, part in zip(studies, folders, parts, strict=True)
+            )
     if out is not None:
         from entice.study.running.output_folder import run_in_folder
 
@@ -179,13 +182,18 @@ def run_each(
     """
     executor = ThreadExecutor(threads)
     if sizes is None:
-        sizes = [len(s.policies) * len(s.drifts) * s.replications for s in studies]
+        sizes = [_run_count(study) for study in studies]
     with reporting(progress, title, unit) as report:
+        compile_studies(studies)
         reports = split_report(report, sizes)
         return [
             StudyRun(study, executor).run(part)
             for study, part in zip(studies, reports, strict=True)
         ]
+
+
+def _run_count(study: Study) -> int:
+    return len(study.policies) * len(study.drifts) * study.replications
 
 
 class StudyRun:
