@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript
+.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript
 
 help:
 	@echo "make demo       Set up, reproduce the paper in small, then open the studio on a demo campaign"
 	@echo "make test       Set up, then run everything that CI runs"
+	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 10 minutes"
@@ -71,6 +72,9 @@ test: $(READY) browser typescript lint
 	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+test-long: export ENTICE_TESTS = long
+test-long: test
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -1,7 +1,12 @@
-"""The kernel against the plain-Python oracle: every round, bit for bit."""
+"""The kernel against the plain-Python oracle: every round, bit for bit.
+
+Every combination is compared in plain Python. Compiled are each policy with one drift, and each
+drift and each kind of arms with one policy; `make test-long` compiles every combination.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import algorithm1 as oracle
+from plain_kernel import plain_kernel
+from sizes import LONG, sized
 
 import entice
 from entice.rng import POLICY, REWARD, new_stream, normal, uniform
@@ -68,13 +75,15 @@ def assert_same_rounds(
     horizon: int,
     prior: float | None,
     feedback_range: tuple[float, float] | None,
+    compile_trace: bool = False,
+    compile_study: bool = False,
     replication: int = 3,
     totals: bool = True,
 ) -> None:
     """Run both on the same draws and compare all rounds, and the metrics of a study.
 
     The loop of a study is compiled separately from that of a trace; `totals=False` skips it where
-    other tests compare it.
+    other tests compare it. Loops that are not compiled run in plain Python.
     """
     means = arms.true_means()
     settings: dict[str, Any] = {
@@ -88,7 +97,8 @@ def assert_same_rounds(
         "feedback_range": feedback_range,
         "engine": "generic",
     }
-    ours = entice.trace(**settings, replication=replication)
+    with _loop(compile_trace):
+        ours = entice.trace(**settings, replication=replication)
     policy_stream = new_stream(seed, replication, POLICY)
     reward_stream = new_stream(seed, replication, REWARD)
     plain = oracle.play(
@@ -107,7 +117,8 @@ def assert_same_rounds(
     assert ours[:, 6:].rows() == displayed(plain, len(means), prior)
     if not totals:
         return
-    final = entice.simulate(**settings, replications=replication + 1, progress=False).final
+    with _loop(compile_study):
+        final = entice.simulate(**settings, replications=replication + 1, progress=False).final
     row = final.row(replication, named=True)
     assert row["compensation"] == oracle.compensation(plain)
     assert row["compensated_pulls"] == oracle.compensated_pulls(plain)
@@ -116,6 +127,10 @@ def assert_same_rounds(
     assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(means))]
     if means.max() != 0:
         assert row["best_arm_error"] == oracle.best_arm_error(plain, list(means), prior)
+
+
+def _loop(compiled: bool) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if compiled or LONG else plain_kernel()
 
 
 def displayed(plain: list[Any], arms: int, prior: float | None) -> list[tuple[float | None, ...]]:
@@ -134,7 +149,7 @@ def displayed(plain: list[Any], arms: int, prior: float | None) -> list[tuple[fl
 
 @pytest.mark.parametrize("drift", DRIFTS)
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=sized(8, 15), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data: Any) -> None:
     means = data.draw(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12), "means")
@@ -148,13 +163,15 @@ def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data:
         horizon=data.draw(st.integers(len(means), 120), "horizon"),
         prior=data.draw(st.sampled_from([None, 0.0, 0.5, -2.0]), "prior"),
         feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
+        compile_trace=policy == "ucb",
+        compile_study=drift == "linear" or policy == "ucb",
         totals=drift in ("linear", "time-varying"),
     )
 
 
 @pytest.mark.parametrize("drift", ["none", "linear", "time-varying"])
 @pytest.mark.parametrize("policy", UNIT)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=sized(8, 15), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_policies_for_the_unit_interval_play_like_the_oracle(
     policy: str, drift: str, data: Any
@@ -174,11 +191,12 @@ def test_policies_for_the_unit_interval_play_like_the_oracle(
         horizon=data.draw(st.integers(len(means), 150), "horizon"),
         prior=data.draw(st.sampled_from([None, 0.0, 0.5, 2.0]), "prior"),
         feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
+        compile_study=drift == "linear",
     )
 
 
 @pytest.mark.parametrize("policy", POLICIES | UNIT)
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=sized(6, 10), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
     # With rewards of 0 and 1 averages tie often, also for the best arm.
@@ -192,6 +210,7 @@ def test_ties_are_broken_like_the_oracle_s(policy: str, data: Any) -> None:
         horizon=data.draw(st.integers(len(means), 100), "horizon"),
         prior=data.draw(st.sampled_from([None, 0.0, 1.0]), "prior"),
         feedback_range=(0.0, 1.0),
+        compile_study=policy == "ucb",
     )
 
 
@@ -216,10 +235,10 @@ def test_other_arms_agree_with_the_oracle(arms: Any, pick: bool) -> None:
                     return float(value)
         return float(sampler.sample(arm, sampler.params, stream))
 
-    for policy in POLICIES.values():
+    for name, policy in POLICIES.items():
         assert_same_rounds(
-            arms, reward, policy, DRIFTS["linear"](1.1),
-            seed=11, horizon=100, prior=None, feedback_range=None,
+            arms, reward, policy, DRIFTS["linear"](1.1), seed=11, horizon=100, prior=None,
+            feedback_range=None, compile_study=name == "ucb",
         )  # fmt: skip
 
 
@@ -236,6 +255,7 @@ def test_a_long_run_stays_equal() -> None:
             horizon=1500,
             prior=0.0,
             feedback_range=None,
+            compile_study=True,
         )
     for policy in UNIT.values():
         assert_same_rounds(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import algorithm1 as oracle
-from oracles.world_comparison import SEED, Draws, assert_same_world
+from oracles.world_comparison import DELAYS, ROUNDS, SEED, SHARES, assert_same_world
+from plain_kernel import plain_kernel
+from sizes import sized
 from spec_fixtures import error_message
 
 import entice
@@ -20,30 +21,6 @@ from entice.policies.policy import update_inverse_roots
 from entice.rng import PLAYER, new_stream
 from entice.worlds.delays import Delay
 
-ROUNDS = [0.0, 2.0, 10.5, 40.0]
-SHARES = [0.1, 0.1, 0.6, 1.0]
-
-
-def by_table(draws: Draws) -> float:
-    u = draws.uniform("player")
-    i = bisect.bisect_right(SHARES, u)
-    if i == 0:
-        return ROUNDS[0]
-    part = (u - SHARES[i - 1]) / (SHARES[i] - SHARES[i - 1])
-    return ROUNDS[i - 1] + part * (ROUNDS[i] - ROUNDS[i - 1])
-
-
-DELAYS: dict[str, tuple[Delay, Callable[[Draws], float]]] = {
-    "exponential": (
-        entice.ExponentialDelay(mean=25),
-        lambda draws: -25 * math.log(1 - draws.uniform("player")),
-    ),
-    "log-normal": (
-        entice.LogNormalDelay(median=15, sigma=1.5),
-        lambda draws: 15 * math.exp(1.5 * draws.normal("player")),
-    ),
-    "table": (entice.TableDelay(ages=ROUNDS, shares=SHARES), by_table),
-}
 POLICIES: dict[str, tuple[Any, oracle.Policy, bool]] = {
     "ucb": (entice.UCB(), oracle.UCB(), False),
     "ucb in flight": (entice.UCB(count_in_flight=True), oracle.UCB(), True),
@@ -55,7 +32,7 @@ POLICIES: dict[str, tuple[Any, oracle.Policy, bool]] = {
     ("delay", "policy"),
     [*((delay, "ucb in flight") for delay in DELAYS), ("log-normal", "ucb"), ("table", "thompson")],
 )
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=sized(4, 8), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_random_delays_equal_the_oracle_s(delay: str, policy: str, data: Any) -> None:
     ours, plain, counts = POLICIES[policy]
@@ -74,7 +51,7 @@ def test_random_delays_equal_the_oracle_s(delay: str, policy: str, data: Any) ->
 
 
 @pytest.mark.parametrize("delay", [0, 1, 12, 400])
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=sized(2, 4), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_constant_delays_equal_the_oracle_s(delay: int, data: Any) -> None:
     """Loss is never 0 with delay 0, because then nothing is in flight."""
@@ -163,7 +140,8 @@ def traced(players: entice.Players, policy: Any = None, **world: Any) -> Any:
         "arms": entice.Gaussian([0.9, 0.6, 0.5, 0.1]), "policies": [policy or entice.UCB()],
         "drifts": [entice.LinearDrift(0.5)], "horizon": 400, "seed": SEED,
     }  # fmt: skip
-    return entice.trace(**given | world, players=players)
+    with plain_kernel():
+        return entice.trace(**given | world, players=players)
 
 
 def test_no_rating_arrives_after_the_window() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from plain_kernel import plain_kernel
 
 import entice
 from entice import Empirical
@@ -84,9 +85,10 @@ def test_names_of_arms_are_shown_where_arms_are_listed() -> None:
     )  # fmt: skip
     assert entice.Study.from_toml(study.to_toml()) == study
     assert entice.Study.from_json(study.to_json()) == study
-    pulls = entice.run(study, progress=False).pulls_per_arm()
+    with plain_kernel():
+        pulls = entice.run(study, progress=False).pulls_per_arm()
+        rounds = entice.trace(study)
     assert pulls["arm_name"].to_list() == ["tea", "cocoa", "milk"]
-    rounds = entice.trace(study)
     assert rounds.columns[-3:] == ["displayed.tea", "displayed.cocoa", "displayed.milk"]
     for column in ("arm", "greedy_arm", "offered_arm"):
         names = [EXPECTED.names[arm] for arm in rounds[column]]  # type: ignore[index]

@@ -1,4 +1,8 @@
-"""Worlds beyond the paper: every round equals the oracle's, and their effects on policies."""
+"""Worlds beyond the paper: every round equals the oracle's, and their effects on policies.
+
+Each feature of a world is compared with the oracle by itself, in plain Python. `COMPILED` has
+combinations in which each of their functions is compiled.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ import polars as pl
 import pytest
 from oracles import algorithm1 as oracle
 from oracles import worlds as oracle_world
-from oracles.world_comparison import DRIFTS, SHORT, Draws, assert_same_world
+from oracles.world_comparison import DELAYS, DRIFTS, SHORT, Draws, assert_same_world
+from plain_kernel import plain_kernel
 
 import entice
 from entice.datasets import make_star_counts
@@ -73,19 +78,60 @@ def test_the_attacker_equals_the_oracle_s() -> None:
     assert_same_world(entice.UCB(), oracle.UCB(), adversary=adversary, manipulate=attack)
 
 
-def test_all_features_together_equal_the_oracle_s() -> None:
+def all_features() -> dict[str, Any]:
     shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    return {
+        "drift": "random",
+        "players": entice.Players(delay=5, loss=0.2, acceptance=shares),
+        "accepts": table,
+        "probe": entice.Probe(share=0.2, amount=0.1),
+        "adversary": entice.StrategicArms(budget=5, at_most=0.5),
+        "manipulate": oracle_world.strategic(5, 0.5, 0),
+    }
+
+
+def test_all_features_together_equal_the_oracle_s() -> None:
     assert_same_world(
-        entice.ThompsonSampling(),
-        oracle.Thompson("variance"),
-        drift="random",
-        players=entice.Players(delay=5, loss=0.2, acceptance=shares),
-        accepts=table,
-        probe=entice.Probe(share=0.2, amount=0.1),
-        adversary=entice.StrategicArms(budget=5, at_most=0.5),
-        manipulate=oracle_world.strategic(5, 0.5, 0),
-        totals=True,
+        entice.ThompsonSampling(), oracle.Thompson("variance"), **all_features(), totals=True
     )
+
+
+COMPILED: dict[str, Callable[[], dict[str, Any]]] = {
+    "power, logistic acceptance": lambda: {
+        "drift": "power", "accepts": logistic,
+        "players": entice.Players(acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.05)),
+    },
+    "negative, attacker": lambda: {
+        "drift": "negative",
+        "adversary": entice.Attacker(target=3, sigma=0.5, delta=0.1, margin=0.05),
+        "manipulate": oracle_world.attack(3, 0.5, 0.1, 0.05),
+    },
+    "fading, probe": lambda: {"drift": "fading", "probe": entice.Probe(share=0.4, amount=0.3)},
+    "carried, exponential delay": lambda: {
+        "drift": "carried", "delay": DELAYS["exponential"][1],
+        "players": entice.Players(delay=DELAYS["exponential"][0], loss=0.3),
+    },
+    "compression, table of delays": lambda: {
+        "drift": "compression", "delay": DELAYS["table"][1],
+        "players": entice.Players(delay=DELAYS["table"][0]),
+    },
+    "per arm, log-normal delay, in flight": lambda: {
+        "policy": entice.UCB(count_in_flight=True), "in_flight_counts": True,
+        "players": entice.Players(delay=DELAYS["log-normal"][0], rating_window=90),
+        "delay": DELAYS["log-normal"][1],
+    },
+    "all features": all_features,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("features", "totals"),
+    [*((features, True) for features in COMPILED), ("all features", False)],
+)
+def test_compiled_combinations_equal_the_oracle_s(features: str, totals: bool) -> None:
+    """Each function of a world in the loop of a study, and all features in that of a trace."""
+    world = {"policy": entice.UCB()} | COMPILED[features]()
+    assert_same_world(world.pop("policy"), oracle.UCB(), **world, totals=totals, compiled=True)
 
 
 # --- Effects of worlds on policies ------------------------------------------------------------
@@ -121,18 +167,23 @@ def test_late_and_missing_ratings_cost_regret() -> None:
 
 
 def test_an_attacker_gets_its_target_pulled() -> None:
-    result = paper(adversary=entice.Attacker(target=8), drifts=[entice.NoDrift()], horizon=5_000)
+    no_drift = entice.LinearDrift(0)
+    result = paper(adversary=entice.Attacker(target=8), drifts=[no_drift], horizon=5_000)
     pulls = np.array(result.final["pulls"].to_list())
     assert (pulls[:, 8] > 0.8 * 5_000).all()
 
 
 def test_players_who_decline_are_not_paid() -> None:
+    short: Any = {"horizon": 500, "replications": 4, "engine": "generic"}
     never = entice.TableAcceptance(payments=[0, 1], shares=[0, 0])
-    result = paper(players=entice.Players(acceptance=never), horizon=2_000)
-    assert mean(result, "compensation")[0] == 0.0
     always = entice.TableAcceptance(payments=[0, 1], shares=[1, 1])
-    taken = paper(players=entice.Players(acceptance=always), horizon=2_000, engine="generic")
-    plain = paper(horizon=2_000, engine="generic")
+    with plain_kernel():
+        result, taken = (
+            paper(**short, players=entice.Players(acceptance=shares)) for shares in (never, always)
+        )
+    assert mean(result, "compensation")[0] == 0.0
+    plain = paper(**short)
+    assert mean(plain, "compensation")[0] > 0.0
     assert taken.final.equals(plain.final)
 
 
@@ -195,7 +246,8 @@ def test_a_trace_ends_where_payments_diverge() -> None:
         **settings, replications=40, engine="generic", progress=False
     ).final.filter(pl.col("stopped").is_not_null())
     which, t = stopped["replication"][0], stopped["stopped"][0]
-    rounds = entice.trace(**settings, replication=which)
+    with plain_kernel():
+        rounds = entice.trace(**settings, replication=which)
     assert rounds["t"].to_list()[-1] == t - 1
     assert np.isfinite(rounds["feedback"].to_numpy()).all()
 
@@ -266,7 +318,8 @@ def test_an_unrated_arm_displays_the_prior_if_ratings_are_missing() -> None:
         "arms": entice.Gaussian([4.1, 4.0, 3.9]), "policies": [entice.UCB()], "seed": 7,
         "players": entice.Players(loss=0.7), "horizon": 200,
     }  # fmt: skip
-    without, with_prior = (entice.trace(**settings, prior=prior) for prior in (0.0, 4.0))
+    with plain_kernel():
+        without, with_prior = (entice.trace(**settings, prior=prior) for prior in (0.0, 4.0))
     assert without["payment"].to_numpy().max() > 3
     assert with_prior["payment"].to_numpy().max() < 3
     with pytest.raises(entice.InputError, match="ratings that are late or missing"):
@@ -308,10 +361,11 @@ def test_a_study_on_star_counts_with_the_drift_of_paid_reviews() -> None:
     drift = entice.CompressionDrift.from_star_counts(path)
     assert drift.strength == pytest.approx(0.37, abs=0.005)  # as docs/beyond.md says
     assert drift.target == pytest.approx(0.96, abs=0.005)
-    result = entice.simulate(
-        arms=arms, policies=[entice.UCB(), entice.ThompsonSampling()],
-        drifts=[entice.NoDrift(), drift], horizon=5_000, replications=40, seed=7, progress=False,
-    )  # fmt: skip
+    with plain_kernel():
+        result = entice.simulate(
+            arms=arms, policies=[entice.UCB(), entice.ThompsonSampling()], replications=5,
+            drifts=[entice.NoDrift(), drift], horizon=1_000, seed=7, progress=False,
+        )  # fmt: skip
     paid = result.summary().filter(metric="total_drift", drift=drift.label)
     assert (paid["mean"] > 0).all()  # paid ratings of these products are higher on average
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_kernel import plain_kernel
+from sizes import LONG
 
 import entice
 from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
+from entice.worlds.delays import Delay
 from oracles import algorithm1 as oracle
 from oracles import worlds as oracle_world
 
@@ -71,6 +76,32 @@ DRIFTS: dict[str, tuple[Any, Callable[[Draws], Callable[..., float]]]] = {
 }
 
 
+ROUNDS = [0.0, 2.0, 10.5, 40.0]
+SHARES = [0.1, 0.1, 0.6, 1.0]
+
+
+def by_table(draws: Draws) -> float:
+    u = draws.uniform("player")
+    i = bisect.bisect_right(SHARES, u)
+    if i == 0:
+        return ROUNDS[0]
+    part = (u - SHARES[i - 1]) / (SHARES[i] - SHARES[i - 1])
+    return ROUNDS[i - 1] + part * (ROUNDS[i] - ROUNDS[i - 1])
+
+
+DELAYS: dict[str, tuple[Delay, Callable[[Draws], float]]] = {
+    "exponential": (
+        entice.ExponentialDelay(mean=25),
+        lambda draws: -25 * math.log(1 - draws.uniform("player")),
+    ),
+    "log-normal": (
+        entice.LogNormalDelay(median=15, sigma=1.5),
+        lambda draws: 15 * math.exp(1.5 * draws.normal("player")),
+    ),
+    "table": (entice.TableDelay(ages=ROUNDS, shares=SHARES), by_table),
+}
+
+
 def assert_same_world(
     policy: Any,
     plain_policy: oracle.Policy,
@@ -83,6 +114,7 @@ def assert_same_world(
     horizon: int = 250,
     totals: bool = False,
     exact: bool = False,
+    compiled: bool = False,
     seed: int = SEED,
     **world: Any,
 ) -> None:
@@ -90,7 +122,9 @@ def assert_same_world(
 
     `accepts` and `delay` define the players in plain Python; a constant delay needs no function.
     `totals` also compares the metrics of a study, whose loop is compiled separately from that of a
-    trace. `exact` compares bit for bit.
+    trace. `exact` compares bit for bit. `compiled` compiles the loop of the study if there are
+    totals, and otherwise that of the trace; other loops run in plain Python. `make test-long`
+    compiles all loops.
     """
     ours_drift, plain_drift = DRIFTS[drift]
     settings: dict[str, Any] = {
@@ -102,7 +136,8 @@ def assert_same_world(
         "engine": "generic",
         **world,
     }
-    rounds = entice.trace(**settings, replication=REPLICATION)
+    with _loop(compiled and not totals):
+        rounds = entice.trace(**settings, replication=REPLICATION)
     players, probe = world.get("players", entice.Players()), world.get("probe")
     draws = Draws(seed)
 
@@ -147,10 +182,15 @@ def assert_same_world(
             assert is_same, (mine, expected)
     if not totals:
         return
-    final = entice.simulate(**settings, replications=REPLICATION + 1, progress=False).final
+    with _loop(compiled):
+        final = entice.simulate(**settings, replications=REPLICATION + 1, progress=False).final
     row = final.row(REPLICATION, named=True)
     assert row["compensation"] == pytest.approx(sum(r.payment for r in plain))
     assert row["compensated_pulls"] == sum(r.payment > 0 for r in plain)
     assert row["total_drift"] == pytest.approx(sum(r.drift for r in plain))
     assert row["regret"] == pytest.approx(sum(0.9 - SHORT[r.arm] for r in plain))
     assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(SHORT))]
+
+
+def _loop(compiled: bool) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if compiled or LONG else plain_kernel()

@@ -1,0 +1,42 @@
+"""Studies, traces and live principals in plain Python, without compilation.
+
+A combination of policy, drift, arms and players takes seconds to compile. In plain Python it costs
+some 40 µs a round. The source, the draws and the order of operations are the same, and so are the
+numbers, bit for bit: `tests/engine/test_plain_kernel.py` compares them. Functions of the package
+that take no functions stay compiled, each by itself, so that all combinations share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from entice.engine import kernel
+from entice.jit.interpret import interpret, is_user_function, takes_functions
+from entice.jit.specialize import get_compiled
+
+
+@contextlib.contextmanager
+def plain_kernel() -> Iterator[None]:
+    """Run the generic kernel and live principals in plain Python; fast paths stay compiled."""
+    with (
+        mock.patch("entice.study.running.cell.get_compiled", _get_plain),
+        mock.patch("entice.live.specialize", _bind_plain),
+    ):
+        yield
+
+
+def _get_plain(
+    entry: Callable[..., Any], functions: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
+) -> Callable[..., Any]:
+    if entry is kernel.replicate:
+        return _bind_plain(entry, *functions)
+    return get_compiled(entry, functions, arguments)
+
+
+def _bind_plain(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
+    plain = [interpret(f) if is_user_function(f) or takes_functions(f) else f for f in functions]
+    run = interpret(entry)
+    return lambda *arguments: run(*plain, *arguments)
