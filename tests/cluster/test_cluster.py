@@ -394,13 +394,6 @@ def test_threads_are_rejected_with_a_cluster() -> None:
         entice.run(STUDY, threads=2, cluster="tcp://127.0.0.1:8786", progress=False)
 
 
-def test_a_missing_dask_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.delitem(sys.modules, "entice.study.running.cluster")
-    with pytest.raises(entice.InputError, match=r"pip install 'entice\[cluster\]'"):
-        entice.run(STUDY, cluster="tcp://127.0.0.1:8786", progress=False)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

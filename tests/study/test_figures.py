@@ -26,7 +26,8 @@ from entice.paper import figures as paper_figures
 from entice.paper.reproduce import COUNTED, Reproduction, reproduce
 from entice.study.results import plots
 from entice.study.results.plots import BANDS, STOPPED, figure_style
-from entice.theory.figures import ZERO, plot_bounds
+from entice.theory import plot_bounds
+from entice.theory.figures import ZERO
 from entice.theory.growth import paper_study
 
 ROOT = Path(__file__).parents[2]
@@ -153,7 +154,7 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
 
 FIGURE_FUNCTIONS = {
     "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
-    "figures.plot_bounds", "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
+    "bounds_table.plot_bounds", "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
     "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.steady_state",
     "scaling.draw",
 }  # fmt: skip

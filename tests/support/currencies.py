@@ -1,8 +1,19 @@
-"""Five currencies with 0, 2 and 3 decimals, to test every surface."""
+"""Five currencies with 0, 2 and 3 decimals, to test every surface; and the table of CLDR.
+
+Run as a script, this writes the table to src/entice/currencies.json.
+"""
 
 from __future__ import annotations
 
+import json
+import unicodedata
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from babel import Locale
+from babel.numbers import get_currency_precision, list_currencies
+
+TABLE = Path(__file__).parents[2] / "src" / "entice" / "currencies.json"
 
 
 class Case(NamedTuple):
@@ -35,3 +46,30 @@ CASES = (
     Case("POINTS", "points", 0, 12_500, 12_500, "12,500 POINTS", 150, 150, "150 POINTS"),
 )
 IDS = [case.code for case in CASES]
+
+
+def currencies_of_cldr() -> dict[str, tuple[str, int]]:
+    """Return the sign and the number of decimals of each currency, by its code."""
+    symbols = Locale("en").currency_symbols
+    return {
+        code: (_sign(symbols.get(code, "")), get_currency_precision(code))
+        for code in sorted(list_currencies())
+    }
+
+
+def _sign(symbol: str) -> str:
+    """Return a symbol that contains a sign, such as € and A$; empty for a word, such as FCFA."""
+    has_sign = any(unicodedata.category(character) == "Sc" for character in symbol)
+    return symbol if has_sign and symbol != "¤" else ""
+
+
+def write_table() -> None:
+    rows = [
+        f" {json.dumps(code)}: {json.dumps(row, ensure_ascii=False)}"
+        for code, row in currencies_of_cldr().items()
+    ]
+    TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_table()

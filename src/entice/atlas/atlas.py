@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from entice.errors import InputError
+from entice.extras import require
 from entice.policies import Policy
 from entice.progress import Report
 from entice.study.results.result import Result
@@ -35,6 +36,7 @@ class Atlas(NamedTuple):
 
     def plot(self) -> Figure:
         """Draw heat maps of regret and compensation, relative to the best policy of each world."""
+        require("plot")
         from entice.atlas.figure import plot_atlas
 
         return plot_atlas(self)

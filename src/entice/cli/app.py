@@ -17,6 +17,7 @@ from entice.cli.plan import plan
 from entice.cli.service import register
 from entice.cli.studio import demo
 from entice.errors import EnticeError
+from entice.extras import require
 
 app = typer.Typer(
     name="entice",
@@ -189,6 +190,8 @@ def bounds(
 
     spec = Study.from_file(study)
     all_bounds(spec)  # raises errors before anything is run
+    if out is not None:
+        require("plot")
     with _report_interruption(out):
         if out is None:
             result = run_study(spec, threads=threads)
@@ -243,6 +246,8 @@ def growth(
     from entice.theory.growth import paper_study
     from entice.theory.terminal import show_growth
 
+    if out is not None:
+        require("plot")
     spec = paper_study() if study is None else Study.from_file(study)
     changes = {"replications": replications, "seed": seed}
     spec = msgspec.structs.replace(spec, **{k: v for k, v in changes.items() if v is not None})
@@ -282,6 +287,8 @@ def atlas(
     from entice.atlas.terminal import print_atlas
     from entice.study.running.output_folder import output_folder
 
+    if out is not None:
+        require("plot")
     console = Console(highlight=False)
     with output_folder(out) if out is not None else contextlib.nullcontext():
         with _report_interruption(None):

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from entice.extras import require
+
 
 def plan(
     file: Annotated[Path, typer.Argument(help="Plan file (TOML).", metavar="PLAN")],
@@ -57,6 +59,8 @@ def plan(
     from entice.study.running.output_folder import output_folder
 
     spec = Plan.from_file(file)
+    if out is not None:
+        require("plot")
     if seed is not None:
         spec = msgspec.structs.replace(spec, seed=seed)
     console = Console(highlight=False)

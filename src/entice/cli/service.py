@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from entice.errors import InputError
+from entice.extras import missing_extra, require
 
 if TYPE_CHECKING:
     from entice.service.storage.store import Store
@@ -71,15 +72,18 @@ def serve(
     entice serve --host 0.0.0.0
     ```
 
-    The studio is at /. Without API keys, it cannot change campaigns. The OpenAPI description is at
-    /openapi.json, and Prometheus metrics are at /metrics.
+    The studio, if installed, is at /. Without API keys, it cannot change campaigns. The OpenAPI
+    description is at /openapi.json, and Prometheus metrics are at /metrics.
     """
+    require("service")
     from entice.service.http.server import serve as run_server
     from entice.studio.app import studio_extensions
 
+    no_studio = missing_extra("studio")
     run_server(
         db, host, port, workers, secret_file,
-        report=lambda text: print(text, flush=True), extensions=studio_extensions,
+        report=lambda text: print(f"{text}\n{no_studio}".rstrip(), flush=True),
+        extensions=tuple if no_studio else studio_extensions,
     )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from entice.extras import require
+
 
 def demo(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1. 0 selects a free port.")] = 0,
@@ -18,6 +20,7 @@ def demo(
 
     To use the studio with your own database, run `entice serve`.
     """
+    require("studio")
     from entice.studio.demo.demo import demo as run_demo
 
     run_demo(port, report=lambda text: print(text, flush=True))

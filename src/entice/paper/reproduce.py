@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from entice.errors import InputError
-from entice.paper import figures
+from entice.extras import require
 from entice.paper.report import write_report
 from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
 from entice.progress import Report
@@ -62,6 +62,7 @@ def reproduce(
     progress: bool | None = None,
 ) -> Reproduction:
     """Run all set-ups and write tables, figures and the report into a folder."""
+    require("plot")
     with output_folder(out):
         reproduction = measure(replications, seed, horizon, threads, progress)
     _write(reproduction, out)
@@ -152,6 +153,8 @@ def _greedy(result: Result) -> pl.DataFrame:
 
 
 def _write(reproduction: Reproduction, out: Path) -> None:
+    from entice.paper import figures
+
     for name in ("table1", "table2", "coverage", "greedy"):
         getattr(reproduction, name).write_csv(out / f"{name}.csv")
     written = next(result for setups, result in reproduction.results if setups[0].name == "written")

@@ -15,6 +15,7 @@ import polars as pl
 
 import entice
 from entice.atomic_file import atomic_file
+from entice.extras import require
 from entice.model.probe import Probe
 from entice.model.settings import RATING_WINDOW, PolicyScale
 from entice.parallel import thread_count
@@ -250,6 +251,7 @@ class Forecast:
 
     def plot(self) -> Figure:
         """Plot the cost of each policy, its spending by day, and when the best item leads."""
+        require("plot")
         from entice.planner.figure import plot_forecast
 
         return plot_forecast(self)
@@ -274,6 +276,7 @@ class Forecast:
 
     def save(self, folder: str | Path) -> Path:
         """Write `plan.json`, `plan.png` and the page `plan.html` into a folder."""
+        require("plot")
         from entice.planner.report import report_page
 
         folder = Path(folder)

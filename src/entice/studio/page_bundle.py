@@ -78,7 +78,7 @@ def _currencies() -> PageFile:
     """Return the table of currencies as a JavaScript module."""
     known = {code: {"sign": s, "digits": d} for code, (s, d) in known_currencies().items()}
     lines = (
-        "// The currencies that the service knows, from CLDR (Babel).",
+        "// The currencies that the service knows, from CLDR.",
         f"export const CURRENCIES = {json.dumps(known)};",
         f"export const NO_CURRENCY = {json.dumps(NO_CURRENCY)};",
     )

@@ -11,8 +11,7 @@ compensation grow with T.
 
 from entice.theory import lower, steady_state, theorem1, theorem2, theorem3, ucb_proof
 from entice.theory.bound import Bound, BoundCheck
-from entice.theory.bounds_table import BOUNDS, bounds
-from entice.theory.figures import plot_bounds
+from entice.theory.bounds_table import BOUNDS, bounds, plot_bounds
 from entice.theory.growth import Growth, growth
 
 __all__ = [

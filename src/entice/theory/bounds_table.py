@@ -1,17 +1,21 @@
-"""A table of all bounds on a study, with the measurements."""
+"""A table of all bounds on a study, with the measurements, and a figure."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from entice.extras import require
 from entice.study.results.result import Result
 from entice.study.spec import Study
 from entice.theory import lower, theorem1, theorem2, theorem3
 from entice.theory.bound import Bound, Version
 from entice.theory.setting import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BOUNDS: tuple[Bound, ...] = (
     theorem1.regret,
@@ -70,6 +74,24 @@ def bounds(study_or_result: Study | Result) -> pl.DataFrame:
         for version in bound.versions
     ]
     return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def plot_bounds(result: Result, metric: str = "regret") -> Figure:
+    """Plot a metric of a result, as `Result.plot` does, with the bounds that apply to it.
+
+    Bounds that do not apply or are vacuous are listed below the panels, with the reasons. If any
+    bound is drawn, both axes are logarithmic.
+
+    >>> import entice
+    >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
+    ...                          horizon=100, replications=5, seed=7, progress=False)
+    >>> figure = entice.theory.plot_bounds(result, "regret")
+    """
+    require("plot")
+    from entice.study.results.plots import plot_curves
+    from entice.theory.figures import add_bounds
+
+    return plot_curves(result, metric, add_bounds)
 
 
 _SCHEMA: dict[str, Any] = {

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from entice.study.results.plots import COLOURS, MUTED, TITLES, figure_style, plot_curves
+from entice.study.results.plots import COLOURS, MUTED, TITLES, figure_style
 from entice.study.results.result import Result
 from entice.study.spec import Study
 from entice.theory.bound import Bound, Version, merge_reasons
@@ -34,21 +34,7 @@ ZERO = "Curves that reach the lower edge go down to zero, which a logarithmic ax
 _LOWER: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 
 
-def plot_bounds(result: Result, metric: str = "regret") -> Figure:
-    """Plot a metric of a result, as `Result.plot` does, with the bounds that apply to it.
-
-    Bounds that do not apply or are vacuous are listed below the panels, with the reasons. If any
-    bound is drawn, both axes are logarithmic.
-
-    >>> import entice
-    >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
-    ...                          horizon=100, replications=5, seed=7, progress=False)
-    >>> figure = entice.theory.plot_bounds(result, "regret")
-    """
-    return plot_curves(result, metric, _add_bounds)
-
-
-def _add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
+def add_bounds(axes: Sequence[Axes], result: Result, metric: str) -> list[str]:
     """Draw the bounds, if any, on logarithmic axes, and return the notes for below the panels."""
     drawn = False
     first = int(result.study.checkpoint_rounds()[0])

@@ -12,6 +12,7 @@ import polars as pl
 
 from entice.checks import as_whole_number, is_list
 from entice.errors import InputError
+from entice.extras import require
 from entice.paper.setups import MEANS
 from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
 from entice.progress import Report
@@ -46,6 +47,7 @@ class Growth(NamedTuple):
 
     def plot(self) -> Figure:
         """Plot the points with the better fit: regret above compensation, a column per drift."""
+        require("plot")
         from entice.theory.figures import plot_growth
 
         return plot_growth(self)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from entice.errors import InputError
+from entice.extras import require
 
 Row = tuple[Any, ...]
 
@@ -120,6 +121,7 @@ def open_store(url: str) -> Store:
 
         return SqliteStore(Path(rest[1:]))
     if scheme in ("postgresql", "postgres") and divider:
+        require("postgres")
         from entice.service.storage.postgres import PostgresStore
 
         return PostgresStore(url)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from entice.engine.kernel import METRICS
+from entice.extras import require
 from entice.study.aggregation.statistics import STATISTICS, statistics
 from entice.study.results import files as result_files
 from entice.study.results.frames import with_settings
@@ -171,6 +172,7 @@ class Result:
         bands hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds
         the bounds.
         """
+        require("plot")
         from entice.study.results.plots import plot_curves
 
         return plot_curves(self, metric)

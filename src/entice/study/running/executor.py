@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from entice.errors import InputError
+from entice.extras import require
 from entice.study.aggregation.block_digest import BlockResult
 from entice.study.blocks import Block
 from entice.study.spec import Study
@@ -41,10 +42,8 @@ def executor_for(threads: int | None, cluster: Client | str | None) -> Iterator[
     if threads is not None:
         rule = "must be omitted with a cluster, whose workers have their own number of threads"
         raise InputError("threads", rule, given=threads)
-    try:
-        from entice.study.running.cluster import connect
-    except ImportError as error:
-        rule = f"requires Dask, which is not installed ({error})"
-        raise InputError("cluster", rule, todo="Try: pip install 'entice[cluster]'") from error
+    require("cluster")
+    from entice.study.running.cluster import connect
+
     with connect(cluster) as executor:
         yield executor
