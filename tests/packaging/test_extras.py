@@ -19,8 +19,8 @@ from entice.extras import PACKAGES, Extra, MissingExtra, missing_extra, require
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-THROUGH = {"llvmlite": "numba"}
-"""Modules whose package is a dependency of another one, which pins its version."""
+UNDECLARED = {"llvmlite", "IPython"}
+"""numba pins the version of llvmlite. IPython is used only where it is loaded already."""
 COMMANDS = {
     "plot": "pip install matplotlib",
     "service": "pip install granian litestar prometheus-client structlog",
@@ -81,7 +81,7 @@ def test_every_imported_package_is_declared() -> None:
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 imported.add(str(node.module).partition(".")[0])
-    imported -= {*sys.stdlib_module_names, "entice", *THROUGH}
+    imported -= {*sys.stdlib_module_names, "entice", *UNDECLARED}
     core = {name.replace("-", "_") for name in packages_of(PROJECT["dependencies"])}
     optional = {name for modules in PACKAGES.values() for name in modules}
     assert core.isdisjoint(optional)
