@@ -36,6 +36,7 @@ from entice.study.running.block_folder import BlockFolder
 from entice.study.running.block_runner import compile_studies
 from entice.study.running.cell import work_of
 from entice.study.running.executor import Executor, executor_for
+from entice.study.running.runaways import Runaways, warning_of_runaways
 from entice.study.running.threads import ThreadExecutor
 from entice.study.spec import ColdStart, Engine, Study
 from entice.study.sweep import check_studies, sweep
@@ -148,7 +149,9 @@ def run(
         folders: Sequence[Path | None] = [None] * len(studies)
         if out is not None:
             folders = folders_for(studies, Path(out))
-        with reporting(progress, "Simulating") as report:
+        else:
+            studies = _with_seeds(studies)
+        with warning_of_runaways(), reporting(progress, "Simulating") as report:
             parts = split_report(report, [_run_count(one) for one in studies])
             return Result.concat(
                 run(one, out=folder, threads=threads, cluster=cluster, progress=part)
@@ -158,11 +161,7 @@ def run(
         from entice.study.running.output_folder import run_in_folder
 
         return run_in_folder(study, out, threads=threads, cluster=cluster, progress=progress)
-    if study.seed is None:
-        study = study.with_seed()
-        print(
-            f"entice: seed {study.seed} (drawn; pass seed={study.seed} to repeat)", file=sys.stderr
-        )
+    [study] = _with_seeds([study])
     with executor_for(threads, cluster) as executor, reporting(progress, "Simulating") as report:
         return StudyRun(study, executor).run(report)
 
@@ -183,13 +182,25 @@ def run_each(
     executor = ThreadExecutor(threads)
     if sizes is None:
         sizes = [_run_count(study) for study in studies]
-    with reporting(progress, title, unit) as report:
+    with warning_of_runaways(), reporting(progress, title, unit) as report:
         compile_studies(studies)
         reports = split_report(report, sizes)
         return [
             StudyRun(study, executor).run(part)
             for study, part in zip(studies, reports, strict=True)
         ]
+
+
+def _with_seeds(studies: Sequence[Study]) -> list[Study]:
+    """Draw a seed for each study that has none, and print them."""
+    found = [study.with_seed() for study in studies]
+    drawn = [one.seed for one, study in zip(found, studies, strict=True) if study.seed is None]
+    if len(drawn) == 1:
+        print(f"entice: seed {drawn[0]} (drawn; pass seed={drawn[0]} to repeat)", file=sys.stderr)
+    elif drawn:
+        seeds = ", ".join(map(str, drawn))
+        print(f"entice: seeds {seeds} (drawn; `seed` in result.final)", file=sys.stderr)
+    return found
 
 
 def _run_count(study: Study) -> int:
@@ -232,11 +243,17 @@ class StudyRun:
         self._aggregators: dict[int, ExactAggregator | StreamingAggregator] = {}
         self._finals: dict[int, pl.DataFrame] = {}
         self._curves: dict[int, pl.DataFrame] = {}
-        self._runaways: dict[int, tuple[int, int]] = {}  # number of runs, and the first round
+        policies, drifts = study.policy_labels, study.drift_labels
+        self._labels = [f"{policies[p]} with {drifts[d]}" for p, d, _, _ in self.cells]
+        self._runaways = Runaways()
         self._done = 0
 
     def run(self, report: Report) -> Result:
         """Run all blocks that are not finished, and return the result."""
+        with warning_of_runaways() as self._runaways:
+            return self._run_all(report)
+
+    def _run_all(self, report: Report) -> Result:
         if self._folder is not None or not self._is_on_disk:
             self._run(report)
             return self._result(self._folder.folder if self._folder is not None else None)
@@ -268,7 +285,6 @@ class StudyRun:
                 if self._folder is not None:
                     self._folder.save(block, result)
                 add(block, result)
-        self._warn_of_runaways()
 
     def _unfinished(self, add: Callable[[Block, BlockResult], bool]) -> Iterator[Block]:
         """Add the blocks that were saved, and yield the others."""
@@ -296,7 +312,7 @@ class StudyRun:
             )
         if not self._aggregators[cell].add(block, result):
             return False
-        self._count_runaways(block, result)
+        self._runaways.add(self._labels[cell], result.stopped)
         self._done += block.replications
         self._missing[cell] -= block.replications
         if self._missing[cell] == 0:
@@ -329,33 +345,4 @@ class StudyRun:
             metrics = saved.metrics if saved.metrics.ndim == 2 else saved.metrics[:, -1, :]
             yield final_frame(
                 self.study, block.cell, block.first, metrics, saved.pulls, saved.stopped
-            )
-
-    def _count_runaways(self, block: Block, result: BlockResult) -> None:
-        """Count the runs whose payments grew without bound; warn at the first of each cell."""
-        rounds = result.stopped[result.stopped > 0]
-        if not len(rounds):
-            return
-        if block.cell not in self._runaways:
-            print(
-                f"entice: payments grow without bound in runs of {self._label(block.cell)}; such "
-                "runs are stopped and marked",
-                file=sys.stderr,
-            )
-        count, first = self._runaways.get(block.cell, (0, self.study.horizon))
-        self._runaways[block.cell] = count + len(rounds), min(first, int(rounds.min()))
-
-    def _label(self, cell: int) -> str:
-        p, d, _, _ = self.cells[cell]
-        return f"{self.study.policy_labels[p]} with {self.study.drift_labels[d]}"
-
-    def _warn_of_runaways(self) -> None:
-        """Report the cells whose payments grew without bound because of the drift they caused."""
-        for cell, (count, first) in sorted(self._runaways.items()):
-            print(
-                f"entice: payments grew without bound in {count:,} of "
-                f"{self.study.replications:,} runs of {self._label(cell)}, first in round "
-                f"{first:,}. These runs were stopped there: see `stopped` in result.final. A "
-                "feedback_range or a cap on the drift keeps payments bounded.",
-                file=sys.stderr,
             )
