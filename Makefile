@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 .PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript
 
 help:
-	@echo "make demo       Set up, reproduce the paper in small, then open the studio on a demo campaign"
+	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
 	@echo "make test       Set up, then run everything that CI runs"
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
@@ -64,10 +64,6 @@ browser: $(READY)
 	@cd tests/support && ../../$(BIN)/python -m browser.chromium
 
 demo: $(RUNTIME)
-	@$(BIN)/entice reproduce --replications 200 --seed 7 --out demo
-	@echo
-	@echo "Starting the studio on a demo campaign with simulated visitors."
-	@echo "Open the address below in a browser. Press Ctrl-C to stop."
 	@$(BIN)/entice demo
 
 reproduce: $(RUNTIME)
@@ -167,4 +163,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers faults.md demo reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers faults.md reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -71,7 +71,7 @@ def test_the_wheel_reproduces_the_paper_and_runs_the_demo(wheel: Path, tmp_path:
     try:
         assert process.stdout is not None
         output = ""
-        while "Ctrl-C" not in output:
+        while "campaign is live" not in output:
             line = process.stdout.readline()
             assert line, process.communicate()[1]
             output += line

@@ -8,15 +8,26 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import httpx
 import pytest
 from command_line import RunEntice, plain
-from studio_fixtures import TIMEOUT, is_running, wait_until
+from studio_fixtures import TIMEOUT, is_running, wait_until, worker_pids
 
 DEMO = (
     "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
 )
+
+
+def read_until(text: str, stream: IO[str]) -> str:
+    """Read lines up to one that contains a text, and return them."""
+    output = ""
+    while text not in output:
+        line = stream.readline()
+        assert line, output
+        output += line
+    return output
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
@@ -29,11 +40,7 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
     )
     try:
         assert process.stdout is not None
-        output = ""
-        while "Ctrl-C" not in output:
-            line = process.stdout.readline()
-            assert line, output
-            output += line
+        output = read_until("Ctrl-C", process.stdout)
         found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(entice_\S+)", output)
         assert found is not None, output
         key = {"authorization": f"Bearer {found[2]}"}
@@ -41,6 +48,13 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
         assert httpx.get(f"{found[1]}/v1/campaigns").status_code == 401
         about = httpx.get(f"{found[1]}/v1/studio", headers=key).json()
         assert "admin" in about["may"]
+        read_until("is live", process.stdout)
+        # The paper is being reproduced, and stays so when a page is closed.
+        for _ in range(2):
+            with httpx.stream("GET", f"{found[1]}/v1/paper", headers=key) as paper:
+                assert next(paper.iter_lines()) == '{"kind":"queued","ahead":0}'
+        workers = worker_pids(process.pid)
+        assert len(workers) == 2
         [campaign] = httpx.get(f"{found[1]}/v1/campaigns", headers=key).json()
         assert campaign["decisions"] >= 30
         assert campaign["ratings"] > 0
@@ -60,6 +74,7 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
         assert process.wait(TIMEOUT) == 0
         assert "Stopped." in process.stdout.read()
         assert list(tmp_path.iterdir()) == []
+        assert not any(map(is_running, workers))
         with pytest.raises(httpx.TransportError):
             httpx.get(found[1])
     finally:

@@ -14,13 +14,15 @@ def demo(
 ) -> None:
     """Open the studio on a demo campaign with simulated visitors.
 
-    Starts a service on this machine with a temporary database, simulates visitors to a campaign,
-    and prints the address of the studio to open in a browser. The address contains an admin key:
-    do not share it. Ctrl-C stops the demo and deletes its data.
+    Starts a service on this machine with a temporary database, and prints the address of the studio
+    to open in a browser. Then simulates visitors to a campaign, and reproduces the paper in the
+    background, for the Paper screen. The address contains an admin key: do not share it. Ctrl-C
+    stops the demo and deletes its data.
 
     To use the studio with your own database, run `entice serve`.
     """
     require("studio")
+    print("Starting the studio …", flush=True)
     from entice.studio.demo.demo import demo as run_demo
 
     run_demo(port, report=lambda text: print(text, flush=True))

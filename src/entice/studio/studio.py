@@ -6,7 +6,9 @@ from litestar import Router
 
 from entice.service.http.context import AppContext, Extension
 from entice.service.operations.invariants import ReplayView
+from entice.studio.jobs.job import Reproduce
 from entice.studio.jobs.queue import JobQueue
+from entice.studio.jobs.shared_job import SharedJob
 
 
 class Studio(Extension):
@@ -15,18 +17,20 @@ class Studio(Extension):
     def __init__(self, router: Router) -> None:
         super().__init__(router)
         self.jobs = JobQueue()
-        self.paper: bytes | None = None
-        """The reproduction of the paper, once a client has requested it."""
+        self.paper = SharedJob(Reproduce(), "paper")
+        """The reproduction of the paper, which starts when a client requests it."""
         self.replays: dict[str, ReplayView] = {}
         """The last replay of each campaign."""
 
     def start_shutdown(self) -> None:
         """Reject new jobs, and end those that wait or run."""
         self.jobs.cancel_all()
+        self.paper.cancel()
 
     async def close(self) -> None:
-        """Stop the simulation process."""
+        """Stop the simulation processes."""
         await self.jobs.close()
+        await self.paper.close()
 
 
 def studio_of(context: AppContext) -> Studio:

@@ -30,3 +30,33 @@ def test_tables_figures_and_settings(studio: Studio, visit: Visit) -> None:
     before = dots.get_attribute("aria-label")
     page.get_by_role("button", name="Thompson").click()
     expect(dots).not_to_have_attribute("aria-label", before or "")
+
+
+PROGRESS = """async () => {
+  const { progressCard } = await import("/studio/js/paper/progress.js");
+  const { node, update } = progressCard();
+  const text = (selector) => node.querySelector(selector).textContent;
+  return [
+    { kind: "queued", ahead: 0 },
+    { kind: "compiling" },
+    { kind: "compiling", done: 1, total: 4 },
+    { kind: "progress", done: 0, total: 43000 },
+    { kind: "progress", done: 43000, total: 43000 },
+  ].map((line) => {
+    update(line);
+    return [text("[role=status]"), text(".paper-count"), node.querySelector("progress").position];
+  });
+}"""
+
+
+def test_progress_of_a_reproduction_in_progress(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.address("trust"))
+    starting, compiling = "Starting …", "Compiling, the first time only …"
+    simulating = "Simulating every cell of the tables …"
+    assert page.evaluate(PROGRESS) == [
+        [starting, "", -1],  # indeterminate
+        [compiling, "", -1],
+        [compiling, "1 of 4 done", 0.25],
+        [simulating, "0 of 43,000 runs", 0],
+        [simulating, "43,000 of 43,000 runs", 1],
+    ]

@@ -2,7 +2,8 @@
 
 Machine code cached by an earlier process is loaded, which takes about a second for all policies.
 The rest is compiled by child processes, one per core, while this process serves requests. Requests
-for a campaign whose policy is not compiled yet are rejected with `NotReady`. If nothing can be
+for a campaign whose policy is not compiled yet are rejected with `NotReady`. Policies that no
+campaign uses yet, other than the default one, are compiled at low priority. If nothing can be
 cached, for instance in a read-only home folder, this process compiles the policies itself.
 """
 
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -29,6 +32,9 @@ from entice.service.domain.spec import CampaignSpec, ServedPolicy
 
 RETRY_LOADING, RETRY_COMPILING = 1, 5
 """Seconds after which to retry while a policy is being loaded, or compiled."""
+
+LOW_PRIORITY = 15
+"""Niceness of the compilation of policies that no request waits for."""
 
 _loaded: set[str] = set()
 
@@ -51,7 +57,8 @@ class WarmUp:
 
         Returns the number of kinds that had to be compiled.
         """
-        order = [kind for kind in dict.fromkeys([*first, *kinds()]) if kind not in _loaded]
+        urgent = [*first, *kinds()[:1]]  # the first kind is the default of new campaigns
+        order = [kind for kind in dict.fromkeys([*urgent, *kinds()]) if kind not in _loaded]
         PENDING.update(dict.fromkeys(order, RETRY_LOADING))
         try:
             missing = [kind for kind in order if self._open and not _load(kind)]
@@ -60,7 +67,7 @@ class WarmUp:
                 processes = min(thread_count(None), len(missing))
                 with ThreadPoolExecutor(processes) as threads:
                     shares = [missing[i::processes] for i in range(processes)]
-                    list(threads.map(self._compile, shares))
+                    list(threads.map(partial(self._compile, urgent), shares))
             return len(missing)
         finally:
             for kind in order:  # also after a cancellation or an error
@@ -73,9 +80,9 @@ class WarmUp:
             for process in self._processes:
                 process.kill()
 
-    def _compile(self, share: list[str]) -> None:
+    def _compile(self, urgent: Sequence[str], share: list[str]) -> None:
         """Compile some policies in a child process, and load each as soon as it is cached."""
-        process = self._start(share)
+        process = self._start(sum(kind in urgent for kind in share), share)
         if process is not None:
             with process:
                 assert process.stdout is not None
@@ -87,8 +94,8 @@ class WarmUp:
             if self._open and kind not in _loaded:  # the child could not cache it
                 _make_ready(kind)
 
-    def _start(self, share: list[str]) -> subprocess.Popen[str] | None:
-        command = [sys.executable, "-P", "-m", __name__, *share]
+    def _start(self, urgent: int, share: list[str]) -> subprocess.Popen[str] | None:
+        command = [sys.executable, "-P", "-m", __name__, str(urgent), *share]
         with self._lock:
             if not self._open:
                 return None
@@ -171,9 +178,14 @@ def exercise(policy: ServedPolicy) -> None:
     campaign.expected()
 
 
-def main(share: Sequence[str]) -> None:
-    """Compile some kinds of policies, and print each one once its code is cached."""
-    for kind in share:
+def main(urgent: int, share: Sequence[str]) -> None:
+    """Compile some kinds of policies, and print each one once its code is cached.
+
+    All but the first `urgent` ones are compiled at low priority.
+    """
+    for number, kind in enumerate(share):
+        if number == urgent:
+            os.nice(LOW_PRIORITY)
         with _lock(kind):
             _exercise_all(kind)
         print(kind, flush=True)
@@ -195,4 +207,4 @@ def _lock(kind: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(int(sys.argv[1]), sys.argv[2:])

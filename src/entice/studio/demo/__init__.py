@@ -1,1 +1,1 @@
-"""`entice demo`: a demo campaign with simulated visitors."""
+"""`entice demo`: a demo campaign with simulated visitors, and a reproduction of the paper."""

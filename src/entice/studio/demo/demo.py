@@ -1,4 +1,4 @@
-"""`entice demo`: a temporary service with a demo campaign and simulated visitors."""
+"""`entice demo`: a temporary service with a demo campaign, and a reproduction of the paper."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from urllib.request import urlopen
 from entice.api_types import CampaignView
 from entice.client import Client, ServiceError
 from entice.errors import EnticeError
+from entice.progress import reporting
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
+from entice.studio.demo.reproduction import ReproductionReader
 from entice.studio.demo.visitors import TEAS, VisitorSimulator
 
 PAST_VISITORS = 400
-"""Visitors simulated before the address is printed."""
+"""Visitors simulated at once, as soon as the campaign's policy is compiled."""
 PAUSE = 0.3
 """Seconds between two visitors after that."""
 REFRESH_EVERY = 10
@@ -48,6 +50,9 @@ class _Stop(Exception):
 def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS) -> None:
     """Run a temporary service with simulated visitors until Ctrl-C or SIGTERM.
 
+    The address is reported when the service responds. After that, the campaign is created, and the
+    paper is reproduced in the background. Their progress is drawn if standard error is a terminal.
+
     Parameters
     ----------
     port
@@ -55,7 +60,7 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
     report
         Called with each message for the user, including the address to open.
     visitors
-        Number of visitors simulated before the address is reported.
+        Number of visitors simulated at once.
     """
     previous_handler = signal.signal(signal.SIGTERM, _stop)
     try:
@@ -64,17 +69,28 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
             _service(Path(folder), port) as (url, key, process),
             Client(url, key) as client,
         ):
-            report(f"Creating a demo campaign with {visitors} simulated visitors …")
             urlopen(f"{url}/").close()  # starts the studio's worker, which compiles meanwhile
-            campaign = _create(url, key, process)
-            simulator = VisitorSimulator(client, seed=7)
-            for _ in range(visitors):
-                simulator.step([campaign])
             report(
                 f"\nOpen the studio in a browser: {url}/#key={key}\n\n"
-                "Press Ctrl-C to stop it and delete its data."
+                "Its demo campaign and its reproduction of the paper are in preparation.\n"
+                "Press Ctrl-C to stop it and delete its data.\n"
             )
-            _simulate_visitors(client, simulator, process)
+            simulator = VisitorSimulator(client, seed=7)
+            with reporting(None, "Preparing the demo campaign", "visitors") as shown:
+                campaign = _create(url, key, process)
+                for number in range(visitors):
+                    shown(number + 1, visitors)
+                    simulator.step([campaign])
+            report("The demo campaign is live: see the Campaigns screen.")
+            arrivals = _simulate_visitors(client, simulator, process)
+            reproduction = ReproductionReader(url, key)
+            with reporting(None, "Reproducing the paper") as shown:
+                while reproduction.is_running:
+                    next(arrivals)
+                    reproduction.show(shown)
+            report(reproduction.result())
+            for _ in arrivals:
+                pass
     except (KeyboardInterrupt, _Stop):
         report("\nStopped. The demo's data has been deleted.")
     finally:
@@ -99,8 +115,8 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 def _simulate_visitors(
     client: Client, simulator: VisitorSimulator, process: subprocess.Popen[str]
-) -> None:
-    """Simulate a few visitors per second while the service runs."""
+) -> Iterator[None]:
+    """Simulate a few visitors per second, and yield after each, while the service runs."""
     count, campaigns = 0, client.campaigns()
     while process.poll() is None:
         time.sleep(PAUSE)
@@ -109,6 +125,7 @@ def _simulate_visitors(
             with contextlib.suppress(ServiceError):
                 campaigns = client.campaigns()
         simulator.step(campaigns)
+        yield
     raise EnticeError(f"The service exited unexpectedly with code {process.returncode}.")
 
 

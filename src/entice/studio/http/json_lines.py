@@ -29,6 +29,11 @@ class QueuedLine(msgspec.Struct, tag_field="kind", tag="queued"):
 class CompilingLine(msgspec.Struct, tag_field="kind", tag="compiling"):
     """The job is waiting for the compiler."""
 
+    done: int | None = None
+    """Kernels compiled. Null while the job waits for a kernel of another one."""
+    total: int | None = None
+    """Kernels that the job has to compile."""
+
 
 class ProgressLine(msgspec.Struct, tag_field="kind", tag="progress"):
     """The progress of the job."""

@@ -31,7 +31,7 @@ from entice.studio.http.json_lines import (
     stream_lines,
     submit,
 )
-from entice.studio.jobs.job import MakePlan, Reproduce, Simulate, Trace
+from entice.studio.jobs.job import MakePlan, Simulate, Trace
 from entice.studio.jobs.limits import LIMITS, Limits, parse_plan, parse_study
 from entice.studio.studio import studio_of
 
@@ -257,18 +257,15 @@ async def plan(request: ServiceRequest, data: JSONBody[dict[str, Any]]) -> Strea
 async def get_paper(request: ServiceRequest) -> Response[Any]:
     """Reproduce the paper.
 
-    Streams lines of JSON: `queued`, `progress`, then `paper` or `failed`. `paper` has the published
-    tables beside the simulated ones, the curves, and the set-ups that explain the published
-    numbers. The result is kept while the service runs.
+    Streams lines of JSON: `queued`, `compiling`, `progress`, then `paper` or `failed`. `paper` has
+    the published tables beside the simulated ones, the curves, and the set-ups that explain the
+    published numbers. All clients read the same run, in the background; it is cancelled when the
+    last of them closes its connection. The result is kept while the service runs.
     """
-    studio = studio_of(request.context)
-    if studio.paper is not None:
-        return EncodedResponse(studio.paper, media_type=NDJSON.encode())
-
-    def keep(kind: str, line: bytes) -> None:
-        studio.paper = line if kind == "paper" else studio.paper
-
-    return stream_lines(submit(request, Reproduce()), keep)
+    paper = studio_of(request.context).paper
+    if paper.result is not None:
+        return EncodedResponse(paper.result, media_type=NDJSON.encode())
+    return stream_lines(paper.read())
 
 
 ROUTES = (get_studio, simulate, trace, plan, get_paper)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import msgspec
@@ -18,10 +16,10 @@ PART, END, LOG = b"+", b".", b"!"
 """First byte of each line of the worker's output: part of a result, its last line, a log entry."""
 CANCEL = b"cancel\n"
 """Line that is sent to the worker to cancel the running job."""
+BACKGROUND = "--background"
+"""Argument of a worker with the lowest priority."""
 PROGRESS_INTERVAL = 0.1
 """Minimum seconds between two progress lines."""
-COMPILING_NOTICE = 0.3
-"""Seconds of compilation after which a `compiling` line is sent."""
 
 Plain = dict[str, Any]
 
@@ -90,13 +88,8 @@ class JobContext:
             self._last_progress = now
             self.send("progress", done=done, total=total)
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """Send `compiling` if the block takes longer than `COMPILING_NOTICE`."""
-        timer = threading.Timer(COMPILING_NOTICE, self.send, ["compiling"])
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+    def compilation(self, done: int, total: int) -> None:
+        """Report how many kernels are compiled; raise `Stopped` if cancelled."""
+        if self.stop[0]:
+            raise Stopped
+        self.send("compiling", done=done, total=total)

@@ -23,9 +23,8 @@ _SUMMARISED = ("spend", "stars_lost", "share_lost", "cost", "lead_day", "needed"
 
 def make_plan(plan: Plan, context: JobContext) -> dict[str, Any]:
     """Run a plan, report progress, and return the forecast."""
-    with context.compiling():
-        runner = PlanRunner(plan)
-    return forecast_payload(Forecast(plan, runner.run_all(thread_count(None), context.progress)))
+    runs = PlanRunner(plan).run_all(thread_count(None), context.progress)
+    return forecast_payload(Forecast(plan, runs))
 
 
 def forecast_payload(forecast: Forecast) -> dict[str, Any]:

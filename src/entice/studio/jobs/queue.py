@@ -13,7 +13,7 @@ import msgspec
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
-from entice.studio.jobs.job import CANCEL, END, LOG, Job
+from entice.studio.jobs.job import BACKGROUND, CANCEL, END, LOG, Job
 
 MAX_QUEUED = 64
 """Maximum number of waiting jobs, of all callers together."""
@@ -62,6 +62,10 @@ class JobOutput:
     def end(self, last: bytes | dict[str, Any]) -> None:
         """Add the last line."""
         self.put(last)
+        self.close()
+
+    def close(self) -> None:
+        """End the output after the lines so far."""
         self._lines.put_nowait(None)
 
     def cancel(self) -> None:
@@ -72,9 +76,13 @@ class JobOutput:
 
 
 class JobQueue:
-    """A queue that runs one job at a time in a worker process. Callers take turns."""
+    """A queue that runs one job at a time in a worker process. Callers take turns.
 
-    def __init__(self) -> None:
+    A background worker has the lowest priority, and compiles nothing before its first job.
+    """
+
+    def __init__(self, background: bool = False) -> None:
+        self._command = (*_COMMAND, BACKGROUND) if background else _COMMAND
         self._waiting: dict[str, deque[JobOutput]] = {}
         """Jobs by caller. A job of the first caller runs next; the caller then moves to the end."""
         self._current: JobOutput | None = None
@@ -188,7 +196,7 @@ class JobQueue:
     async def _ensure_worker(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
-                *_COMMAND,
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from entice.engine.kernel import METRICS
 from entice.errors import InputError
+from entice.jit.compile_all import compile_all
 from entice.parallel import run_in_threads, thread_count
 from entice.studio.jobs.job import JobContext
 from entice.study.aggregation.statistics import statistics
@@ -36,8 +38,9 @@ _LANES = 32
 
 def simulate(study: Study, context: JobContext) -> None:
     """Run a study and send snapshots. The last one equals the result of `entice.run`."""
-    with context.compiling():
-        cells = [Cell(study, policy, drift, context.stop) for _, _, policy, drift in study.cells()]
+    cells = compile_all(
+        [partial(Cell, study, policy, drift, context.stop) for _, _, policy, drift in study.cells()]
+    )
     arrays = [cell.allocate(study.replications) for cell in cells]
     threads = thread_count(None)
     sizes = snapshot_sizes(study.replications, sum(cell.work for cell in cells))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from entice.studio.jobs.job import JobContext
 from entice.study.spec import Study
 from entice.study.trace import trace
 
@@ -15,20 +14,19 @@ MAX_FRAMES = 240
 
 
 def trace_frames(
-    study: Study, policy_index: int, drift_index: int, replication: int, context: JobContext
+    study: Study, policy_index: int, drift_index: int, replication: int
 ) -> dict[str, Any]:
     """Run one replication of one cell and return it as frames.
 
     The rounds are those of `entice.trace`. Averages include only ratings that have arrived.
     """
-    with context.compiling():
-        rounds = trace(
-            study,
-            policy=policy_index,
-            drift=drift_index,
-            replication=replication,
-            displayed=False,
-        )
+    rounds = trace(
+        study,
+        policy=policy_index,
+        drift=drift_index,
+        replication=replication,
+        displayed=False,
+    )
     means = study.arms.true_means()
     frames = _frames(len(rounds))
     arm, paid = rounds["arm"].to_numpy(), rounds["payment"].to_numpy()

@@ -27,7 +27,9 @@ from entice.planner.belief import Spread
 from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
 from entice.policies import UCB, EpsilonGreedy, Greedy, ThompsonSampling
+from entice.progress import reporting_compilation
 from entice.studio.jobs.job import (
+    BACKGROUND,
     CANCEL,
     END,
     LOG,
@@ -45,7 +47,7 @@ from entice.worlds.arms import Gaussian
 from entice.worlds.drifts import LinearDrift
 from entice.worlds.players import Players
 
-NICENESS = 10
+NICENESS, BACKGROUND_NICENESS = 10, 19
 """Added to the process's niceness, so that decisions of the service have priority."""
 IDLE = 0.5
 """Seconds without a job before the next warm-up step, since a new job waits for that step."""
@@ -56,14 +58,15 @@ decode_job = msgspec.json.Decoder(Job).decode
 def main() -> None:
     """Run jobs until standard input is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends this process
-    os.nice(NICENESS)
+    in_background = BACKGROUND in sys.argv
+    os.nice(BACKGROUND_NICENESS if in_background else NICENESS)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that `print` anywhere does not corrupt the results
     stop = np.zeros(1, dtype=np.int64)
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     context, warming = JobContext(out, stop), threading.Event()
     threading.Thread(target=_read_jobs, args=(jobs, context, warming), daemon=True).start()
-    steps = list(warm_up_steps())
+    steps = [] if in_background else list(warm_up_steps())
     while True:
         try:
             job = jobs.get(timeout=IDLE if steps else None)
@@ -91,7 +94,8 @@ def _read_jobs(jobs: queue.SimpleQueue[Job], context: JobContext, warming: threa
 def run_job(job: Job, context: JobContext) -> None:
     """Run a job and write the last line of its result, even if it fails."""
     try:
-        last = _result(job, context)
+        with reporting_compilation(context.compilation):
+            last = _result(job, context)
     except Stopped:
         last = {"kind": "cancelled"}
     except EnticeError as error:
@@ -126,7 +130,7 @@ def _result(job: Job, context: JobContext) -> dict[str, Any]:
             from entice.studio.jobs.trace_frames import trace_frames
 
             where = job.policy_index, job.drift_index, job.replication
-            return trace_frames(_study(plain), *where, context)
+            return trace_frames(_study(plain), *where)
         case MakePlan(plan=plain):
             from entice.studio.jobs.plan import make_plan
 

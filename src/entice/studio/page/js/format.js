@@ -50,6 +50,12 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)}\u00a0days`;
 }
 
+/** The text of a service's `compiling` line. */
+export function compilation({ done = null, total = null }) {
+  const text = "Compiling, the first time only";
+  return total === null ? `${text} …` : `${text}: ${number(done)} of ${number(total)} done …`;
+}
+
 /** Text in which "2.3 %", "650 ★", "0.3 × 20,000" and "250 KWD" do not break. */
 export function nonBreaking(text) {
   return text.replace(/(?<=\d) (?=[%★×]|[A-Z]{3,12}\b)|(?<=[×±]) (?=\d)/g, "\u00a0");

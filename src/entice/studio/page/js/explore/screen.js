@@ -2,7 +2,7 @@
 
 import { connection } from "../api.js";
 import { h, replace } from "../dom.js";
-import { duration, number } from "../format.js";
+import { compilation, duration, number } from "../format.js";
 import { failed } from "../placeholders.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
@@ -145,7 +145,7 @@ class Explore {
 
   handleLine(line, job) {
     if (line.kind === "queued" && line.ahead) this.setStatus(`Queued: ${line.ahead} ahead`);
-    else if (line.kind === "compiling") this.setStatus("Compiling, the first time only …");
+    else if (line.kind === "compiling") this.setStatus(compilation(line));
     else if (line.kind === "picture") this.paint({ snapshot: line, job });
     else if (line.kind === "bounds") this.addBounds(line.rows, job);
     else if (line.kind === "done") this.finish(line, job);

@@ -3,11 +3,12 @@
 import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number } from "../format.js";
-import { failed, loading } from "../placeholders.js";
+import { failed } from "../placeholders.js";
 import { SERIES } from "../policy-colours.js";
 import { segmentedControl } from "../segmented-control.js";
 import { drawLockIn, drawOverTime, drawPublished } from "./charts.js";
 import { formatFigure, METRICS } from "./labels.js";
+import { progressCard } from "./progress.js";
 import { coverageTable, publishedTable } from "./tables.js";
 
 const CHARTED = ["regret", "compensation", "compensated_pulls"];
@@ -39,13 +40,11 @@ export async function show(root, { signal }) {
 }
 
 async function fill(content, signal) {
-  const bar = h("progress", { max: 1, value: 0, "aria-label": "Runs done" });
-  const placeholder = loading("Running the paper's experiments. The result is then kept …");
-  placeholder.append(bar);
-  replace(content, h("div", { class: "card" }, placeholder));
+  const progress = progressCard();
+  replace(content, cached === null && progress.node);
   const retry = () => fill(content, signal);
   try {
-    cached ??= await reproduce(bar, signal);
+    cached ??= await reproduce(progress.update, signal);
     replace(content, sections(cached));
   } catch (problem) {
     if (signal.aborted) return;
@@ -54,9 +53,9 @@ async function fill(content, signal) {
   }
 }
 
-async function reproduce(bar, signal) {
+async function reproduce(update, signal) {
   for await (const line of jsonLines("GET", "/v1/paper", undefined, { signal })) {
-    if (line.kind === "progress") bar.value = line.done / line.total;
+    update(line);
     if (line.kind === "failed") throw new Problem(500, line.title, line.detail);
     if (line.kind === "paper") return line;
   }

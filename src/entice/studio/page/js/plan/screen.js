@@ -2,7 +2,7 @@
 
 import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { nonBreaking, number } from "../format.js";
+import { compilation, nonBreaking, number } from "../format.js";
 import { readOnlyNotice } from "../permissions.js";
 import { failed, loading } from "../placeholders.js";
 import { budgetSlider } from "./budget-slider.js";
@@ -88,7 +88,7 @@ export async function show(root, { signal }) {
   function handleLine(line) {
     if (line.kind === "queued")
       replace(status, line.ahead ? `Queued: ${number(line.ahead)} ahead …` : "Calculating …");
-    else if (line.kind === "compiling") replace(status, "Compiling, the first time only …");
+    else if (line.kind === "compiling") replace(status, compilation(line));
     else if (line.kind === "progress") {
       bar.value = line.done / line.total;
       replace(status, `Calculating: ${number(line.done)} of ${number(line.total)} runs`);
