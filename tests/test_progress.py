@@ -128,7 +128,7 @@ def test_ipython_on_a_terminal_is_no_notebook(
         report_compilation(0, 1)
         report(3, 3)
     assert notebook.lines == {}
-    assert "3/3 runs" in capsys.readouterr().err
+    assert "3 of 3 runs" in capsys.readouterr().err
 
 
 def test_several_studies_have_one_line(notebook: Output, monkeypatch: pytest.MonkeyPatch) -> None:

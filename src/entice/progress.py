@@ -83,28 +83,22 @@ _Show = Callable[[str, int, int, str], None]
 def _bar(title: str) -> Iterator[_Show]:
     """Draw a bar on standard error."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}"),
+        TextColumn("{task.fields[count]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None, unit="")
+        task = bar.add_task(title, total=None, count="")
 
         def show(phase: str, done: int, total: int, unit: str) -> None:
             if phase != bar.tasks[0].description:
                 bar.reset(task, description=phase)  # forgets the speed of the last phase
-            bar.update(task, completed=done, total=total, unit=unit)
+            count = f"{done:,} of {total:,} {unit}"
+            bar.update(task, completed=done, total=total, count=count)
 
         yield show
 

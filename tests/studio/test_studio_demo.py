@@ -13,7 +13,7 @@ from typing import IO
 import httpx
 import pytest
 from command_line import RunEntice, plain
-from studio_fixtures import TIMEOUT, is_running, wait_until, worker_pids
+from studio_fixtures import TIMEOUT, child_pids, is_running, wait_until, worker_pids
 
 DEMO = (
     "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
@@ -81,6 +81,22 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
         process.kill()
         process.communicate()
     assert not is_running(process.pid)
+
+
+def test_closing_the_terminal_stops_the_demo_before_it_is_ready(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DEMO],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stdout is not None
+        read_until("Ctrl-C", process.stdout)
+        [service] = child_pids(process.pid)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(TIMEOUT) == 0
+        assert not is_running(service)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_port_in_use_is_reported(run_entice: RunEntice) -> None:

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from entice.api_types import CampaignView
 from entice.client import Client, ServiceError
 from entice.errors import EnticeError
-from entice.progress import reporting
+from entice.progress import report_compilation, reporting
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
 from entice.studio.demo.reproduction import ReproductionReader
@@ -26,10 +26,13 @@ from entice.studio.demo.visitors import TEAS, VisitorSimulator
 
 PAST_VISITORS = 400
 """Visitors simulated at once, as soon as the campaign's policy is compiled."""
+LOADING = 3.0
+"""Seconds after which the campaign's policy is not being loaded, but compiled."""
 PAUSE = 0.3
 """Seconds between two visitors after that."""
 REFRESH_EVERY = 10
 """Visitors after which the list of campaigns is read again."""
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SETTINGS: dict[str, Any] = {
     "name": "Teas of the month",
     "arms": list(TEAS),
@@ -48,7 +51,7 @@ class _Stop(Exception):
 
 
 def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS) -> None:
-    """Run a temporary service with simulated visitors until Ctrl-C or SIGTERM.
+    """Run a temporary service with simulated visitors until Ctrl-C, SIGTERM or SIGHUP.
 
     The address is reported when the service responds. After that, the campaign is created, and the
     paper is reproduced in the background. Their progress is drawn if standard error is a terminal.
@@ -62,7 +65,8 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
     visitors
         Number of visitors simulated at once.
     """
-    previous_handler = signal.signal(signal.SIGTERM, _stop)
+    # SIGHUP: the terminal was closed. The service would go on, since it has its own session.
+    previous = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
     try:
         with (
             tempfile.TemporaryDirectory(prefix="entice-demo-") as folder,
@@ -94,11 +98,13 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
     except (KeyboardInterrupt, _Stop):
         report("\nStopped. The demo's data has been deleted.")
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _create(url: str, key: str, process: subprocess.Popen[str]) -> CampaignView:
     """Create the campaign as soon as its policy is compiled."""
+    started = time.monotonic()
     with Client(url, key, retries=0) as client:
         while True:
             try:
@@ -106,6 +112,8 @@ def _create(url: str, key: str, process: subprocess.Popen[str]) -> CampaignView:
             except ServiceError as error:
                 if error.kind != "not-ready" or process.poll() is not None:
                     raise
+            if time.monotonic() - started > LOADING:
+                report_compilation(0, 1)
             time.sleep(0.1)
 
 
