@@ -39,7 +39,8 @@ setup: $(READY)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all: -r
 define install
-@{ test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(LOCKED) $(1); } || $(PIP) $(LOCKED) $(1)
+@$(BIN)/uv pip install --quiet --python $(BIN)/python $(LOCKED) $(1) || \
+  { echo "uv cannot install: pip does, which takes longer"; $(PIP) $(LOCKED) $(1); }
 endef
 
 # The packages that `make demo` needs. The project itself is then installed without the network.
@@ -50,7 +51,7 @@ $(RUNTIME): requirements/uv.txt requirements/demo.txt pyproject.toml
 	  { echo "Python's venv module is missing. On Debian and Ubuntu: apt install python3-venv. On Fedora it comes with python3."; exit 1; }
 	@echo "Setting up $(VENV) (once; seconds with uv, a minute or two with pip)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) $(LOCKED) requirements/uv.txt || echo "uv is not available: pip installs, which takes longer"
+	-@$(PIP) $(LOCKED) requirements/uv.txt
 	$(call install,requirements/demo.txt)
 	@$(PIP) --no-deps --no-build-isolation --no-index -e .
 	@touch $@

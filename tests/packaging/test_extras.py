@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import httpx
 import pytest
-from command_line import RunEntice, assert_error
+from command_line import RunEntice, assert_error, without_coverage
 from packaging.requirements import Requirement
+from studio_fixtures import wait_until
 
 import entice
 from entice.extras import PACKAGES, Extra, MissingExtra, missing_extra, require
@@ -171,3 +174,31 @@ def test_a_missing_extra_is_one_sentence_on_the_command_line(
     (tmp_path / "study.toml").write_text(STUDY)
     without(extra)
     assert_error(run_entice(*arguments), f"the extra entice[{extra}]. Run: {COMMANDS[extra]}")
+
+
+def test_without_the_studio_the_api_is_served(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['plotly'] = None; from entice.cli.app import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "serve", "--port", "0"],
+        cwd=tmp_path, env=without_coverage(), text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        address, _, note = (process.stdout.readline().strip() for _ in range(3))
+        assert note == "The studio requires the extra entice[studio]. Run: pip install plotly"
+        url = address.removeprefix("Entice is at ")
+        wait_until(lambda: is_served(f"{url}/healthz"))
+        assert not is_served(url)
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def is_served(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False

@@ -15,7 +15,6 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.prefix) / "bin" / "uv"
-"""The Makefile installs with uv where it is available."""
 
 
 def build_sdist(folder: Path) -> Path:
@@ -59,12 +58,9 @@ class Environment:
         self.folder = folder
         _output(sys.executable, "-m", "venv", "--without-pip", str(folder))
         python = str(folder / "bin" / "python")
-        install = [sys.executable, "-m", "pip", "--python", python, "install"]
-        if UV.exists():
-            install = [str(UV), "pip", "install", "--python", python]
         hashed = ("--require-hashes", "--only-binary", ":all:")
-        _output(*install, "--quiet", *hashed, "-r", str(ROOT / "requirements" / lock))
-        _output(*install, "--quiet", "--no-deps", "--no-index", str(wheel))
+        _install(python, *hashed, "-r", str(ROOT / "requirements" / lock))
+        _install(python, "--no-deps", "--no-index", str(wheel))
 
     def packages(self) -> dict[str, Distribution]:
         """Return the installed packages by their names."""
@@ -112,6 +108,15 @@ class Environment:
         process = self.popen(program, *arguments, cwd=cwd)
         out, err = process.communicate()
         return process.returncode, out, err
+
+
+def _install(python: str, *arguments: str) -> None:
+    """Install with uv or, as the Makefile does, with pip if uv cannot."""
+    try:
+        _output(str(UV), "pip", "install", "--python", python, "--quiet", *arguments)
+    except (FileNotFoundError, AssertionError):
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        _output(*pip, "install", "--quiet", *arguments)
 
 
 def _environment() -> dict[str, str]:
