@@ -34,8 +34,8 @@ help:
 
 setup: $(READY)
 
-# uv is about ten times as fast as pip, but does not read pip's settings, such as a mirror or a certificate: if it fails,
-# pip installs. Both check the hash of each package.
+# uv needs a tenth of pip's CPU time (7 s for dev.txt instead of 65), but does not read pip's settings, such as a mirror or
+# a certificate: if it fails, pip installs. Both check the hash of each package.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all: -r
 define install
@@ -75,7 +75,7 @@ TYPESCRIPT := tests/support/typescript
 typescript: $(TYPESCRIPT)/node_modules/.package-lock.json
 
 $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json | $(READY)
-	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/node.txt
+	@command -v npm >/dev/null || $(PIP) $(LOCKED) requirements/node.txt
 	@cd $(TYPESCRIPT) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --silent
 	@touch $@
 
