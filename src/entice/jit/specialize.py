@@ -34,6 +34,7 @@ from numba.core.registry import cpu_target
 
 import entice
 from entice.errors import InputError
+from entice.jit.compiler_warnings import warnings_once
 from entice.jit.decorators import import_path
 from entice.jit.fingerprint import NoFingerprint, compiled_within, fingerprint
 from entice.jit.function_constant import FunctionConstant
@@ -196,7 +197,8 @@ def _compile(
             for f in functions
         ]
         try:
-            return _load(entry, linked, types, folder, key)
+            with warnings_once(user_functions):
+                return _load(entry, linked, types, folder, key)
         except OSError:
             raise
         except Exception as error:  # Numba raises many types, some of them not its own
