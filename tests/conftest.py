@@ -2,11 +2,13 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandResult, RunEntice
 from numba.core.dispatcher import Dispatcher
+from plain_kernel import plain_kernel
 from tracing import untraced
 
 # Beside pytest's own cache, apart from the user's.
@@ -16,6 +18,13 @@ os.environ.setdefault(
 
 # Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
+
+
+@pytest.fixture
+def plain() -> Iterator[None]:
+    """Run the generic kernel in plain Python: see `plain_kernel`."""
+    with plain_kernel():
+        yield
 
 
 @pytest.fixture

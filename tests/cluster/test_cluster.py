@@ -172,7 +172,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_path: Path) -> None:
     """Dask itself cannot stop a running task."""
     endless = LONG_STUDY.replace("horizon = 20000", "horizon = 20000000000")
-    (tmp_path / "study.toml").write_text(endless.replace("6000", "2"))
+    (tmp_path / "study.toml").write_text(endless.replace("3000", "2"))
     process = subprocess.Popen(
         command_for(tmp_path, cluster), env=without_coverage(), stderr=subprocess.PIPE, text=True
     )

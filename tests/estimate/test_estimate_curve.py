@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from estimate_fixtures import PAPER, POLICIES, TEA, log, traces
+from estimate_fixtures import PAPER, POLICIES, TEA, drift_of, log, traces
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -80,10 +80,10 @@ def test_a_curve_computed_by_hand() -> None:
 
 AMOUNTS = [0.1, 0.3, 0.6, 0.9]
 SHAPES: dict[str, tuple[Any, Callable[[np.ndarray], np.ndarray]]] = {
-    "step": (entice.StepDrift(0.5), lambda x: 0.5 + 0 * x),
-    "linear": (entice.LinearDrift(1.0), lambda x: x),
-    "saturating": (entice.SaturatingDrift(l=2.0, cap=0.6), lambda x: np.minimum(2 * x, 0.6)),
-    "none": (entice.NoDrift(), lambda x: 0 * x),
+    "step": (drift_of(step=0.5), lambda x: 0.5 + 0 * x),
+    "linear": (drift_of(slope=1.0), lambda x: x),
+    "saturating": (drift_of(slope=2.0, cap=0.6), lambda x: np.minimum(2 * x, 0.6)),
+    "none": (drift_of(), lambda x: 0 * x),
 }
 
 
@@ -121,7 +121,7 @@ def test_intervals_of_the_curve_cover_the_truth() -> None:
 
 def test_feedback_that_decreases_with_the_payment_is_reported() -> None:
     rounds = entice.trace(
-        arms=PAPER, policies=POLICIES[1:], drifts=[entice.NegativeDrift(1.0)], horizon=20_000,
+        arms=PAPER, policies=POLICIES[1:], drifts=[drift_of(slope=-1.0)], horizon=20_000,
         seed=7, probe=entice.Probe(share=0.5, amount=AMOUNTS),
     )  # fmt: skip
     curve = probe_curve(rounds)
@@ -149,7 +149,7 @@ def test_identical_ratings_have_an_interval_of_zero_width() -> None:
 def test_all_amounts_are_probed_equally_often() -> None:
     """Six counts of 3,333 ± 53, within 5 deviations; fails with probability 1 in 300,000."""
     rounds = entice.trace(
-        arms=PAPER, policies=POLICIES[:1], horizon=40_000, seed=7,
+        arms=PAPER, policies=POLICIES[1:], drifts=[drift_of()], horizon=40_000, seed=7,
         probe=entice.Probe(share=0.5, amount=[0.1, 0.3, 0.6]),
     )  # fmt: skip
     tossed = rounds.drop_nulls("probe")

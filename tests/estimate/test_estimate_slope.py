@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from estimate_fixtures import PAPER, POLICIES, PROBE, SLOPES, TEA, covers, log, traces
+from estimate_fixtures import PAPER, POLICIES, PROBE, SLOPES, TEA, covers, drift_of, log, traces
 from scipy import stats
 
 import entice
@@ -21,9 +21,9 @@ from entice.estimate.interval import t_critical_value
 
 
 def test_the_fixture_returns_the_columns_of_a_trace() -> None:
-    (ours,) = traces(1, POLICIES[0], entice.LinearDrift(1.1), horizon=500, probe=PROBE)
+    (ours,) = traces(1, POLICIES[0], drift_of(slope=1.1), horizon=500, probe=PROBE)
     theirs = entice.trace(
-        arms=PAPER, policies=POLICIES[:1], drifts=[entice.LinearDrift(1.1)], horizon=500, seed=7,
+        arms=PAPER, policies=POLICIES[:1], drifts=[drift_of(slope=1.1)], horizon=500, seed=7,
         probe=PROBE,
     )  # fmt: skip
     assert probe_slope(ours) == probe_slope(theirs)
@@ -88,6 +88,7 @@ def test_a_regression_is_least_squares_with_an_intercept_per_arm() -> None:
     assert found.observations == 40
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_regression_carries_a_warning() -> None:
     rounds = entice.trace(arms=PAPER, policies=POLICIES[:1], horizon=200, seed=7)
     assert regression(rounds).warning.startswith("biased")
@@ -137,7 +138,7 @@ def test_the_regression_finds_a_drift_where_there_is_none(policy: Any) -> None:
 
     About 6 in 10 intervals cover the truth; that 9 in 10 of 40 do has a probability of 3e-4.
     """
-    rounds = traces(40, policy, entice.NoDrift(), horizon=20_000)
+    rounds = traces(40, policy, entice.LinearDrift(0.0), horizon=20_000)
     found = [regression(frame) for frame in rounds]
     assert 0.2 < np.mean([e.slope for e in found]) < 0.56
     assert np.mean([covers(e, 0.0) for e in found]) < 0.9
@@ -147,7 +148,7 @@ def test_the_regression_finds_a_drift_where_there_is_none(policy: Any) -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.label)
 def test_the_slope_from_probes_is_unbiased(policy: Any, l: float) -> None:
     """Within 4.5 standard errors; fails by chance with probability 7e-6."""
-    rounds = traces(40, policy, entice.LinearDrift(l), horizon=20_000, probe=PROBE)
+    rounds = traces(40, policy, drift_of(slope=l), horizon=20_000, probe=PROBE)
     found = [probe_slope(frame) for frame in rounds]
     error = math.sqrt(sum(e.stderr**2 for e in found)) / 40
     assert abs(np.mean([e.slope for e in found]) - l) < 4.5 * error
@@ -159,7 +160,7 @@ def test_95_percent_intervals_cover_the_truth_93_to_97_times_in_100() -> None:
     """2,400 intervals; fails by chance with probability 1 in 70,000."""
     covered = []
     for seed, (policy, l) in enumerate(itertools.product(POLICIES, SLOPES)):
-        drift = entice.LinearDrift(l)
+        drift = drift_of(slope=l)
         for frame in traces(400, policy, drift, horizon=1000, probe=PROBE, seed=seed):
             covered.append(covers(probe_slope(frame), l))
     assert len(covered) == 2400
@@ -169,7 +170,7 @@ def test_95_percent_intervals_cover_the_truth_93_to_97_times_in_100() -> None:
 def test_intervals_from_a_dozen_probes_are_valid() -> None:
     """1,000 intervals of 95 %; fails by chance with probability 1 in 28,000."""
     probe = entice.Probe(share=0.1, amount=0.3)
-    rounds = traces(1000, POLICIES[0], entice.LinearDrift(1.1), horizon=130, probe=probe)
+    rounds = traces(1000, POLICIES[0], drift_of(slope=1.1), horizon=130, probe=probe)
     found = [probe_slope(frame) for frame in rounds]
     assert np.mean([e.observations for e in found]) < 14
     assert np.mean([covers(e, 1.1) for e in found]) > 0.92
@@ -178,7 +179,7 @@ def test_intervals_from_a_dozen_probes_are_valid() -> None:
 def test_a_strong_drift_with_little_noise_is_estimated_precisely() -> None:
     """Within 4.5 standard errors; correcting predictions for payments narrows the interval."""
     arms = entice.Gaussian([0.9, 0.5, 0.1], std=0.05)
-    rounds = traces(20, POLICIES[0], entice.LinearDrift(5.0), arms=arms, horizon=4000, probe=PROBE)
+    rounds = traces(20, POLICIES[0], drift_of(slope=5.0), arms=arms, horizon=4000, probe=PROBE)
     found = [probe_slope(frame) for frame in rounds]
     error = math.sqrt(sum(e.stderr**2 for e in found)) / 20
     assert abs(np.mean([e.slope for e in found]) - 5.0) < 4.5 * error
@@ -195,6 +196,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("players", WORLDS.values(), ids=WORLDS)
 def test_declined_offers_and_missing_ratings_cause_no_bias(players: entice.Players) -> None:
     """A 99.999 % interval; fails by chance with probability 1 in 100,000."""
@@ -228,6 +230,7 @@ def test_an_unfair_coin_is_reported() -> None:
 # --- Online estimates -----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("amount", [0.3, [0.1, 0.3, 0.6]])
 def test_online_estimates_equal_batch_estimates(amount: Any) -> None:
     rounds = entice.trace(

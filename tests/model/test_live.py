@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain_kernel import plain_kernel
 
 import entice
 from entice.rng import REWARD, new_stream
@@ -24,10 +25,11 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: entice.Study, cold_star
     horizon, l = 400, 1.1
     prior = 0.25 if cold_start == "prior" else 0.0
     arms = entice.Gaussian(MEANS)
-    simulated = entice.trace(
-        arms=arms, policies=[policy], drifts=[entice.LinearDrift(l)],
-        horizon=horizon, seed=42, cold_start=cold_start, prior=prior,
-    )  # fmt: skip
+    with plain_kernel():
+        simulated = entice.trace(
+            arms=arms, policies=[policy], drifts=[entice.LinearDrift(l)],
+            horizon=horizon, seed=42, cold_start=cold_start, prior=prior,
+        )  # fmt: skip
 
     principal = entice.Principal(policy, arms=4, seed=42, cold_start=cold_start, prior=prior)
     sampler, stream = arms.sampler(), new_stream(42, 0, REWARD)

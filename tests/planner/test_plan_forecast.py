@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 from plan_fixtures import (
+    ALWAYS,
+    ALWAYS_BY_TABLE,
     PAYING,
     SPREAD,
     add_payment,
@@ -16,7 +18,6 @@ from plan_fixtures import (
     make_plan,
     outcome,
     round_robin,
-    select_invalid_arm,
 )
 
 import entice
@@ -31,6 +32,7 @@ from entice.worlds.delays import constant_delay
 
 MEANS = np.array([4.0, 3.5, 3.97])
 TURNS = entice.CustomPolicy(round_robin, update=add_payment, memory=1, params=[1e9])
+INVALID = msgspec.structs.replace(TURNS, params=[-1.0])
 
 
 def make_visits(taken: list[int], leader: list[int], cents: list[int], **more: Any) -> Visits:
@@ -108,17 +110,31 @@ def test_ratings_are_whole_stars_with_an_exact_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delay", "quantiles"),
+    ("delay", "quantiles", "world"),
     [
-        (0.5, [0.5, 0.5, 0.5]),
-        (entice.ExponentialDelay(mean=3), [-3 * math.log(1 - q) for q in (0.25, 0.5, 0.75)]),
-        (entice.LogNormalDelay(median=2, sigma=1), [2 * math.exp(z) for z in (-0.6745, 0, 0.6745)]),
-        (entice.TableDelay(ages=[0, 1, 5], shares=[0.25, 0.5, 1]), [0, 1, 3]),
+        (0.5, [0.5, 0.5, 0.5], {}),
+        (
+            entice.ExponentialDelay(mean=3),
+            [-3 * math.log(1 - q) for q in (0.25, 0.5, 0.75)],
+            {"acceptance": ALWAYS},
+        ),
+        (
+            entice.LogNormalDelay(median=2, sigma=1),
+            [2 * math.exp(z) for z in (-0.6745, 0, 0.6745)],
+            {"policies": [entice.ThompsonSampling()]},
+        ),
+        (entice.TableDelay(ages=[0, 1, 5], shares=[0.25, 0.5, 1]), [0, 1, 3], {}),
     ],
 )
-def test_delays_have_the_given_distribution(delay: Any, quantiles: list[float]) -> None:
-    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them: 1 in 10^6."""
-    plan = make_plan(visitors_a_day=800, rating_delay=delay, share_who_rate=1.0)
+def test_delays_have_the_given_distribution(
+    delay: Any, quantiles: list[float], world: dict[str, Any]
+) -> None:
+    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them: 1 in 10^6.
+
+    The policies and acceptance rules are those with which other tests compile these delays.
+    """
+    settings = {"policies": PAYING[:1]} | world
+    plan = make_plan(visitors_a_day=800, rating_delay=delay, share_who_rate=1.0, **settings)
     visits, _ = PlanRunner(plan).simulate_run(0, 0)
     days = (visits.rated_at - np.arange(4000) * DAY // 800) / DAY
     for share, expected in zip((0.25, 0.5, 0.75), quantiles, strict=True):
@@ -144,14 +160,14 @@ def test_shares_of_raters_and_of_accepted_offers() -> None:
 def test_payments_in_stars_do_not_depend_on_the_policys_scale() -> None:
     """ε-greedy only compares averages, so 0 to 1 is equivalent to 1 to 5 stars.
 
-    Rounding in the last digit of an average may add a cent to a payment.
+    The policy that selects items in turn ignores them. Rounding in the last digit of an average may
+    add a cent to a payment.
     """
-    acceptances = (
-        entice.LogisticAcceptance(midpoint=0.1, width=0.1),
-        entice.TableAcceptance(payments=[0, 0.5], shares=[0.3, 0.9]),
-    )
-    for acceptance in acceptances:
-        changes = {"policies": [entice.EpsilonGreedy(c=5)], "acceptance": acceptance}
+    for policy, acceptance in (
+        (entice.EpsilonGreedy(c=5), entice.LogisticAcceptance(midpoint=0.1, width=0.1)),
+        (TURNS, entice.TableAcceptance(payments=[0, 0.5], shares=[0.3, 0.9])),
+    ):
+        changes = {"policies": [policy], "acceptance": acceptance}
         stars, unit = (
             forecast(make_plan(**changes, policy_sees=sees)) for sees in ("stars", "zero_to_one")
         )
@@ -174,7 +190,10 @@ def test_visitors_take_the_best_average_after_the_budget_is_spent() -> None:
     400 worlds; 4 standard errors of the difference are exceeded for 1 in 16,000 seeds. The policy
     stops at once, while a budget still allows small payments.
     """
-    settings: dict[str, Any] = {"share_who_rate": 1.0, "replications": 400, "arms": 4, "days": 10}
+    settings: dict[str, Any] = {
+        "share_who_rate": 1.0, "replications": 400, "arms": 4, "days": 10,
+        "acceptance": ALWAYS_BY_TABLE,
+    }  # fmt: skip
     own = msgspec.structs.replace(TURNS, params=[5.0])
     limited = forecast(make_plan(**settings, policies=[TURNS], budget=2 * 5.0))
     alone = forecast(make_plan(**settings, policies=[own]))
@@ -212,7 +231,7 @@ def test_an_early_unexpected_limit_restarts_the_run() -> None:
     """The run without a budget equals that of a plan without one."""
     given = make_plan(
         policies=[entice.DriftCorrectedThompson(display="corrected")], budget=40.0,
-        price_of_a_star=2.0, drift=3.0,
+        price_of_a_star=2.0, drift=3.0, acceptance=ALWAYS,
     )  # fmt: skip
     runner = PlanRunner(given)
     alone = PlanRunner(msgspec.structs.replace(given, budget=None))
@@ -223,9 +242,9 @@ def test_an_early_unexpected_limit_restarts_the_run() -> None:
 
 
 def test_a_policy_that_selects_an_invalid_arm_is_reported() -> None:
-    invalid = entice.CustomPolicy(select_invalid_arm)
+    invalid: dict[str, Any] = {"policies": [INVALID], "acceptance": ALWAYS_BY_TABLE}
     with pytest.raises(entice.StudyError, match="selected arm 3 for visitor 1 of run 0, but arms"):
-        forecast(make_plan(policies=[invalid], replications=10), threads=1)
+        forecast(make_plan(**invalid, replications=10), threads=1)
 
 
 # Forecasts

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from live_campaign import LiveRun, Response, play_live
-from plan_fixtures import make_plan
+from plan_fixtures import ALWAYS, make_plan
 
 import entice
 from entice.planner.campaign_loop import REASONS, Visits
@@ -34,7 +34,10 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
         "rating_delay": entice.ExponentialDelay(mean=3),
     },
-    "few rate": {"policies": [THOMPSON], "share_who_rate": 0.05},
+    "few rate": {
+        "policies": [THOMPSON], "share_who_rate": 0.05, "acceptance": ALWAYS,
+        "rating_delay": entice.ExponentialDelay(mean=0.01),
+    },
     "budget": {"policies": [UCB], "budget": 20, "acceptance": LOGISTIC},
     "budget, late": {
         "policies": [THOMPSON], "budget": 1.99, "share_who_rate": 0.4,
@@ -47,7 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
     "caps": {"policies": [UCB], "cap_per_offer": 0.60, "cap_per_player": 0.55},
     "probe": {
         "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
-        "budget": 30, "margin": 0.01, "share_who_rate": 0.4,
+        "budget": 30, "margin": 0.01, "share_who_rate": 0.4, "acceptance": ALWAYS,
     },
     "corrected, 0 to 1": {
         "policies": [CORRECTED], "policy_sees": "zero_to_one", "share_who_rate": 0.4,
@@ -55,7 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "corrected, all limits": {
         "policies": [CORRECTED], "budget": 15, "pace_over": 500, "cap_per_offer": 0.8,
-        "probe": entice.Probe(share=0.1, amount=0.25), "rating_delay": 0.5,
+        "probe": entice.Probe(share=0.1, amount=0.25), "rating_delay": 0.5, "acceptance": ALWAYS,
     },
     "late ratings count": {
         "policies": [UCB], "rating_window": AN_HOUR, "policy_sees": "zero_to_one",

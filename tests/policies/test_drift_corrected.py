@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from plain_kernel import plain_kernel
 
 import entice
 from entice.model.ledger import new_ledger, record
@@ -126,8 +127,10 @@ def test_a_live_principal_makes_the_simulators_offers() -> None:
         "arms": entice.Gaussian([0.9, 0.5, 0.1]), "policies": [entice.DriftCorrectedThompson()],
         "drifts": [entice.LinearDrift(1.1)], "horizon": 400, "seed": 7,
     }  # fmt: skip
+    with plain_kernel():
+        rounds = entice.trace(**settings)
     principal = entice.Principal(entice.DriftCorrectedThompson(), arms=3, seed=7)
-    for row in entice.trace(**settings).iter_rows(named=True):
+    for row in rounds.iter_rows(named=True):
         offer = principal.offer()
         assert (offer.arm, offer.greedy_arm) == (row["arm"], row["greedy_arm"])
         assert offer.payment == row["payment"]

@@ -17,6 +17,7 @@ from oracles.policies import (
     ReferenceRoundRobin,
     ReferenceWindow,
 )
+from plain_kernel import plain_kernel
 
 import entice
 from entice.model.step import PLAYERS_CHOICE
@@ -48,8 +49,9 @@ def noisy(means: Sequence[float], std: float = 1.0) -> Feedback:
 def arms_of_principal(
     policy: Any, arms: int, horizon: int, feedback: Feedback, cold_start: Any = "each_arm_once"
 ) -> list[int]:
-    """Run a principal, and return the arms that it offered."""
-    principal = entice.Principal(policy, arms, seed=SEED, cold_start=cold_start)
+    """Run a principal in plain Python, and return the arms that it offered."""
+    with plain_kernel():
+        principal = entice.Principal(policy, arms, seed=SEED, cold_start=cold_start)
     chosen = []
     for t in range(1, horizon + 1):
         offer = principal.offer()
@@ -183,6 +185,7 @@ def test_exploration_takes_turns() -> None:
     assert chosen == [0, 1, 2] * 100
 
 
+@pytest.mark.usefixtures("plain")
 def test_even_rounds_of_alternating_thompson_are_unpaid() -> None:
     rounds = entice.trace(
         arms=entice.Gaussian(MEANS), policies=[entice.AlternatingThompson()],
@@ -210,7 +213,7 @@ def test_counting_pulls_in_flight_changes_nothing_if_ratings_are_immediate() -> 
     def final(policy: Any, **settings: Any) -> Any:
         result = entice.simulate(
             arms=entice.Gaussian(MEANS), policies=[policy], horizon=2000, replications=8, seed=SEED,
-            checkpoints=1, progress=False, **settings,
+            drifts=[entice.LinearDrift(1.1)], checkpoints=1, progress=False, **settings,
         )  # fmt: skip
         return result.final.drop("policy", "policy.count_in_flight")
 
@@ -322,10 +325,11 @@ def test_they_pass_the_checks(policy: Any) -> None:
 @by_cold_start
 def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -> None:
     arms = entice.Gaussian([0.9, 0.7, 0.5, 0.3])
-    simulated = entice.trace(
-        arms=arms, policies=[policy], drifts=[entice.LinearDrift(1.1)], horizon=300, seed=SEED,
-        cold_start=cold_start,
-    )  # fmt: skip
+    with plain_kernel():
+        simulated = entice.trace(
+            arms=arms, policies=[policy], drifts=[entice.LinearDrift(1.1)], horizon=300, seed=SEED,
+            cold_start=cold_start,
+        )  # fmt: skip
     principal = entice.Principal(policy, arms=4, seed=SEED, cold_start=cold_start)
     sampler, stream = arms.sampler(), new_stream(SEED, 0, REWARD)
     offers = []

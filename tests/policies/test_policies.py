@@ -44,6 +44,7 @@ def rounds_of(policy: Any, arms: Any, horizon: int, cold_start: Any) -> Any:
     ).rows()  # fmt: skip
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("cold_start", ["each_arm_once", "prior"])
 @pytest.mark.parametrize(
     "arms", [entice.Gaussian([0.5, 0.9, 0.1]), entice.Bernoulli([0.5, 0.5, 0.4])], ids=repr

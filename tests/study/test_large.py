@@ -238,10 +238,12 @@ def test_a_large_study_is_saved_resumes_and_loads(tmp_path: Path) -> None:
     assert entice.Result.load(read.save(tmp_path / "copy")).final.equals(whole.final)
 
 
-@pytest.mark.usefixtures("large")
+@pytest.mark.usefixtures("large", "plain")
 def test_a_large_result_can_be_copied_without_its_functions(tmp_path: Path) -> None:
     nameless = entice.CustomDrift(lambda payment, t, arm, params: 2 * payment)
-    study = msgspec.structs.replace(STUDY, policies=[entice.Greedy()], drifts=[nameless])
+    study = msgspec.structs.replace(
+        STUDY, policies=[entice.Greedy()], drifts=[nameless], engine="generic", replications=20
+    )
     result = run_in_folder(study, tmp_path / "made", progress=False)
     copy = entice.Result.load(tmp_path / "made").save(tmp_path / "copy")
     assert_frame_equal(entice.Result.load(copy).summary(), result.summary(), check_exact=True)

@@ -14,6 +14,8 @@ from polars.testing import assert_frame_equal
 import entice
 from entice.study.results.result import Result
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SETTINGS = [
     "horizon", "seed", "policy.kind", "policy.count_in_flight", "policy.noise", "policy.c",
     "drift.kind", "drift.l", "drift.slopes",
@@ -26,6 +28,7 @@ STUDY = entice.Study(
     replications=4,
     seed=7,
     checkpoints=3,
+    engine="generic",
 )
 
 
@@ -33,7 +36,7 @@ def run(**changes: Any) -> Result:
     return entice.run(msgspec.structs.replace(STUDY, **changes), progress=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result() -> Result:
     return run()
 

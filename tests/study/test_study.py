@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import polars as pl
 import pytest
+from plain_kernel import plain_kernel
 from polars.testing import assert_frame_equal
 from study_fixtures import HANG
 
@@ -84,6 +85,7 @@ def test_greedy_never_pays_and_others_do(result: entice.Result) -> None:
         assert (compensation > 0) == (pulls > 0) == (index != 3)
 
 
+@pytest.mark.usefixtures("plain")
 def test_payments_are_never_negative_and_paid_rounds_are_those_off_the_greedy_arm() -> None:
     rounds = entice.trace(
         arms=entice.Gaussian(MEANS), policies=[entice.ThompsonSampling()],
@@ -96,6 +98,7 @@ def test_payments_are_never_negative_and_paid_rounds_are_those_off_the_greedy_ar
     assert 0 < paid.sum() < 2000
 
 
+@pytest.mark.usefixtures("plain")
 def test_feedback_stays_in_its_range() -> None:
     rounds = entice.trace(
         arms=entice.Gaussian(MEANS), policies=[entice.UCB()], drifts=[entice.LinearDrift(1.1)],
@@ -183,7 +186,10 @@ def test_saved_results_load_as_they_were(result: entice.Result, tmp_path: Path) 
 
 def test_a_result_loads_without_its_functions(tmp_path: Path) -> None:
     nameless = entice.CustomDrift(lambda payment, t, arm, params: params[0] * payment, params=[2])
-    result = simulate(policies=[entice.UCB()], drifts=[nameless])
+    with plain_kernel():
+        result = simulate(
+            policies=[entice.UCB()], drifts=[nameless], engine="generic", replications=4
+        )
     loaded = entice.Result.load(result.save(tmp_path))
     assert_frame_equal(loaded.summary(), result.summary())
     assert loaded.study.drifts[0].label == "<lambda>(2)"
@@ -215,47 +221,43 @@ def test_progress_true_draws_a_bar(capsys: Any) -> None:
     assert "Simulating" in capsys.readouterr().err
 
 
-def test_an_invalid_arm_stops_the_study_with_round_and_arm() -> None:
-    def late_fault(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-        return -1 if t == 333 else 0
-
-    with pytest.raises(
-        entice.StudyError,
-        match=r"late_fault selected arm -1 in round 333 of replication \d+ .*numbered 0 to 2",
-    ):
-        simulate(policies=[entice.CustomPolicy(late_fault)])
-
-
-def test_an_index_beyond_the_memory_stops_the_study() -> None:
-    def forgetful(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-        return int(memory[3])
-
-    with pytest.raises(entice.StudyError, match=r"out of bounds .*\. Are memory, memory_per_arm"):
-        simulate(policies=[entice.CustomPolicy(forgetful)])
-
-
 @numba.njit
 def writes_far(memory):  # type: ignore[no-untyped-def]
     memory[3] = 7.0
 
 
-def trusting(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    writes_far(memory)
+def faulty(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    """Policies with different faults, compiled together; `params` selects the fault."""
+    fault = params[0]
+    if fault == 0 and t == 333:
+        return -1
+    if fault == 1:
+        return int(memory[3])
+    if fault == 2:
+        writes_far(memory)
+    if fault == 3:
+        means[2] = 9.0
+    if fault == 4:
+        return 99
     return 0
 
 
-def test_bounds_are_checked_in_helpers_that_the_user_has_compiled() -> None:
-    with pytest.raises(entice.StudyError, match=r"out of bounds .*\. Are memory, memory_per_arm"):
-        simulate(policies=[entice.CustomPolicy(trusting, memory=1)])
+def with_fault(fault: int, name: str) -> entice.CustomPolicy:
+    return entice.CustomPolicy(faulty, memory=1, params=[fault], name=name)
 
 
-def test_a_policy_that_modifies_averages_stops_the_study() -> None:
-    def flatterer(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-        means[2] = 9.0
-        return 0
-
-    with pytest.raises(entice.StudyError, match="flatterer modified `pulls` or `means`"):
-        simulate(policies=[entice.CustomPolicy(flatterer)])
+@pytest.mark.parametrize(
+    ("fault", "name", "message"),
+    [
+        (0, "late_fault", r"late_fault selected arm -1 in round 333 of .*numbered 0 to 2"),
+        (1, "forgetful", r"out of bounds .*\. Are memory, memory_per_arm"),
+        (2, "helper compiled by the user", r"out of bounds .*\. Are memory, memory_per_arm"),
+        (3, "flatterer", "flatterer modified `pulls` or `means`"),
+    ],
+)
+def test_a_faulty_policy_stops_the_study(fault: int, name: str, message: str) -> None:
+    with pytest.raises(entice.StudyError, match=message):
+        simulate(policies=[with_fault(fault, name)], drifts=DRIFTS[1:])
 
 
 def test_a_policy_may_call_plain_helpers() -> None:
@@ -292,13 +294,11 @@ def test_printing_a_result_prints_its_table(result: entice.Result) -> None:
 
 
 def test_an_error_in_one_cell_stops_the_others_soon() -> None:
-    def out_of_range(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-        return 99
-
     seen: list[int] = []
-    with pytest.raises(entice.StudyError):
+    with pytest.raises(entice.StudyError, match="selected arm 99"):
         simulate(
-            policies=[entice.CustomPolicy(out_of_range), *POLICIES],
+            policies=[with_fault(4, "out of range"), *POLICIES],
+            drifts=DRIFTS[1:],
             horizon=200_000,
             replications=400,
             progress=lambda done, total: seen.append(done),
@@ -312,6 +312,7 @@ def test_a_best_mean_of_zero_has_no_relative_error() -> None:
     assert result.final["regret"].is_finite().all()
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_cold_start_with_a_prior_pays_for_unrated_arms() -> None:
     def second(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
         return 1 if pulls[0] > 0 else 0
@@ -337,7 +338,8 @@ def test_memory_starts_at_zero_and_update_receives_every_round(result: entice.Re
         "cold_start": "prior",
     }
     for replication in (0, 1):
-        rounds = entice.trace(**settings, replication=replication)
+        with plain_kernel():
+            rounds = entice.trace(**settings, replication=replication)
         memory = [0.0, 0.0, 0.0]
         for row in rounds.iter_rows(named=True):
             assert row["arm"] == by_memory(row["t"], [0, 0, 0], None, memory, (), None)
@@ -370,7 +372,8 @@ def test_checkpoints_hold_the_metrics_after_their_round() -> None:
     }
     checkpoints = [1, 3, 4, 77, 399, 400]
     curves = simulate(**settings, replications=1, checkpoints=checkpoints).curves
-    rounds = entice.trace(**settings)
+    with plain_kernel():
+        rounds = entice.trace(**settings)
     for t in checkpoints:
         before = rounds.filter(pl.col("t") <= t)
         best = before.filter(arm=0)["feedback"]

@@ -13,11 +13,14 @@ from polars.testing import assert_frame_equal
 import entice
 from entice import Result, Study
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SWEEP = """
 horizon = [40, 80]
 replications = 3
 seed = [1, 2]
 checkpoints = 2
+engine = "generic"
 arms = { kind = "gaussian", means = [0.9, 0.1] }
 policies = [{ kind = "ucb" }, { kind = "epsilon_greedy", c = [1, 5] }]
 drifts = [{ kind = "none" }, { kind = "saturating", l = [0.5, 1.1], cap = [0.1, 0.2] }]
@@ -31,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     ],
     "replications": 3,
     "checkpoints": 2,
+    "engine": "generic",
 }
 
 

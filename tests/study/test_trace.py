@@ -10,6 +10,8 @@ import pytest
 import entice
 from entice.study import trace as traces
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 STUDY = entice.Study(
     arms=entice.Gaussian([0.9, 0.6, 0.3]),
     policies=[entice.UCB(), entice.ThompsonSampling()],

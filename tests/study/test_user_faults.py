@@ -22,27 +22,30 @@ def looked_up(memory, i):  # type: ignore[no-untyped-def]
     return memory[i]  # fault
 
 
-def late(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    if t > 40 and uniform(rng) < 0.05:
-        return int(looked_up(memory, 7))
-    return means.argmax()
-
-
 @numba.njit
 def compiled_look_up(memory, i):  # type: ignore[no-untyped-def]
     return memory[i]  # fault
 
 
-def late_in_compiled(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    return 0 if t < 40 or compiled_look_up(memory, t) > 3 else 1
+LATE, LATE_IN_COMPILED, IN_UPDATE = 0, 1, 2
+"""The faults of one policy, compiled together; its `params` select one."""
 
 
-def anywhere(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    return t % len(pulls)
+def misindexed(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    if params[0] == LATE and t > 40 and uniform(rng) < 0.05:
+        return int(looked_up(memory, 7))
+    if params[0] == LATE_IN_COMPILED and t >= 40 and compiled_look_up(memory, t) > 3:
+        return 1
+    return t % len(pulls) if params[0] == IN_UPDATE else means.argmax()
 
 
 def forgetful(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
-    memory[arm] += feedback  # fault
+    if params[0] == IN_UPDATE:
+        memory[arm] += feedback  # fault
+
+
+def with_fault(fault: int, memory: int) -> entice.CustomPolicy:
+    return entice.CustomPolicy(misindexed, update=forgetful, memory=memory, params=[fault])
 
 
 def by_arm(payment, t, arm, params):  # type: ignore[no-untyped-def]
@@ -93,13 +96,9 @@ def line_of(function: Any) -> str:
 
 
 INDEX = [
-    (entice.CustomPolicy(late, memory=3), looked_up, "index 7 is out of bounds"),
-    (entice.CustomPolicy(late_in_compiled, memory=40), compiled_look_up, "index 40 is out of"),
-    (
-        entice.CustomPolicy(anywhere, update=forgetful, memory=2),
-        forgetful,
-        "index 2 is out of bounds",
-    ),
+    (with_fault(LATE, memory=3), looked_up, "index 7 is out of bounds"),
+    (with_fault(LATE_IN_COMPILED, memory=40), compiled_look_up, "index 40 is out of"),
+    (with_fault(IN_UPDATE, memory=2), forgetful, "index 2 is out of bounds"),
 ]
 
 
@@ -145,9 +144,9 @@ def test_a_fault_too_late_to_be_replayed_is_reported_without_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replay, "MAX_ROUNDS", 30)
-    with pytest.raises(entice.StudyError, match="late or drift NoDrift raised IndexError: index"):
+    with pytest.raises(entice.StudyError, match="or drift NoDrift raised IndexError: index"):
         entice.simulate(
-            arms=entice.Bernoulli([0.5, 0.4]), policies=[entice.CustomPolicy(late, memory=3)],
+            arms=entice.Bernoulli([0.5, 0.4]), policies=[with_fault(LATE, memory=3)],
             horizon=500, seed=1, replications=5, progress=False,
         )  # fmt: skip
 

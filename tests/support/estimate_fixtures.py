@@ -19,6 +19,15 @@ SLOPES = [0.0, 0.4, 1.1]
 PROBE = entice.Probe(share=0.05, amount=0.3)
 
 
+def shaped(payment, t, arm, params):  # type: ignore[no-untyped-def]
+    """Return a step, a slope and a cap: one function for all drifts is compiled once."""
+    return min(params[0] + params[1] * payment, params[2]) if payment > 0.0 else 0.0
+
+
+def drift_of(step: float = 0.0, slope: float = 0.0, cap: float = 1e9) -> entice.CustomDrift:
+    return entice.CustomDrift(shaped, params=[step, slope, cap])
+
+
 def traces(runs: int, policy: Any, drift: Any, **settings: Any) -> Iterator[pl.DataFrame]:
     """Yield traces of replications; `entice.trace` would look up the loop each time."""
     settings = {"arms": PAPER, "seed": 7} | settings

@@ -16,6 +16,9 @@ from entice.planner.spec import Plan
 
 SPREAD = Spread(centre=4.1, width=0.45)
 PAYING = (entice.UCB(), entice.Greedy())
+# Compiled rules that accept every offer: tests share their loops with others that may decline.
+ALWAYS = entice.LogisticAcceptance(midpoint=-1000, width=1)
+ALWAYS_BY_TABLE = entice.TableAcceptance(payments=[0, 1], shares=[1, 1])
 
 
 def make_plan(**changes: Any) -> Plan:
@@ -29,16 +32,17 @@ def make_plan(**changes: Any) -> Plan:
 
 
 def round_robin(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """Select items in turn until params[0] stars have been paid."""
+    """Select items in turn until params[0] stars have been paid.
+
+    With a negative limit, select an item that does not exist.
+    """
+    if params[0] < 0:
+        return len(pulls)
     return t % len(pulls) if memory[0] <= params[0] else PLAYERS_CHOICE
 
 
 def add_payment(memory, params, arm, payment, feedback):  # type: ignore[no-untyped-def]
     memory[0] += payment
-
-
-def select_invalid_arm(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    return len(pulls)
 
 
 def outcome(**changes: Any) -> Outcome:

@@ -23,13 +23,13 @@ STUDY = entice.Study(
 )
 LONG_STUDY = """
 horizon = 20000
-replications = 6000
+replications = 3000
 seed = 11
 checkpoints = 20
 engine = "generic"
-arms = { kind = "gaussian", means = [0.9, 0.6, 0.3] }
+arms = { kind = "gaussian", means = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1] }
 policies = [{ kind = "ucb" }]
-drifts = [{ kind = "none" }, { kind = "linear", l = 1.1 }]
+drifts = [{ kind = "linear", l = 0.0 }, { kind = "linear", l = 1.1 }]
 """
 ENTICE = [sys.executable, "-c", "from entice.cli.app import main; main()"]
 HANG = 600
