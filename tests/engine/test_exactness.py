@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import pytest
 from exactness import (
+    BERNOULLI,
     EPSILONS,
     GREEDY,
     OTHER_NOISE,
+    PROJECTED,
+    STDS,
     THOMPSONS,
     UCBS,
     Case,
@@ -30,12 +33,21 @@ EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB(
 
 
 @pytest.mark.parametrize(
-    ("policies", "cases"),
-    [(UCBS, 16), (EPSILONS, 20), (THOMPSONS, 20), (GREEDY, 16), (OTHER_NOISE, 20)],
-    ids=["UCB", "ε-greedy", "Thompson sampling", "greedy", "another noise"],
+    ("policies", "cases", "noise"),
+    [
+        pytest.param(UCBS, 16, STDS, id="UCB"),
+        pytest.param(EPSILONS, 20, STDS, id="ε-greedy"),
+        pytest.param(THOMPSONS, 20, STDS, id="Thompson sampling"),
+        pytest.param(GREEDY, 16, STDS, id="greedy"),
+        pytest.param(OTHER_NOISE, 20, STDS, id="another noise"),
+        pytest.param(EPSILONS, 20, BERNOULLI, id="ε-greedy, Bernoulli arms"),
+        pytest.param(GREEDY, 16, BERNOULLI, id="greedy, Bernoulli arms"),
+    ],
 )
-def test_fast_and_generic_agree_in_distribution(policies: tuple[Policy, ...], cases: int) -> None:
-    found = compare(grid(policies, cases), sized(500, 2_000), seed=100)
+def test_fast_and_generic_agree_in_distribution(
+    policies: tuple[Policy, ...], cases: int, noise: tuple[str, ...]
+) -> None:
+    found = compare(grid(policies, cases, noise), sized(500, 2_000), seed=100)
     assert is_exact(found), found[:3]
 
 
@@ -63,6 +75,8 @@ AGGRESSIVE = {
         Change("ucb.leader_run", "SHORTEST_JUMP = 5\n", "SHORTEST_JUMP = 2\n"),
         Change("ucb.workspace", "_TABLE_ROUNDS = 1 << 20\n", "_TABLE_ROUNDS = 1 << 5\n"),
     ),
+    # Jumps of as few pulls as are certain.
+    "bernoulli": (Change("bernoulli.walk", "certain >= min(pulls, WORD)", "certain >= 1.0"),),
     # Few arms by the method for many arms.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
@@ -88,6 +102,13 @@ CASES = {
     "ucb_noise": [
         Case(entice.UCB(noise=0.3), 3, 2_000, 0.5, "1", ONCE),
         Case(entice.UCB(noise=3.0), 9, 1_000, 1.1, "unequal", PRIOR),
+    ],
+    "bernoulli": [
+        Case(EPS, 2, 3_000, 0.5, "Bernoulli", ONCE, spread=0.1),
+        Case(EPS, 9, 3_000, 1.1, PROJECTED, PRIOR),
+        # Averages of few ratings of equal arms: most comparisons are ties.
+        Case(EPS, 2, 40, 0.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
+        Case(entice.Greedy(), 3, 40, 0.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
     ],
     "thompson_search": [
         Case(TS, 3, 1_000, 0.5, "1", ONCE),
@@ -134,6 +155,19 @@ FAULTS = {
             "workspace.policy_noise[0] * exploration_factor(t)",
             "exploration_factor(t)",
         ),
+    },
+    "bernoulli": {
+        "too many pulls count as certain": Change(
+            "bernoulli.walk", "above / slope - 1.0", "above / slope + 2.0"
+        ),
+        "a sum on the line is above it": Change("bernoulli.walk", "total <= line", "total < line"),
+        "a lost lead within a word is ignored": Change("bernoulli.walk", "total <= line", "False"),
+        "paid feedback is not projected": Change(
+            "bernoulli.epsilon_greedy",
+            "min(max(feedback + drift, lowest), highest)",
+            "feedback + drift",
+        ),
+        "an explored arm wins all ties": Change("epsilon_greedy", "arm < leader", "True"),
     },
     "thompson_sampling": {
         "a hit of the floor is ignored": Change(

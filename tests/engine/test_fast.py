@@ -112,7 +112,7 @@ def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold:
             seed_stream(workspace.exploration_stream, 5, i, epsilon_greedy.EXPLORATION)
             t = 0
             while t < horizon:
-                epsilon_greedy._draw_explorations(workspace, rate, cold, t, horizon)
+                epsilon_greedy.draw_explorations(workspace, rate, cold, t, horizon)
                 for j in range(workspace.rounds.shape[0]):
                     t = workspace.rounds[j]
                     if t > horizon:

@@ -29,6 +29,9 @@ from entice.engine.kernel import METRICS
 from entice.policies import Policy
 from entice.study.running.cell import Cell
 
+STDS = ("0.1", "1", "unequal")
+BERNOULLI = ("Bernoulli", PROJECTED := "Bernoulli, projected")
+
 ALPHA = 0.001
 """Probability that an exact path fails one whole comparison."""
 
@@ -42,21 +45,26 @@ class Case(NamedTuple):
     arms: int
     horizon: int
     l: float
-    std: str
+    noise: str
+    """Gaussian arms with this std, or Bernoulli arms, whose feedback may be projected."""
     cold_start: Any
     spread: float = 0.8
     """The difference between the best and the worst mean."""
+    best: float = 0.9
+    """The best mean."""
 
     def study(self, seed: int, engine: Any) -> entice.Study:
         """Return the case as a study of one cell."""
-        means = np.linspace(0.9, 0.9 - self.spread, self.arms)
-        stds = {
-            "0.1": np.full(self.arms, 0.1),
-            "1": np.full(self.arms, 1.0),
-            "unequal": np.linspace(0.05, 1.5, self.arms)[np.arange(self.arms) * 7 % self.arms],
-        }[self.std]
+        means = np.linspace(self.best, self.best - self.spread, self.arms).tolist()
+        unequal = np.linspace(0.05, 1.5, self.arms)[np.arange(self.arms) * 7 % self.arms]
+        arms = {
+            "0.1": entice.Gaussian(means, std=0.1),
+            "1": entice.Gaussian(means),
+            "unequal": entice.Gaussian(means, std=unequal.tolist()),
+        }.get(self.noise, entice.Bernoulli(means))
         return entice.Study(
-            arms=entice.Gaussian(means.tolist(), std=stds.tolist()),
+            arms=arms,
+            feedback_range=(0, 1) if self.noise == PROJECTED else None,
             policies=[self.policy],
             drifts=[entice.LinearDrift(self.l)],
             horizon=self.horizon,
@@ -90,15 +98,17 @@ OTHER_NOISE = (
 """UCB and Thompson sampling that assume a noise other than 1, often a wrong one."""
 
 
-def grid(policies: Sequence[Policy], count: int | None = None) -> list[Case]:
-    """Return combinations of policy, K, T, l, std and cold start: all, or `count` random ones.
+def grid(
+    policies: Sequence[Policy], count: int | None = None, noise: Sequence[str] = STDS
+) -> list[Case]:
+    """Return combinations of policy, K, T, l, noise and cold start: all, or `count` random ones.
 
     40 arms that start at the prior with l = 3 are left out. There each arm's first average is three
     times the last one's. At 10¹⁸ noise is lost in rounding, and rounding decides both runs.
     """
     levels = (
         policies, (2, 3, 9, 40), (300, 3_000, 20_000), (0.0, 0.5, 1.1, 3.0),
-        ("0.1", "1", "unequal"), ("each_arm_once", "prior"),
+        noise, ("each_arm_once", "prior"),
     )  # fmt: skip
     cases = [Case(*values) for values in itertools.product(*levels)]
     cases = [c for c in cases if (c.arms, c.l, c.cold_start) != (40, 3.0, "prior")]
@@ -176,9 +186,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=14, help="number of cases for each policy")
     options = parser.parse_args()
     exact = True
-    for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY, OTHER_NOISE):
+    gaussian = [(policies, STDS) for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY, OTHER_NOISE)]
+    bernoulli = [(policies, BERNOULLI) for policies in (EPSILONS, GREEDY)]
+    for policies, noise in gaussian + bernoulli:
         started = time.perf_counter()
-        cases = grid(policies, options.cases)
+        cases = grid(policies, options.cases, noise)
         found: list[Finding] = []
         for i, case in enumerate(cases):
             found += compare([case], options.replications, seed=10_000 + 2 * i)
@@ -188,7 +200,11 @@ def main() -> None:
         exact &= is_exact(found)
         p = np.array([f.p for f in found])
         labels, seconds = ", ".join(p.label for p in policies), time.perf_counter() - started
-        print(f"\n{labels}: {len(cases)} cases × {options.replications} replications, ", end="")
+        world = "Gaussian" if noise == STDS else "Bernoulli"
+        print(
+            f"\n{labels}, {world} arms: {len(cases)} cases × {options.replications} replications, ",
+            end="",
+        )
         print(f"{len(found)} tests, {seconds:.0f} s")
         print(f"  smallest p-values (threshold {ALPHA / len(found):.1e}):")
         for f in found[:3]:

@@ -277,9 +277,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Return the fast path of a policy in this study; None if the generic kernel runs it."""
         plain = self.players == Players() and self.adversary == NoAdversary() and self.probe is None
         simple = all(drift.kernel().is_function_of_payment for drift in self.drifts)
-        if self.engine == "generic" or self.feedback_range is not None or not (plain and simple):
+        if self.engine == "generic" or not (plain and simple):
             return None
-        return fast_path(policy, self.arms)
+        return fast_path(policy, self.arms, self.feedback_limits)
 
     def cells(self) -> Iterator[tuple[int, int, Policy, Drift]]:
         """Iterate over policies × drifts: (policy index, drift index, policy, drift)."""

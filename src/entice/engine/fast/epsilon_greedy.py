@@ -5,7 +5,7 @@ the random numbers and rounding differ. Two facts make this possible.
 
 *The rounds of exploration do not depend on the feedback.* Round s explores with probability
 ε_s = min(1, cK/s), independently of everything else. So the rounds of exploration and the arms
-tried in them can be drawn in advance (`_draw_explorations`). ε_s is non-increasing, so
+tried in them can be drawn in advance (`draw_explorations`). ε_s is non-increasing, so
 q = ε_{t+1} bounds it in all rounds after t. Candidates that occur with probability q in each round
 have geometric distances and are drawn directly; the one in round s is kept with probability ε_s / q
 (thinning).
@@ -37,7 +37,7 @@ NOISE, EXPLORATION, BRIDGE = 16, 17, 18
 """Purposes of the streams: normal draws, rounds of exploration, and Brownian bridges."""
 
 _NOISE_BATCH = 128  # normal draws made at a time
-_EXPLORATION_BATCH = 64  # explorations drawn at a time
+EXPLORATION_BATCH = 64  # explorations drawn at a time
 # Greedy rounds are played one by one, not in a jump, in any of these cases:
 _MIN_JUMP = 2  # if there are no more than this,
 _MIN_LEAD_ROUNDS = 8.0  # or if the lead is lost after fewer rounds than this on average,
@@ -74,7 +74,7 @@ def new_workspace(arms: int, horizon: int) -> EpsilonGreedyWorkspace:
     streams = (np.empty(4, np.uint64) for _ in range(3))
     return EpsilonGreedyWorkspace(
         np.empty((arms, 4)), np.empty(arms), np.empty(groups), np.empty(_NOISE_BATCH),
-        np.empty(_EXPLORATION_BATCH, np.int64), np.empty(_EXPLORATION_BATCH, np.int64), *streams,
+        np.empty(EXPLORATION_BATCH, np.int64), np.empty(EXPLORATION_BATCH, np.int64), *streams,
     )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _bits_of(arms: int) -> int:
     return bits
 
 
-_group_bits = compiled_internal(_bits_of)
+group_bits = compiled_internal(_bits_of)
 
 
 @inline_always
@@ -115,14 +115,14 @@ def replicate(
     for i in range(arms):
         arm_stats[i, MEAN] = arm_params[0][i]
         arm_stats[i, STD] = arm_params[1][i]
-    bits = _group_bits(arms)
+    bits = group_bits(arms)
     rate = policy_params[0] * arms
     horizon = checkpoints[checkpoints.shape[0] - 1]
     cold_start_rounds = arms if each_arm_once else 0
     for row in range(metrics.shape[0]):
         replication = first + row
-        _reset(workspace, seed, replication, prior)
-        _draw_explorations(workspace, rate, cold_start_rounds, 0, horizon)
+        reset(workspace, seed, replication, prior)
+        draw_explorations(workspace, rate, cold_start_rounds, 0, horizon)
         leader, rival = 0, prior
         exploration, drawn = 0, _NOISE_BATCH
         regret = 0.0
@@ -151,7 +151,7 @@ def replicate(
                     if not abs(means[leader]) < instance.limit:
                         return NOT_FINITE, replication, t, leader
                     if means[leader] <= rival:
-                        leader, rival = _replace_leader(workspace, leader, bits)
+                        leader, rival = replace_leader(workspace, leader, bits)
                     continue
                 t += 1
                 arm = workspace.arms[np.uint64(exploration)]
@@ -166,10 +166,10 @@ def replicate(
                     feedback += drift
                 if not abs(feedback) < instance.limit:
                     return NOT_FINITE, replication, t, arm
-                leader, rival = _explore(workspace, leader, rival, arm, feedback, bits)
+                leader, rival = explore(workspace, leader, rival, arm, feedback, bits)
                 exploration += 1
-                if exploration == _EXPLORATION_BATCH:
-                    _draw_explorations(workspace, rate, cold_start_rounds, t, horizon)
+                if exploration == EXPLORATION_BATCH:
+                    draw_explorations(workspace, rate, cold_start_rounds, t, horizon)
                     exploration = 0
             error = abs(means[instance.best] - instance.best_mean)
             metrics[row, c, 0] = regret
@@ -183,7 +183,7 @@ def replicate(
 
 
 @compiled_internal
-def _reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior: float) -> None:
+def reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior: float) -> None:
     """Clear the ratings of the last replication, and seed the random streams of this one."""
     seed_stream(workspace.noise_stream, seed, replication, NOISE)
     seed_stream(workspace.exploration_stream, seed, replication, EXPLORATION)
@@ -194,7 +194,7 @@ def _reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior
 
 
 @compiled_internal_noinline
-def _draw_explorations(
+def draw_explorations(
     workspace: EpsilonGreedyWorkspace, rate: float, cold_start_rounds: int, t: int, horizon: int
 ) -> None:
     """Draw the next explorations after round t; one beyond the horizon is set to horizon + 1.
@@ -262,7 +262,7 @@ def _exploit(
 
 
 @compiled_internal
-def _explore(
+def explore(
     workspace: EpsilonGreedyWorkspace,
     leader: int,
     rival: float,
@@ -274,7 +274,7 @@ def _explore(
     mean = _record(workspace, arm, feedback)
     if arm == leader:
         if mean <= rival:
-            return _replace_leader(workspace, leader, bits)
+            return replace_leader(workspace, leader, bits)
         return leader, rival
     group = np.uint64(arm >> bits)
     if mean >= rival:
@@ -309,7 +309,7 @@ def _reward(arm_stats: Floats, arm: int, noise: float) -> float:
 
 
 @compiled_internal
-def _replace_leader(workspace: EpsilonGreedyWorkspace, leader: int, bits: int) -> tuple[int, float]:
+def replace_leader(workspace: EpsilonGreedyWorkspace, leader: int, bits: int) -> tuple[int, float]:
     """Find the new greedy arm after the previous one fell to the bound on the others."""
     group = leader >> bits
     workspace.group_bounds[group] = max(workspace.group_bounds[group], workspace.means[leader])
