@@ -3,7 +3,8 @@
 One table of CPU nanoseconds per round and replication: Entice's fast paths and its generic
 kernel, NumPy over many replications at once, and three references in C++ (`reference/`, compiled
 if g++ is installed): textbook, tuned, and expert. Gaussian arms of unit noise with means from 0.9
-down to 0.1, linear drift 0.5, with compensation and drift, each arm once first.
+down to 0.1, linear drift 0.5, with compensation and drift, each arm once first. Then the fast paths
+and the kernel on Bernoulli arms with the same means, feedback projected onto 0 to 1.
 
 CPU time on one thread. The engines of a row alternate, several times, each long enough to be
 measured, and the fastest repetition counts. Work that is done once for all replications (machine
@@ -59,7 +60,7 @@ HEADINGS = {
     (EXPERT := "cpp_expert"): "C++,\nexpert",
 }
 CPP = (TEXTBOOK, TUNED, EXPERT)
-RATIOS = ((FAST, TUNED), (FAST, EXPERT), (GENERIC, TUNED), (GENERIC, EXPERT))
+RATIOS = ((FAST, GENERIC), (FAST, TUNED), (FAST, EXPERT), (GENERIC, TUNED), (GENERIC, EXPERT))
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,13 @@ class Row:
     policy: Policy
     arms: int
     horizon: int
+    bernoulli: bool = False
+    """Whether rewards are 0 or 1 and feedback is projected; only Entice's engines run this."""
+
+    @property
+    def label(self) -> str:
+        """The policy, and the arms unless they are Gaussian."""
+        return self.policy.label + (", Bernoulli" if self.bernoulli else "")
 
     @property
     def means(self) -> npt.NDArray[np.float64]:
@@ -143,6 +151,9 @@ def rows(quick: bool) -> Iterator[Row]:
     for arms, horizon in sizes[:1] if quick else sizes:
         for policy in policies:
             yield Row(policy, arms, horizon)
+    for arms, horizon in sizes[:1] if quick else sizes:
+        for policy in (*policies[:3], entice.Greedy()):
+            yield Row(policy, arms, horizon, bernoulli=True)
 
 
 class EnticeEngine:
@@ -153,7 +164,8 @@ class EnticeEngine:
     def __init__(self, row: Row, fast: bool = False, horizon: int | None = None) -> None:
         drift = entice.LinearDrift(SLOPE)
         study = entice.Study(
-            arms=entice.Gaussian(row.means.tolist()), policies=[row.policy], drifts=[drift],
+            arms=(entice.Bernoulli if row.bernoulli else entice.Gaussian)(row.means.tolist()),
+            feedback_range=(0, 1) if row.bernoulli else None, policies=[row.policy], drifts=[drift],
             horizon=horizon or row.horizon, seed=SEED + fast, checkpoints=1,
             engine="auto" if fast else "generic",
         )  # fmt: skip
@@ -291,6 +303,8 @@ def measure(engines: dict[str, Engine]) -> dict[str, Measured]:
 def engines_of(row: Row, programs: dict[str, Path]) -> dict[str, Engine]:
     """Return the engines of a row, in the order of the columns."""
     engines: dict[str, Engine] = {FAST: EnticeEngine(row, fast=True), GENERIC: EnticeEngine(row)}
+    if row.bernoulli:
+        return engines
     engines[NUMPY] = NumpyEngine(row)
     for name, program in programs.items():
         engines[name] = CppEngine(row, program)
@@ -322,7 +336,7 @@ class Deviations:
                 if not theirs.agrees(ours):
                     wrong[name] = "deviates"
                     self.messages.append(
-                        f"{row.policy.label}, K = {row.arms:,}, T = {row.horizon:,}: "
+                        f"{row.label}, K = {row.arms:,}, T = {row.horizon:,}: "
                         f"{metric} is {theirs} in {name}, {ours} in the generic kernel"
                     )
         return wrong
@@ -341,13 +355,14 @@ def new_table(columns: list[str]) -> Table:
 
 def add_row(table: Table, columns: list[str], row: Row, found: dict[str, Measured]) -> None:
     """Add a row: times, then ratios."""
-    cells = [row.policy.label, f"{row.arms:,}", f"{row.horizon:,}"]
+    cells = [row.label, f"{row.arms:,}", f"{row.horizon:,}"]
     for name in columns:
         cost = found[name].nanoseconds if name in found else None
         cells.append("" if cost is None else f"{cost:.3g}" if cost < 100 else f"{cost:,.0f}")
     for a, b in RATIOS:
         if b in columns:
-            cells.append(f"{found[a].nanoseconds / found[b].nanoseconds:.2g}")
+            ratio = found[a].nanoseconds / found[b].nanoseconds if b in found else None
+            cells.append("" if ratio is None else f"{ratio:.2g}")
     table.add_row(*cells)
 
 
@@ -363,7 +378,7 @@ def bench(
         columns = [name for name in HEADINGS if programs or name not in CPP]
         table = new_table(columns)
         for row in rows(quick):
-            report(f"{row.policy.label}, K = {row.arms:,}, T = {row.horizon:,}")
+            report(f"{row.label}, K = {row.arms:,}, T = {row.horizon:,}")
             engines = engines_of(row, programs)
             found = measure(engines)
             add_row(table, columns, row, found)
@@ -374,7 +389,7 @@ def bench(
                 )
             for name, measured in found.items():
                 plain.append({
-                    "policy": row.policy.label, "K": row.arms, "T": row.horizon,
+                    "policy": row.label, "K": row.arms, "T": row.horizon,
                     "engine": name, "ns_per_round": measured.nanoseconds,
                 })  # fmt: skip
     return table, deviations, json.dumps({"rows": plain}, indent=1, ensure_ascii=False) + "\n"
@@ -389,7 +404,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     console = Console()
-    console.width = max(console.width, 136)  # the width of the table
+    console.width = max(console.width, 145)  # the width of the table
     with console.status("Preparing") as status:
         table, deviations, text = bench(options.quick, console, status.update)
     console.print(table)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 from exactness import (
     BERNOULLI,
+    BERNOULLI_UCBS,
     EPSILONS,
     GREEDY,
     OTHER_NOISE,
@@ -42,6 +43,7 @@ EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB(
         pytest.param(OTHER_NOISE, 20, STDS, id="another noise"),
         pytest.param(EPSILONS, 20, BERNOULLI, id="ε-greedy, Bernoulli arms"),
         pytest.param(GREEDY, 16, BERNOULLI, id="greedy, Bernoulli arms"),
+        pytest.param(BERNOULLI_UCBS, 20, BERNOULLI, id="UCB, Bernoulli arms"),
     ],
 )
 def test_fast_and_generic_agree_in_distribution(
@@ -77,6 +79,11 @@ AGGRESSIVE = {
     ),
     # Jumps of as few pulls as are certain.
     "bernoulli": (Change("bernoulli.walk", "certain >= min(pulls, WORD)", "certain >= 1.0"),),
+    "bernoulli_ucb": (
+        Change("bernoulli.walk", "certain >= min(pulls, WORD)", "certain >= 1.0"),
+        Change("bernoulli.ucb", "above > WORD * rise", "above > 2.0 * rise"),
+        Change("bernoulli.ucb", "int(min(above / rise, 1e15))", "int(min(4 * above / rise, 1e15))"),
+    ),
     # Few arms by the method for many arms.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
@@ -109,6 +116,13 @@ CASES = {
         # Averages of few ratings of equal arms: most comparisons are ties.
         Case(EPS, 2, 40, 0.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
         Case(entice.Greedy(), 3, 40, 0.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
+    ],
+    "bernoulli_ucb": [
+        Case(UCB, 2, 3_000, 3.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
+        Case(entice.UCB(noise=0.5), 9, 3_000, 0.5, PROJECTED, PRIOR),
+        # Averages of few ratings of equal arms: most comparisons are ties.
+        Case(UCB, 12, 28, 0.0, "Bernoulli", ONCE, spread=0.0, best=0.5),
+        Case(UCB, 40, 60, 0.5, PROJECTED, ONCE, spread=0.0, best=0.5),
     ],
     "thompson_search": [
         Case(TS, 3, 1_000, 0.5, "1", ONCE),
@@ -160,7 +174,11 @@ FAULTS = {
         "too many pulls count as certain": Change(
             "bernoulli.walk", "above / slope - 1.0", "above / slope + 2.0"
         ),
-        "a sum on the line is above it": Change("bernoulli.walk", "total <= line", "total < line"),
+        "a sum on the line is above it": Change(
+            "bernoulli.walk",
+            "_ROUNDING * (abs(total) + abs(line) + abs(slope) * pulls)",
+            "-_ROUNDING * (abs(total) + abs(line) + abs(slope) * pulls)",
+        ),
         "a lost lead within a word is ignored": Change("bernoulli.walk", "total <= line", "False"),
         "paid feedback is not projected": Change(
             "bernoulli.epsilon_greedy",
@@ -168,6 +186,32 @@ FAULTS = {
             "feedback + drift",
         ),
         "an explored arm wins all ties": Change("epsilon_greedy", "arm < leader", "True"),
+    },
+    "bernoulli_ucb": {
+        "rewards of a jump are a fiftieth too rare": Change(
+            "bernoulli.ucb",
+            "take_pulls(total, line, slope, length, mean, workspace.bridge_stream)",
+            "take_pulls(total, line, slope, length, 0.98 * mean, workspace.bridge_stream)",
+        ),
+        "a sum below the line is ignored": Change("bernoulli.ucb", "total <= line", "False"),
+        "the leader wins all ties": Change(
+            "bernoulli.ucb",
+            "level - width + ROUNDING * (abs(level) + width)",
+            "level - width - ROUNDING * (abs(level) + width)",
+        ),
+        "a leader that is no longer greedy goes unpaid": Change(
+            "bernoulli.ucb",
+            "max(line + ROUNDING * abs(line), _leading_floor(height, factor, pulls))",
+            "_leading_floor(height, factor, pulls)",
+        ),
+        "paid feedback is not projected": Change(
+            "bernoulli.ucb",
+            "min(max(reward + drift, feedback_limits[0]), feedback_limits[1])",
+            "reward + drift",
+        ),
+        "ties between blocks go to any block": Change(
+            "ucb.bounds", "_first_highest(workspace, factor)", "int(workspace.top_arms[block])"
+        ),
     },
     "thompson_sampling": {
         "a hit of the floor is ignored": Change(

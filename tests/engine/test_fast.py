@@ -294,7 +294,7 @@ def test_a_fast_path_is_used_where_it_is_exact_and_the_kernel_elsewhere() -> Non
     for changes in (
         {"engine": "generic"},
         {"feedback_range": (0, 1)},
-        {"arms": entice.Bernoulli([0.9, 0.5])},
+        {"arms": entice.Beta(a=[1, 2], b=[1, 1])},
         {"arms": entice.Gaussian([0.9, 0.5], std=[1, 0])},
         {"arms": entice.Gaussian([0.9, 0.5], std=1e-200)},
         {"arms": entice.Gaussian([0.9, 0.5], std=1e200)},

@@ -25,7 +25,7 @@ from entice.study.running.cell import Cell
 from entice.study.running.run import StudyRun
 from entice.study.running.threads import ThreadExecutor
 
-POLICIES = [entice.EpsilonGreedy(c=1), entice.Greedy()]
+POLICIES = [entice.EpsilonGreedy(c=1), entice.Greedy(), entice.UCB()]
 by_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.label)
 
 
@@ -195,6 +195,8 @@ def test_checkpoints_within_the_cold_start(policy: Any, cold_start: str, arms: i
         (POLICIES[0], entice.StepDrift(0.3), None),
         (POLICIES[0], entice.NegativeDrift(0.7), None),
         (POLICIES[1], entice.LinearDrift(0.5), None),
+        (POLICIES[2], entice.StepDrift(0.3), (0, 1)),
+        (POLICIES[2], entice.NegativeDrift(0.7), None),
     ],
 )
 def test_ties_are_broken_as_in_the_kernel(policy: Any, drift: Any, projected: Any) -> None:

@@ -86,6 +86,8 @@ class Finding(NamedTuple):
 
 UCBS = (entice.UCB(),)
 EPSILONS = tuple(entice.EpsilonGreedy(c=c) for c in (0.05, 1, 5, 50))
+BERNOULLI_UCBS = (entice.UCB(), entice.UCB(noise=0.5))
+"""UCB with the paper's noise, and with the highest that Bernoulli arms can have."""
 THOMPSONS = (entice.ThompsonSampling(), entice.ThompsonSampling(scale="std"))
 GREEDY = (entice.Greedy(),)
 OTHER_NOISE = (
@@ -187,7 +189,7 @@ def main() -> None:
     options = parser.parse_args()
     exact = True
     gaussian = [(policies, STDS) for policies in (UCBS, EPSILONS, THOMPSONS, GREEDY, OTHER_NOISE)]
-    bernoulli = [(policies, BERNOULLI) for policies in (EPSILONS, GREEDY)]
+    bernoulli = [(policies, BERNOULLI) for policies in (EPSILONS, GREEDY, BERNOULLI_UCBS)]
     for policies, noise in gaussian + bernoulli:
         started = time.perf_counter()
         cases = grid(policies, options.cases, noise)

@@ -11,6 +11,7 @@ import numpy as np
 
 from entice.engine.fast import epsilon_greedy, thompson_sampling, ucb
 from entice.engine.fast.bernoulli import epsilon_greedy as bernoulli_epsilon_greedy
+from entice.engine.fast.bernoulli import ucb as bernoulli_ucb
 from entice.engine.kernel import bandit_instance
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
 from entice.worlds.arms import Arms, Bernoulli, Gaussian
@@ -43,6 +44,10 @@ def fast_path(policy: Policy, arms: Arms, feedback_limits: tuple[float, float]) 
     matter, and their paths may break them differently from the kernel. The drift may be any
     function of the payment, because paid rounds are played one by one.
     """
+    if isinstance(policy, UCB | ThompsonSampling) and not (
+        _LEAST_STD <= policy.noise <= 1 / _LEAST_STD
+    ):
+        return None
     lowest, highest = feedback_limits
     if isinstance(arms, Bernoulli):
         if lowest > 0.0 or highest < 1.0:
@@ -51,10 +56,6 @@ def fast_path(policy: Policy, arms: Arms, feedback_limits: tuple[float, float]) 
     if not isinstance(arms, Gaussian) or lowest > -math.inf or highest < math.inf:
         return None
     if np.min(arms.std) < _LEAST_STD or np.max(arms.std) > 1 / _LEAST_STD:
-        return None
-    if isinstance(policy, UCB | ThompsonSampling) and not (
-        _LEAST_STD <= policy.noise <= 1 / _LEAST_STD
-    ):
         return None
     if isinstance(policy, UCB):
         new_workspace = functools.partial(ucb.new_workspace, noise=policy.noise)
@@ -78,4 +79,9 @@ def _bernoulli_path(policy: Policy, feedback_limits: tuple[float, float]) -> Fas
             bernoulli_epsilon_greedy.replicate, epsilon_greedy.new_workspace, 8,
             (c, *feedback_limits),
         )  # fmt: skip
+    if isinstance(policy, UCB):
+        new_workspace = functools.partial(ucb.new_workspace, noise=policy.noise)
+        return FastPath(
+            bernoulli_ucb.replicate, new_workspace, 3, feedback_limits, interleaved=True
+        )
     return None

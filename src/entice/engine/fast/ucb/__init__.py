@@ -67,6 +67,38 @@ def replicate(
     pulls: Counts,
 ) -> tuple[int, int, int, int]:
     """Fill the same arrays as `kernel.replicate`, from the same distribution."""
+    return alternate(
+        drift_function, run_leader, fill_normals, _gaussian_reward, drift_params, arm_params,
+        (-np.inf, np.inf), instance, each_arm_once, prior, seed, first, checkpoints, workspace,
+        stop, metrics, pulls,
+    )  # fmt: skip
+
+
+@inline_always
+def alternate(
+    drift_function: Callable[..., float],
+    run_leader: Callable[..., int],
+    fill_noise: Callable[..., None],
+    reward: Callable[..., float],
+    drift_params: tuple[Any, ...],
+    arm_params: tuple[Any, ...],
+    feedback_limits: tuple[float, float],
+    instance: BanditInstance,
+    each_arm_once: bool,
+    prior: float,
+    seed: int,
+    first: int,
+    checkpoints: Counts,
+    workspace: UCBWorkspace,
+    stop: Counts,
+    metrics: Floats,
+    pulls: Counts,
+) -> tuple[int, int, int, int]:
+    """Run the replications, of which a few alternate.
+
+    The kind of arms determines how the leader's pulls are skipped (`run_leader`), the random
+    numbers of which rewards are made (`fill_noise`), and a reward (`reward`).
+    """
     rows, last_checkpoint = metrics.shape[0], checkpoints.shape[0] - 1
     workspace.progress[:, 0] = IDLE
     started, finished, lane = 0, 0, 0
@@ -79,11 +111,12 @@ def replicate(
             if current.noise_used[0] == BATCH:
                 if stop[0] != 0:
                     return STOPPED, first + row, t, arm
-                _draw_noise(current)
+                fill_noise(current.noise_stream, current.noise)
+                current.noise_used[0] = 0
             rival_bound = RivalBound(until, current.rival_bound[0], current.rival_bound[1])
             t = run_leader(
-                drift_function, drift_params, arm_params, current, rival_bound, instance.limit, t,
-                arm,
+                drift_function, drift_params, arm_params, feedback_limits, current, rival_bound,
+                instance.limit, t, arm,
             )  # fmt: skip
             if t < 0:
                 return NOT_FINITE, first + row, -t, arm
@@ -94,8 +127,8 @@ def replicate(
                 return STOPPED, first + row, 1, 0
             _reset(current, instance.gaps.shape[0], prior, seed, first + row)
             c, t = _play_first_rounds(
-                drift_function, drift_params, arm_params, instance, each_arm_once, prior,
-                checkpoints, current, metrics[row],
+                drift_function, fill_noise, reward, drift_params, arm_params, feedback_limits,
+                instance, each_arm_once, prior, checkpoints, current, metrics[row],
             )  # fmt: skip
             if t < 0:
                 return NOT_FINITE, first + row, -t, -t - 1
@@ -134,16 +167,18 @@ def _reset(workspace: UCBWorkspace, arms: int, prior: float, seed: int, replicat
 
 
 @compiled_internal
-def _draw_noise(workspace: UCBWorkspace) -> None:
-    fill_normals(workspace.noise_stream, workspace.noise)
-    workspace.noise_used[0] = 0
+def _gaussian_reward(arm_params: tuple[Floats, Floats], arm: int, noise: float) -> float:
+    return float(arm_params[0][arm] + arm_params[1][arm] * noise)
 
 
 @compiled_internal
 def _play_first_rounds(
     drift_function: Callable[..., float],
+    fill_noise: Callable[..., None],
+    reward: Callable[..., float],
     drift_params: tuple[Any, ...],
-    arm_params: tuple[Floats, Floats],
+    arm_params: tuple[Any, ...],
+    feedback_limits: tuple[float, float],
     instance: BanditInstance,
     each_arm_once: bool,
     prior: float,
@@ -165,16 +200,15 @@ def _play_first_rounds(
             _write_checkpoint(workspace, instance, metrics[c])
             c += 1
         if workspace.noise_used[0] == BATCH:
-            _draw_noise(workspace)
+            fill_noise(workspace.noise_stream, workspace.noise)
+            workspace.noise_used[0] = 0
         arm = t - 1
-        feedback = (
-            arm_params[0][arm] + arm_params[1][arm] * workspace.noise[workspace.noise_used[0]]
-        )
+        feedback = reward(arm_params, arm, workspace.noise[workspace.noise_used[0]])
         workspace.noise_used[0] += 1
         payment = workspace.rival[0] - prior
         if payment > 0.0 and not each_arm_once:
             drift = drift_function(payment, t, arm, drift_params)
-            feedback += drift
+            feedback = min(max(feedback + drift, feedback_limits[0]), feedback_limits[1])
             workspace.totals[0] += payment
             workspace.totals[1] += 1.0
             workspace.totals[2] += drift

@@ -23,6 +23,12 @@ from entice.policies.ucb import exploration_factor
 _BOUND_REACH = 8
 """A rival bound covers the next t/8 rounds; a longer one would be too loose at first."""
 _NEVER = -1
+ROUNDING = 1e-12
+"""Bounds that differ by less than this share may be equal: lines above them are rounded.
+
+With Gaussian arms ties have probability 0. With Bernoulli arms they are common, and an arm leads
+only if it wins them.
+"""
 
 
 # The ledger --------------------------------------------------------------------------------------
@@ -129,9 +135,23 @@ def _leader_by_blocks(workspace: UCBWorkspace, t: int, factor: float) -> int:
                 block, height = position, value
         if workspace.exact_at[block] != t:
             height = _fit_block_bound(workspace, t, factor, block)
-        if height >= others:
-            # This is the block's highest bound, and no other block's line is above it.
+        margin = ROUNDING * abs(height)
+        if height > others + margin:
+            # This is the block's highest bound, and all other blocks' lines are below it.
             return int(workspace.top_arms[block])
+        if height >= others - margin:
+            return _first_highest(workspace, factor)
+
+
+@compiled_internal_noinline
+def _first_highest(workspace: UCBWorkspace, factor: float) -> int:
+    """Return the arm with the highest bound, ties to the lowest index: the lines are rounded."""
+    arm, height = 0, -np.inf
+    for block in range(0, workspace.means.shape[0], WIDTH):
+        position, value, _, _ = top_two(workspace.means, workspace.roots, block, factor)
+        if value > height:
+            arm, height = position, value
+    return arm
 
 
 @compiled_internal
@@ -175,7 +195,7 @@ def _update_block_bound(workspace: UCBWorkspace, t: int, arm: int) -> None:
     factor = factor_at(workspace, t)
     bound = workspace.means[arm] + factor * workspace.roots[arm]
     rest = workspace.rest_levels[block] + factor * workspace.rest_slopes[block]
-    exact_at = t if bound > rest else _NEVER
+    exact_at = t if bound > rest + ROUNDING * abs(rest) else _NEVER
     _store_block_bound(
         workspace, exact_at, factor, block, max(bound, rest), workspace.rest_slopes[block]
     )

@@ -40,6 +40,7 @@ def run_leader(
     drift_function: Callable[..., float],
     drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
+    feedback_limits: tuple[float, float],
     workspace: UCBWorkspace,
     rival_bound: RivalBound,
     limit: float,
