@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.registry import CPUDispatcher
 
+from entice.jit.linked_code import CallableFromPython, LinkedCodeCompiler
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # `nogil`: blocks of replications run in threads. `error_model="numpy"`: 1/0 is inf, as in
@@ -16,7 +18,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Own functions have no wrapper for calls from C, because C code never calls them. Users' functions
 # keep the wrapper: Numba needs it for lists of functions.
 _OWN: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True, "_nrt": False}
-_FOR_COMPILED: dict[str, Any] = _OWN | {"no_cpython_wrapper": True}
+_LINKED: dict[str, Any] = _OWN | {"pipeline_class": LinkedCodeCompiler}
 
 
 def compiled(function: F) -> F:
@@ -28,7 +30,7 @@ def compiled(function: F) -> F:
     counts costs 39, 36 and 73. The Python caller owns the arrays and outlives the call, so no
     counting is needed.
     """
-    return cast(F, numba.njit(**_OWN, forceinline=True)(function))
+    return cast(F, CallableFromPython(function, _OWN | {"forceinline": True}))
 
 
 def compiled_noinline(function: F) -> F:
@@ -37,7 +39,7 @@ def compiled_noinline(function: F) -> F:
     `forceinline` is switched off explicitly: functions inherit it from their callers, and the
     variables of a rare path would occupy the caller's registers.
     """
-    return cast(F, numba.njit(**_OWN, forceinline=False)(function))
+    return cast(F, CallableFromPython(function, _OWN | {"forceinline": False}))
 
 
 def compiled_internal(function: F) -> F:
@@ -46,12 +48,12 @@ def compiled_internal(function: F) -> F:
     The wrapper for calls from Python is left out. Unpacking a tuple of arrays requires much code:
     such wrappers take about a third of the compilation time of a fast path.
     """
-    return cast(F, numba.njit(**_FOR_COMPILED, forceinline=True)(function))
+    return cast(F, numba.njit(**_LINKED, forceinline=True)(function))
 
 
 def compiled_internal_noinline(function: F) -> F:
     """Compile like `compiled_noinline`, but for compiled callers only."""
-    return cast(F, numba.njit(**_FOR_COMPILED, forceinline=False)(function))
+    return cast(F, numba.njit(**_LINKED, forceinline=False)(function))
 
 
 def inline_always(function: F) -> F:

@@ -32,7 +32,7 @@ register_model(FunctionConstantType)(OpaqueModel)
 
 @typeof_impl.register(FunctionConstant)  # type: ignore[untyped-decorator]
 def _typeof(function: FunctionConstant, context: Any) -> Any:
-    return FunctionConstantType(function.function)
+    return FunctionConstantType(function.function._numba_type_.dispatcher)
 
 
 @lower_constant(FunctionConstantType)  # type: ignore[untyped-decorator]

@@ -1,0 +1,73 @@
+"""Compilation of functions that only compiled functions call, to LLVM code without machine code.
+
+By default, Numba optimises every function together with all functions that it calls and generates
+machine code for it, and then does the same again in its callers, up to the outermost. Only the
+outermost function's machine code is ever run. Here a function is lowered to LLVM code once, and
+linked into its callers; optimisation and machine code are left to the outermost one. That takes a
+fifth (UCB) to a third (Thompson sampling) off the compilation time of the fast paths, and their
+machine code is not slower.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import _dynfunc
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+
+
+class LinkedCode(JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM code of a function, and of the functions that it calls, to be linked into others."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Optimise the functions that a module defines, with one pass manager for all.
+
+        Numba makes a new one for each, also for the functions that a module only declares.
+        """
+        ll_module.data_layout = self._codegen._data_layout
+        manager, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                manager.run(function, builder)
+
+    def finalize(self) -> None:
+        """Link the called functions, without optimisation and without machine code."""
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+class LinkedCodeCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler for functions that can't be called from Python: a `pipeline_class`."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function to `LinkedCode`."""
+        state = self.state
+        state.library = LinkedCode(state.targetctx.codegen(), func.__qualname__)
+        state.flags.no_compile = True
+        state.flags.no_cpython_wrapper = True
+        result = super().compile_extra(func)
+        # Numba requires an object for calls from Python. This one has no machine code behind it.
+        module, name = result.fndesc.lookup_module(), func.__name__
+        stub = _dynfunc.make_function(module, name, "", 0, result.environment, (result.library,))
+        state.targetctx.insert_user_function(stub, result.fndesc, [result.library])
+        return result._replace(entry_point=stub)
+
+
+class CallableFromPython(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function that Python can call, with a twin that compiled functions link."""
+
+    def __init__(self, py_func: Any, options: dict[str, Any]) -> None:
+        options = options | {"nopython": True}
+        super().__init__(py_func, targetoptions=options)
+        self._linked = CPUDispatcher(
+            py_func, targetoptions=options, pipeline_class=LinkedCodeCompiler
+        )
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._linked._numba_type_
