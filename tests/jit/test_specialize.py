@@ -21,6 +21,7 @@ from compiled_code import (
     clear_memory,
     contents,
     define,
+    entries,
     loaded,
     offered_arm,
     only_entry,
@@ -168,7 +169,7 @@ def test_a_file_in_the_place_of_an_entry_does_no_harm(
     entry.write_text("not a folder")
     clear_memory(monkeypatch)
     assert offered_arm(second) == 1
-    assert list(cache.iterdir()) == [entry]  # nothing half-written is left
+    assert entries(cache) == [entry]  # nothing half-written is left
 
 
 def test_everything_works_without_a_writable_folder(
@@ -191,7 +192,7 @@ def test_everything_works_on_a_full_disk(cache: Path, bytes_left: int) -> None:
         assert offered_arm(second) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert list(cache.iterdir()) == []  # nothing half-written is left
+    assert entries(cache) == []  # nothing half-written is left
 
 
 def test_numba_s_cache_folder_does_not_matter(
@@ -288,7 +289,7 @@ def test_a_function_that_numba_can_t_compile_is_named(reason: str, cache: Path) 
     )
     with pytest.raises(entice.InputError, match="of_a_user:select must be in the subset of Python"):
         offered_arm(select)
-    assert list(cache.iterdir()) == []  # no entry, intact or not
+    assert entries(cache) == []  # no entry, intact or not
 
 
 def test_simulate_names_a_drift_that_numba_can_t_compile() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import entice
 from entice.jit import specialize
+from entice.jit.entry_lock import LOCK_FILE
 
 FIRST, SECOND = [5, 1], [1, 5]  # pulls of arms 0 and 1 when each is tried once and then one only
 
@@ -73,9 +74,14 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+def entries(cache: Path) -> list[Path]:
+    """Return the entries of a cache."""
+    return [path for path in cache.iterdir() if path.name != LOCK_FILE]
+
+
 def only_entry(cache: Path) -> Path:
     """Return the only entry of a cache, and check that it is intact."""
-    (entry,) = cache.iterdir()
+    (entry,) = entries(cache)
     assert re.fullmatch("[0-9a-f]{32}", entry.name)
     assert specialize._is_intact(entry)
     files = {file for file in entry.rglob("*") if file.is_file()}

@@ -1,11 +1,16 @@
-"""Compilation of all kernels of a call, with progress reports."""
+"""Compilation of all kernels of a call, in parallel, with progress reports."""
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Generic, TypeVar
 
+from entice.jit.compiler_process import CompilerProcess, portable
 from entice.jit.specialize import NotCompiled, load_only
+from entice.parallel import thread_count
 from entice.progress import report_compilation
 
 T = TypeVar("T")
@@ -15,7 +20,8 @@ def compile_all(steps: Sequence[Callable[[], T]]) -> list[T]:
     """Call functions that each get machine code, and return their results in the same order.
 
     Steps whose machine code is cached come first, so that the number of kernels to compile is known
-    when the first of them is compiled.
+    when the first of them is compiled. If several are missing, child processes compile some of them
+    into the cache: one process for each further core.
     """
     found: dict[int, T] = {}
     missing: dict[str, list[int]] = {}
@@ -25,7 +31,55 @@ def compile_all(steps: Sequence[Callable[[], T]]) -> list[T]:
                 found[number] = step()
         except NotCompiled as error:
             missing.setdefault(error.key, []).append(number)
-    for done, numbers in enumerate(missing.values()):
-        report_compilation(done, len(missing))
-        found |= {number: steps[number]() for number in numbers}
-    return [found[number] for number in range(len(steps))]
+    queue = _Queue({numbers[0]: steps[numbers[0]] for numbers in missing.values()})
+    found |= queue.compile()
+    return [found[n] if n in found else step() for n, step in enumerate(steps)]
+
+
+class _Queue(Generic[T]):
+    """Kernels to compile. This process takes the first ones, child processes take the last ones."""
+
+    def __init__(self, steps: dict[int, Callable[[], T]]) -> None:
+        self._payloads: dict[int, bytes] = {}
+        for number, step in steps.items():
+            payload = portable(step) if len(steps) > 1 else None
+            if payload is not None:
+                self._payloads[number] = payload
+        self._here = deque(item for item in steps.items() if item[0] not in self._payloads)
+        self._anywhere = deque(item for item in steps.items() if item[0] in self._payloads)
+        self._total, self._done = len(steps), 0
+
+    def compile(self) -> dict[int, T]:
+        """Compile all kernels, and return the results of those that this process compiled."""
+        results: dict[int, T] = {}
+        beside = len(self._anywhere) if self._here else len(self._anywhere) - 1
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor())
+            feeding: list[Future[None]] = []
+            with contextlib.suppress(OSError):  # no further process can be started
+                for _ in range(min(thread_count(None) - 1, beside)):
+                    child = stack.enter_context(CompilerProcess())
+                    feeding.append(pool.submit(self._feed, child, self._anywhere.pop()[0]))
+            # After an error or Ctrl-C: first nothing is left to do, then the children are ended.
+            stack.callback(self._anywhere.clear)
+            while taken := self._take_first():
+                report_compilation(self._done, self._total)
+                number, step = taken
+                results[number] = step()
+                self._done += 1
+            while wait(feeding, timeout=0.2).not_done:
+                report_compilation(self._done, self._total)
+        return results
+
+    def _take_first(self) -> tuple[int, Callable[[], T]] | None:
+        for waiting in self._here, self._anywhere:
+            with contextlib.suppress(IndexError):
+                return waiting.popleft()
+        return None
+
+    def _feed(self, child: CompilerProcess, number: int) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                child.call(self._payloads[number])
+                self._done += 1
+                number, _ = self._anywhere.pop()

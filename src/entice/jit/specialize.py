@@ -6,7 +6,8 @@ compiled here too, through `user_code.compile_user_function`. The machine code i
 a folder named by a fingerprint of all functions involved, the argument types and the versions of
 Python and Numba. A changed function has a different fingerprint, so an entry can't become stale. An
 entry is written to a temporary folder and then renamed, with checksums of its files, so a damaged
-or incomplete entry is never loaded but compiled again.
+or incomplete entry is never loaded but compiled again. Of several processes that need the same
+entry, one compiles it while the others wait.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import entice
 from entice.errors import InputError
 from entice.jit.compiler_warnings import warnings_once
 from entice.jit.decorators import import_path
+from entice.jit.entry_lock import entry_lock
 from entice.jit.fingerprint import NoFingerprint, compiled_within, fingerprint
 from entice.jit.function_constant import FunctionConstant
 from entice.jit.user_code import compile_user_function, reject_global_random
@@ -141,6 +143,15 @@ def get_compiled(
         return _compiled[key]
 
 
+def function_address(machine_code: Any) -> int:
+    """Return the address of what `get_compiled` returned, for calls by Numba's convention.
+
+    It is valid for the life of this process: machine code in memory is never removed.
+    """
+    (result,) = machine_code.overloads.values()
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
 def _refresh(functions: tuple[Any, ...]) -> None:
     """Recompile functions whose globals have changed since they were compiled.
 
@@ -156,18 +167,40 @@ def _refresh(functions: tuple[Any, ...]) -> None:
 
 def _from_cache(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], key: str) -> Any:
     entry_folder = cache_folder() / key
-    if _is_intact(entry_folder):
-        try:
-            return _compile(entry, functions, types, entry_folder, key)
-        except Exception:
-            pass  # intact, but this Numba can't read it (any error is possible): compile it again
+    loaded = _load_entry(entry, functions, types, entry_folder)
+    if loaded is not None:
+        return loaded
     if _load_only.get():
         raise NotCompiled(key)
     try:
         # Only the user may write to the folder: its code is executed.
         entry_folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=entry_folder.parent))
     except OSError:  # no writable folder, such as a read-only home
+        return _compile(entry, functions, types, folder=None, key=key)
+    with entry_lock(entry_folder.parent, key):
+        # Another process may have compiled it meanwhile.
+        loaded = _load_entry(entry, functions, types, entry_folder)
+        return loaded or _compile_entry(entry, functions, types, entry_folder)
+
+
+def _load_entry(
+    entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], entry_folder: Path
+) -> Any:
+    if not _is_intact(entry_folder):
+        return None
+    try:
+        return _compile(entry, functions, types, entry_folder, key=entry_folder.name)
+    except Exception:
+        return None  # intact, but this Numba can't read it (any error is possible)
+
+
+def _compile_entry(
+    entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], entry_folder: Path
+) -> Any:
+    key = entry_folder.name
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=entry_folder.parent))
+    except OSError:  # the folder is not writable
         return _compile(entry, functions, types, folder=None, key=key)
     try:
         run = _compile(entry, functions, types, temporary, key)
@@ -175,7 +208,7 @@ def _from_cache(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], 
         shutil.rmtree(entry_folder, ignore_errors=True)
         temporary.rename(entry_folder)
         return run
-    except OSError:  # another process was first, or the disk is full: keep it in memory only
+    except OSError:  # the disk is full, or another process was first, without a lock
         folder = entry_folder if _is_intact(entry_folder) else None
         return _compile(entry, functions, types, folder, key)
     finally:

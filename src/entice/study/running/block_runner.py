@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -34,7 +34,7 @@ class BlockRunner:
 
     def compile(self) -> None:
         """Compile all cells, so that errors are raised before anything runs."""
-        _compile([self])
+        self._compiled = dict(enumerate(compile_all(_cell_makers(self._study, self.stop))))
 
     def run(self, block: Block) -> BlockResult:
         """Run a block."""
@@ -64,11 +64,12 @@ class BlockRunner:
 
 
 def compile_studies(studies: Sequence[Study]) -> None:
-    """Compile all cells of several studies that have seeds, so that no study waits for its own."""
-    _compile([BlockRunner(study) for study in studies])
+    """Compile all cells of several studies, so that no study waits for its own."""
+    stop = np.zeros(1, dtype=np.int64)
+    seeded = [study if study.seed is not None else study.with_seed() for study in studies]
+    compile_all([make for study in seeded for make in _cell_makers(study, stop)])
 
 
-def _compile(runners: Sequence[BlockRunner]) -> None:
-    compile_all(
-        [partial(runner._cell, cell) for runner in runners for cell in range(len(runner._cells))]
-    )
+def _cell_makers(study: Study, stop: StopFlag) -> list[Callable[[], Cell]]:
+    """List functions that compile the cells of a study; other processes can call them too."""
+    return [partial(Cell, study, policy, drift, stop) for _, _, policy, drift in study.cells()]
