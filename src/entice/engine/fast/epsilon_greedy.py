@@ -19,12 +19,12 @@ overtakes the greedy one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.random_walk import take_steps
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline, inline_always
@@ -91,9 +91,8 @@ group_bits = compiled_internal(_bits_of)
 
 @inline_always
 def replicate(
-    drift_function: Callable[..., float],
     policy_params: tuple[float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats, Floats],
     instance: BanditInstance,
     each_arm_once: bool,
@@ -159,7 +158,7 @@ def replicate(
                 feedback = _reward(arm_stats, arm, noise)
                 payment = means[np.uint64(leader)] - means[np.uint64(arm)]
                 if payment > 0.0 and t > cold_start_rounds:
-                    drift = drift_function(payment, t, arm, drift_params)
+                    drift = call_drift(drift_function, payment, t, arm)
                     compensation += payment
                     compensated += 1
                     total_drift += drift

@@ -24,7 +24,7 @@ class FastPath(NamedTuple):
     """A faster implementation of one policy's replications, which skips rounds."""
 
     replicate: Callable[..., tuple[int, int, int, int]]
-    """Replaces `kernel.replicate`; the drift function is its only function argument."""
+    """Replaces `kernel.replicate`. The drift is a `DriftPointer`, so that one serves all drifts."""
     new_workspace: Callable[[int, int], Any]
     """`new_workspace(arms, horizon)` allocates its arrays."""
     speedup: int

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine import kernel
+from entice.engine.fast.drift_pointer import DriftPointer, drift_pointer
 from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
 from entice.jit.cache_aligned import cache_aligned
@@ -74,7 +75,7 @@ class Cell:
         self._counting = late and self._policy_kernel.counts_in_flight
         # A trace needs every round; fast paths skip rounds.
         self._fast = None if traced else study.fast_path(policy)
-        entry: Any = kernel.replicate
+        self._drift_function = DriftPointer()  # has the type of all others
         self._functions: Any = (
             *self._policy_kernel.functions,
             self._drift_kernel.function,
@@ -89,15 +90,16 @@ class Cell:
             kernel.trace_display if traced else kernel.ignore_display,
             kernel.trace_round if traced else kernel.ignore_round,
         )
-        parts = self._functions
-        if self._fast is not None:
-            entry, parts = self._fast.replicate, (self._drift_kernel.function,)
-        for part in parts:
-            ensure_found(part)
+        for function in self._functions:
+            ensure_found(function)
         metrics, pulls, _ = self.allocate(0)
         arguments = self._arguments(0, _NO_TRACE, metrics, pulls)
         try:
-            self._compiled = get_compiled(entry, parts, arguments)
+            if self._fast is None:
+                self._compiled = get_compiled(kernel.replicate, self._functions, arguments)
+            else:
+                self._compiled = get_compiled(self._fast.replicate, (), arguments)
+                self._drift_function = drift_pointer(self._drift_kernel)
         except InputError:
             self._explain()
             raise
@@ -204,7 +206,7 @@ class Cell:
         assert study.seed is not None
         run = study.seed, first, self._rounds
         if fast is not None:
-            world = fast.params, self._drift_kernel.params, self._sampler.params, self._instance
+            world = fast.params, self._drift_function, self._sampler.params, self._instance
             cold_start = study.cold_start == "each_arm_once", study.prior
             workspace = cache_aligned(fast.new_workspace(self.arms, study.horizon))
             return *world, *cold_start, *run, workspace, self._stop, metrics, pulls

@@ -30,12 +30,7 @@ class NoDrift(DriftSpec, frozen=True, tag="none"):
         return 0.0
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(_no_drift)
-
-
-@compiled
-def _no_drift(payment: float, t: int, arm: int, params: tuple[()]) -> float:
-    return 0.0
+        return DriftKernel(linear, (0.0,))  # one compilation for this and linear drifts
 
 
 class LinearDrift(DriftSpec, frozen=True, tag="linear"):
@@ -61,11 +56,12 @@ class LinearDrift(DriftSpec, frozen=True, tag="linear"):
         return self.l
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(_linear, (self.l,))
+        return DriftKernel(linear, (self.l,))
 
 
 @compiled
-def _linear(payment: float, t: int, arm: int, params: tuple[float]) -> float:
+def linear(payment: float, t: int, arm: int, params: tuple[float]) -> float:
+    """Return l · x; `params` holds l."""
     return params[0] * payment
 
 
@@ -96,7 +92,7 @@ class NegativeDrift(DriftSpec, frozen=True, tag="negative"):
         return "decreases" if self.l > 0 else ""
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(_linear, (-self.l,))
+        return DriftKernel(linear, (-self.l,))
 
 
 class FadingDrift(DriftSpec, frozen=True, tag="fading"):

@@ -35,11 +35,12 @@ class SaturatingDrift(DriftSpec, frozen=True, tag="saturating"):
         return self.l if self.cap > 0 else 0.0
 
     def kernel(self) -> DriftKernel:  # noqa: D102
-        return DriftKernel(_saturating, (self.l, self.cap))
+        return DriftKernel(saturating, (self.l, self.cap))
 
 
 @compiled
-def _saturating(payment: float, t: int, arm: int, params: tuple[float, float]) -> float:
+def saturating(payment: float, t: int, arm: int, params: tuple[float, float]) -> float:
+    """Return min(l · x, cap); `params` holds l and the cap."""
     return min(params[0] * payment, params[1])
 
 

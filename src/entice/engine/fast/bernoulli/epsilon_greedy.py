@@ -7,12 +7,10 @@ r·n, where r is the highest other average: a line, at which `walk.take_pulls` s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from entice.engine.fast.bernoulli.walk import take_pulls
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.epsilon_greedy import (
     COUNT,
     EXPLORATION_BATCH,
@@ -33,9 +31,8 @@ from entice.rng import uniform
 
 @inline_always
 def replicate(
-    drift_function: Callable[..., float],
     policy_params: tuple[float, float, float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats],
     instance: BanditInstance,
     each_arm_once: bool,
@@ -90,7 +87,7 @@ def replicate(
                 feedback = 1.0 if uniform(workspace.noise_stream) < arm_params[0][arm] else 0.0
                 payment = means[np.uint64(leader)] - means[np.uint64(arm)]
                 if payment > 0.0 and t > cold_start_rounds:
-                    drift = drift_function(payment, t, arm, drift_params)
+                    drift = call_drift(drift_function, payment, t, arm)
                     compensation += payment
                     compensated += 1
                     total_drift += drift

@@ -12,13 +12,12 @@ longer be above the bound after rounding, and a search over all arms breaks ties
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from entice.engine.fast.bernoulli.binomial import WORD
 from entice.engine.fast.bernoulli.walk import take_pulls
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.ucb import alternate
 from entice.engine.fast.ucb.bounds import ROUNDING, RivalBound, factor_at, record_pulls
 from entice.engine.fast.ucb.workspace import BATCH, Counts, Floats, UCBWorkspace
@@ -33,9 +32,8 @@ _LEAST_RISE = 1e-3
 
 @inline_always
 def replicate(
-    drift_function: Callable[..., float],
     policy_params: tuple[float, float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats],
     instance: BanditInstance,
     each_arm_once: bool,
@@ -53,7 +51,7 @@ def replicate(
     `policy_params` holds the limits of feedback.
     """
     return alternate(
-        drift_function, _run_leader, fill_uniforms, _reward, drift_params, arm_params,
+        drift_function, _run_leader, fill_uniforms, _reward, arm_params,
         policy_params, instance, each_arm_once, prior, seed, first, checkpoints, workspace, stop,
         metrics, pulls,
     )  # fmt: skip
@@ -66,8 +64,7 @@ def _reward(arm_params: tuple[Floats], arm: int, noise: float) -> float:
 
 @compiled_internal
 def _run_leader(
-    drift_function: Callable[..., float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats],
     feedback_limits: tuple[float, float],
     workspace: UCBWorkspace,
@@ -84,7 +81,7 @@ def _run_leader(
     payment = workspace.means[greedy] - workspace.means[at]
     if payment > 0.0:
         return _run_paid(
-            drift_function, drift_params, feedback_limits, workspace, rival_bound, limit,
+            drift_function, feedback_limits, workspace, rival_bound, limit,
             arm_params[0][at], t, arm, payment,
         )  # fmt: skip
     return _run_unpaid(workspace, rival_bound, arm_params[0][at], t, arm)
@@ -92,8 +89,7 @@ def _run_leader(
 
 @compiled_internal
 def _run_paid(
-    drift_function: Callable[..., float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     feedback_limits: tuple[float, float],
     workspace: UCBWorkspace,
     rival_bound: RivalBound,
@@ -111,7 +107,7 @@ def _run_paid(
     totals = workspace.totals
     while True:
         reward = 1.0 if workspace.noise[np.uint64(noise_used)] < mean else 0.0
-        drift = drift_function(payment, t, arm, drift_params)
+        drift = call_drift(drift_function, payment, t, arm)
         feedback = min(max(reward + drift, feedback_limits[0]), feedback_limits[1])
         if not abs(feedback) < limit:
             return -t

@@ -37,11 +37,9 @@ with probability e⁻⁴⁵⁰), and of sums of rewards that are drawn at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from entice.engine.fast.drift_pointer import DriftPointer
 from entice.engine.fast.thompson_sampling.leader_run import run_leader
 from entice.engine.fast.thompson_sampling.rounds import draw_above_level, draw_all_samples
 from entice.engine.fast.thompson_sampling.workspace import (
@@ -78,9 +76,8 @@ _RETRY_AFTER = 64  # rounds played one by one before the next attempt to jump
 
 @inline_always
 def replicate(
-    drift_function: Callable[..., float],
     policy_params: Params,
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats, Floats],
     instance: BanditInstance,
     each_arm_once: bool,
@@ -111,7 +108,7 @@ def replicate(
                 else:
                     ahead = min(last, t + MAX_ROUNDS_AHEAD)
                     t, fault = play_rounds(
-                        drift_function, policy_params, drift_params, arm_params, t, ahead, workspace
+                        drift_function, policy_params, arm_params, t, ahead, workspace
                     )
                 if fault >= 0:
                     return NOT_FINITE, replication, t, fault
@@ -126,9 +123,8 @@ def replicate(
 
 @inline_always
 def play_rounds(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     params: Params,
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     last: int,
@@ -141,13 +137,11 @@ def play_rounds(
     arms, retry = workspace.spreads.shape[0], workspace.retry
     few = arms <= _FEW_ARMS
     if t >= retry[0]:
-        t, fault = run_leader(drift_function, params, drift_params, arm_params, t, last, workspace)
+        t, fault = run_leader(drift_function, params, arm_params, t, last, workspace)
         if t > last or fault >= 0:
             return t, fault
         retry[0] = t + (_RETRY_AFTER if few else max(_RETRY_AFTER, arms, min(t // 8, STOP_EVERY)))
     last = min(last, retry[0] - 1)
     if few:
-        return draw_all_samples(
-            drift_function, params, drift_params, arm_params, t, last, workspace
-        )
-    return draw_above_level(drift_function, params, drift_params, arm_params, t, last, workspace)
+        return draw_all_samples(drift_function, params, arm_params, t, last, workspace)
+    return draw_above_level(drift_function, params, arm_params, t, last, workspace)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from entice.engine.fast.drift_pointer import DriftPointer
 from entice.engine.fast.random_walk import take_steps
 from entice.engine.fast.thompson_sampling.hazards import (
     highest_above,
@@ -49,9 +49,8 @@ class LeaderBounds(NamedTuple):
 
 @compiled_internal_noinline
 def run_leader(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     params: Params,
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     last: int,
@@ -103,7 +102,7 @@ def run_leader(
         if arm == leader and not stale:
             position += total_hazard  # the leader has won this round, which opens the next jump
             continue
-        if not pull(drift_function, params, drift_params, arm_params, t, arm, workspace):
+        if not pull(drift_function, params, arm_params, t, arm, workspace):
             return t, arm
         t += 1
         if arm != leader:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
+from entice.engine.fast.drift_pointer import DriftPointer
 from entice.engine.fast.thompson_sampling.hazards import (
     highest_above,
     highest_below,
@@ -21,9 +20,8 @@ from entice.rng import normal
 
 @compiled_internal_noinline
 def draw_all_samples(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     params: Params,
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     last: int,
@@ -33,7 +31,7 @@ def draw_all_samples(
     means, spreads, samples = workspace.ledger.means, workspace.spreads, workspace.samples
     while t <= last:
         arm = highest_sample(means, spreads, 1.0, samples, workspace.stream)
-        if not pull(drift_function, params, drift_params, arm_params, t, arm, workspace):
+        if not pull(drift_function, params, arm_params, t, arm, workspace):
             return t, arm
         t += 1
     return t, -1
@@ -41,9 +39,8 @@ def draw_all_samples(
 
 @compiled_internal_noinline
 def draw_above_level(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     params: Params,
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     last: int,
@@ -67,14 +64,12 @@ def draw_above_level(
             leader = ledger.greedy[0]
             total = find_level(workspace, leader, target)
             if not low <= total <= high:  # averages are too extreme for such a level
-                return draw_all_samples(
-                    drift_function, params, drift_params, arm_params, t, last, workspace
-                )
+                return draw_all_samples(drift_function, params, arm_params, t, last, workspace)
         top = means[leader] + spreads[leader] * normal(stream)
         position, arm, top = highest_above(workspace, position, total, leader, top)
         if top <= workspace.level[0]:
             arm = highest_below(workspace, leader, top)
-        if not pull(drift_function, params, drift_params, arm_params, t, arm, workspace):
+        if not pull(drift_function, params, arm_params, t, arm, workspace):
             return t, arm
         t += 1
         if arm != leader:

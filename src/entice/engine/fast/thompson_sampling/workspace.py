@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.model.ledger import Ledger, clear, new_ledger, record
 from entice.model.payment import required_payment
@@ -107,9 +107,8 @@ def spread(params: Params, pulls: int) -> float:
 
 @compiled_internal
 def pull(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     params: Params,
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Floats, Floats],
     t: int,
     arm: int,
@@ -120,7 +119,7 @@ def pull(
     payment = required_payment(ledger.means, ledger.greedy[0], arm)
     feedback = arm_params[0][arm] + arm_params[1][arm] * normal(workspace.stream)
     if payment > 0.0:
-        drift = drift_function(payment, t, arm, drift_params)
+        drift = call_drift(drift_function, payment, t, arm)
         workspace.totals.compensation[0] += payment
         workspace.totals.compensated[0] += 1
         workspace.totals.total_drift[0] += drift

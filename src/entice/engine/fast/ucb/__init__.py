@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.ucb.bounds import RivalBound, find_greedy, find_leader, fit_block_bounds
 from entice.engine.fast.ucb.leader_run import run_leader
 from entice.engine.fast.ucb.simd import WIDTH
@@ -51,9 +52,8 @@ NOISE, BRIDGE = 19, 20
 
 @inline_always
 def replicate(
-    drift_function: Callable[..., float],
     policy_params: tuple[()],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats, Floats],
     instance: BanditInstance,
     each_arm_once: bool,
@@ -68,7 +68,7 @@ def replicate(
 ) -> tuple[int, int, int, int]:
     """Fill the same arrays as `kernel.replicate`, from the same distribution."""
     return alternate(
-        drift_function, run_leader, fill_normals, _gaussian_reward, drift_params, arm_params,
+        drift_function, run_leader, fill_normals, _gaussian_reward, arm_params,
         (-np.inf, np.inf), instance, each_arm_once, prior, seed, first, checkpoints, workspace,
         stop, metrics, pulls,
     )  # fmt: skip
@@ -76,11 +76,10 @@ def replicate(
 
 @inline_always
 def alternate(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     run_leader: Callable[..., int],
     fill_noise: Callable[..., None],
     reward: Callable[..., float],
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Any, ...],
     feedback_limits: tuple[float, float],
     instance: BanditInstance,
@@ -115,7 +114,7 @@ def alternate(
                 current.noise_used[0] = 0
             rival_bound = RivalBound(until, current.rival_bound[0], current.rival_bound[1])
             t = run_leader(
-                drift_function, drift_params, arm_params, feedback_limits, current, rival_bound,
+                drift_function, arm_params, feedback_limits, current, rival_bound,
                 instance.limit, t, arm,
             )  # fmt: skip
             if t < 0:
@@ -127,7 +126,7 @@ def alternate(
                 return STOPPED, first + row, 1, 0
             _reset(current, instance.gaps.shape[0], prior, seed, first + row)
             c, t = _play_first_rounds(
-                drift_function, fill_noise, reward, drift_params, arm_params, feedback_limits,
+                drift_function, fill_noise, reward, arm_params, feedback_limits,
                 instance, each_arm_once, prior, checkpoints, current, metrics[row],
             )  # fmt: skip
             if t < 0:
@@ -173,10 +172,9 @@ def _gaussian_reward(arm_params: tuple[Floats, Floats], arm: int, noise: float) 
 
 @compiled_internal
 def _play_first_rounds(
-    drift_function: Callable[..., float],
+    drift_function: DriftPointer,
     fill_noise: Callable[..., None],
     reward: Callable[..., float],
-    drift_params: tuple[Any, ...],
     arm_params: tuple[Any, ...],
     feedback_limits: tuple[float, float],
     instance: BanditInstance,
@@ -207,7 +205,7 @@ def _play_first_rounds(
         workspace.noise_used[0] += 1
         payment = workspace.rival[0] - prior
         if payment > 0.0 and not each_arm_once:
-            drift = drift_function(payment, t, arm, drift_params)
+            drift = call_drift(drift_function, payment, t, arm)
             feedback = min(max(feedback + drift, feedback_limits[0]), feedback_limits[1])
             workspace.totals[0] += payment
             workspace.totals[1] += 1.0

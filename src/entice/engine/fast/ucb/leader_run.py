@@ -19,11 +19,10 @@ Paid rounds (I is not greedy) are played one by one, because the drift may be an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.random_walk import bridge_hits_zero, steps_until_lost
 from entice.engine.fast.ucb.bounds import RivalBound, factor_at, record_pulls
 from entice.engine.fast.ucb.workspace import BATCH, Floats, UCBWorkspace
@@ -37,8 +36,7 @@ SAFETY = 4.0
 
 @compiled_internal
 def run_leader(
-    drift_function: Callable[..., float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     arm_params: tuple[Floats, Floats],
     feedback_limits: tuple[float, float],
     workspace: UCBWorkspace,
@@ -55,16 +53,13 @@ def run_leader(
     mean, std = arm_params[0][at], arm_params[1][at]
     payment = workspace.means[greedy] - workspace.means[at]
     if payment > 0.0:
-        return _run_paid(
-            drift_function, drift_params, workspace, rival_bound, limit, mean, std, t, arm, payment
-        )
+        return _run_paid(drift_function, workspace, rival_bound, limit, mean, std, t, arm, payment)
     return _run_unpaid(workspace, rival_bound, mean, std, t, arm)
 
 
 @compiled_internal
 def _run_paid(
-    drift_function: Callable[..., float],
-    drift_params: tuple[Any, ...],
+    drift_function: DriftPointer,
     workspace: UCBWorkspace,
     rival_bound: RivalBound,
     limit: float,
@@ -82,7 +77,7 @@ def _run_paid(
     compensation, total_drift = 0.0, 0.0
     while True:
         reward = mean + std * workspace.noise[np.uint64(noise_used)]
-        drift = drift_function(payment, t, arm, drift_params)
+        drift = call_drift(drift_function, payment, t, arm)
         if not abs(reward + drift) < limit:
             return -t
         compensation += payment
