@@ -9,7 +9,7 @@ import pytest
 from dask_cluster import DaskCluster, InstalledElsewhere, dask_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as started:
         yield started
@@ -22,7 +22,7 @@ def cluster(_shared: DaskCluster) -> DaskCluster:
     return _shared
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InstalledElsewhere]:
     """A worker with modules that this machine does not have, or has in another version."""
     folder = tmp_path_factory.mktemp("elsewhere")
