@@ -11,6 +11,8 @@ from numba.core.dispatcher import Dispatcher
 from plain_kernel import plain_kernel
 from tracing import untraced
 
+from entice.jit import compile_all
+
 # Beside pytest's own cache, apart from the user's.
 os.environ.setdefault(
     "ENTICE_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels")
@@ -18,6 +20,10 @@ os.environ.setdefault(
 
 # Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
+
+# The workers of pytest-xdist keep every core busy, and a compiler process takes 2 s to start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    compile_all.thread_count = lambda threads: 1
 
 
 @pytest.fixture
