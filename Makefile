@@ -99,6 +99,7 @@ bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/calls.py
 	$(BIN)/python bench/scaling.py
 
 bench-cluster: $(READY)

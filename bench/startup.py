@@ -3,8 +3,7 @@
 Wall-clock time of whole processes, the least of a few, on an otherwise idle machine: `entice
 --help`; a study of the paper's instance with three policies and 200 replications, with imports, on
 an empty cache and with its machine code in the cache. Peak memory of studies with short and long
-horizons. CPU time of curves with 200 checkpoints on one thread, in the inner loop and in a whole
-call with 1,000 replications.
+horizons.
 """
 
 from __future__ import annotations
@@ -33,34 +32,6 @@ entice.simulate(
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 HELP = "import sys; sys.argv = ['entice', '--help']; from entice.cli.app import main; main()"
-
-
-CURVES = """
-import time, numpy as np, entice
-from entice.study.running.cell import Cell
-
-def least(work):
-    times = []
-    for _ in range(9):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-for policy in (entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling()):
-    loops, calls = [], []
-    for checkpoints in (1, 200):
-        study = entice.Study(
-            arms=entice.Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]), policies=[policy],
-            drifts=[entice.LinearDrift(0.5)], horizon=20_000, replications=1_000, seed=7,
-            checkpoints=checkpoints)
-        cell = Cell(study, policy, study.drifts[0], stop=np.zeros(1, dtype=np.int64))
-        arrays = cell.allocate(1_000)
-        loops.append(least(lambda: cell.run(0, arrays)))
-        calls.append(least(lambda: entice.run(study, threads=1, progress=False)))
-    loop, call = loops[1] / loops[0] - 1, calls[1] / calls[0] - 1
-    print(f"{policy.label} +{loop:.0%} (whole call +{call:.0%})")
-"""
 
 
 def seconds(script: str, cache: str, times: int = 3) -> float:
@@ -96,8 +67,6 @@ def main() -> None:
         for horizon in (10_000, 10_000_000):
             peak = float(run(LONG.format(horizon=horizon), cache))
             console.print(f"64 replications of {horizon:,} rounds: at most {peak:.0f} MB")
-        lines = run(CURVES, cache).split("\n")
-        console.print(f"200 checkpoints instead of one: {', '.join(filter(None, lines))}")
 
 
 if __name__ == "__main__":

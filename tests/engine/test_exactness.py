@@ -65,7 +65,7 @@ AGGRESSIVE = {
         Change("thompson_sampling.leader_run", "_FLOOR_DEPTH = 0.75 ", "_FLOOR_DEPTH = 0.1 "),
         Change("thompson_sampling.leader_run", "_MAX_HAZARD = 0.45 ", "_MAX_HAZARD = 2.5 "),
         Change("thompson_sampling.leader_run", "_FLOOR_SLACK = 0.75 ", "_FLOOR_SLACK = 0.1 "),
-        Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 8 "),
+        Change("thompson_sampling", "_RETRY_AFTER = 128 ", "_RETRY_AFTER = 8 "),
     ),
     # Jumps of which most hit their line.
     "ucb": (
@@ -87,7 +87,7 @@ AGGRESSIVE = {
     # Few arms by the method for many arms.
     "thompson_search": (
         Change("thompson_sampling", "_FEW_ARMS = 64 ", "_FEW_ARMS = 1 "),
-        Change("thompson_sampling", "_RETRY_AFTER = 64 ", "_RETRY_AFTER = 16 "),
+        Change("thompson_sampling", "_RETRY_AFTER = 128 ", "_RETRY_AFTER = 16 "),
     ),
 }
 CASES = {

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from entice.engine.fast.drift_pointer import DriftPointer, call_drift
 from entice.engine.fast.random_walk import take_steps
+from entice.engine.fast.simd import WIDTH, top_two_values
 from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline, inline_always
 from entice.rng import Stream, advance, as_uniform, fill_normals, get_state, seed_stream, set_state
@@ -54,9 +55,10 @@ class EpsilonGreedyWorkspace(NamedTuple):
     arm_stats: Floats
     """For each arm, the values that a pull needs, in adjacent columns `COUNT` to `STD`."""
     means: Floats
-    """m_i = S_i / n_i, or the prior."""
+    """m_i = S_i / n_i, or the prior; −inf in unused entries."""
     group_bounds: Floats
-    """For each group of neighbouring arms, a bound on all averages in it but the greedy arm's."""
+    """For each group of neighbouring arms, a bound on all averages in it but the greedy arm's; −inf
+    in unused entries."""
     draws: Floats
     """A batch of normal draws."""
     rounds: Counts
@@ -70,17 +72,20 @@ class EpsilonGreedyWorkspace(NamedTuple):
 
 def new_workspace(arms: int, horizon: int) -> EpsilonGreedyWorkspace:
     """Allocate the arrays of `replicate`; their size does not depend on the horizon."""
-    groups = ((arms - 1) >> _bits_of(arms)) + 1
+    size = 1 << _bits_of(arms)
+    groups = -(-arms // size)
+    padded = -(-groups // WIDTH) * WIDTH
     streams = (np.empty(4, np.uint64) for _ in range(3))
     return EpsilonGreedyWorkspace(
-        np.empty((arms, 4)), np.empty(arms), np.empty(groups), np.empty(_NOISE_BATCH),
+        np.empty((arms, 4)), np.full(groups * size, -np.inf), np.full(padded, -np.inf),
+        np.empty(_NOISE_BATCH),
         np.empty(EXPLORATION_BATCH, np.int64), np.empty(EXPLORATION_BATCH, np.int64), *streams,
     )  # fmt: skip
 
 
 def _bits_of(arms: int) -> int:
-    """Return log₂ of the group size: half of log₂(arms), rounded up, but at least 4."""
-    bits = 4
+    """Return log₂ of the group size: half of log₂(arms), rounded up, but at least log₂(WIDTH)."""
+    bits = 5
     while 1 << 2 * bits < arms:
         bits += 1
     return bits
@@ -188,8 +193,9 @@ def reset(workspace: EpsilonGreedyWorkspace, seed: int, replication: int, prior:
     seed_stream(workspace.exploration_stream, seed, replication, EXPLORATION)
     seed_stream(workspace.bridge_stream, seed, replication, BRIDGE)
     workspace.arm_stats[:, :MEAN] = 0.0
-    workspace.means[:] = prior
-    workspace.group_bounds[:] = prior
+    arms = workspace.arm_stats.shape[0]
+    workspace.means[:arms] = prior
+    workspace.group_bounds[: ((arms - 1) >> group_bits(arms)) + 1] = prior
 
 
 @compiled_internal_noinline
@@ -202,7 +208,7 @@ def draw_explorations(
     """
     stream, rounds, tried = workspace.exploration_stream, workspace.rounds, workspace.arms
     state = get_state(stream)
-    arms = float(workspace.means.shape[0])
+    arms = float(workspace.arm_stats.shape[0])
     bound, scale, spread = 1.0, 0.0, arms / rate
     for i in range(rounds.shape[0]):
         if t < cold_start_rounds:
@@ -325,7 +331,7 @@ def _find_leader(means: Floats, group_bounds: Floats, bits: int) -> tuple[int, f
     while True:
         group, top, others = _top_two(group_bounds, 0, group_bounds.shape[0])
         begin = group << bits
-        leader, best, second = _top_two(means, begin, min(begin + (1 << bits), means.shape[0]))
+        leader, best, second = _top_two(means, begin, begin + (1 << bits))
         if best < top:
             group_bounds[group] = best
         else:
@@ -336,12 +342,10 @@ def _find_leader(means: Floats, group_bounds: Floats, bits: int) -> tuple[int, f
 @compiled_internal
 def _top_two(values: Floats, begin: int, end: int) -> tuple[int, float, float]:
     """Return the position of the highest value in a range, ties to the first, and the top two."""
-    position, best, second = begin, values[begin], -np.inf
-    for i in range(begin + 1, end):
-        value = values[np.uint64(i)]
-        if value > second:
-            if value > best:
-                position, second, best = i, best, value
-            else:
-                second = value
+    position, best, second = top_two_values(values, begin)
+    for start in range(begin + WIDTH, end, WIDTH):
+        other, value, below = top_two_values(values, start)
+        second = max(second, below, min(value, best))
+        if value > best:
+            position, best = other, value
     return position, best, second

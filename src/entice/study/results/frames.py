@@ -25,17 +25,18 @@ def settings_frame(study: Study) -> pl.DataFrame:
     >>> settings_frame(study).columns[2:]
     ['horizon', 'seed', 'policy.kind', 'policy.c', 'drift.kind', 'drift.l']
     """
-    cells = pl.DataFrame([(p, d) for p, d, _, _ in study.cells()], schema=CELL, orient="row")
-    run = cells.with_columns(
-        horizon=pl.lit(study.horizon, dtype=pl.Int64), seed=pl.lit(study.seed, dtype=pl.Int64)
-    )
-    for key, role, specs in zip(
-        CELL, ("policy", "drift"), (study.policies, study.drifts), strict=True
-    ):
-        columns = pl.DataFrame(parameter_columns(role, specs)).with_row_index(key)
-        columns = columns.with_columns(pl.col(key).cast(pl.Int64))
-        run = run.join(columns, on=key, how="left", maintain_order="left")
-    return run
+    cells = list(study.cells())
+    policy_index, drift_index, policies, drifts = zip(*cells, strict=True)
+    columns: dict[str, pl.Series] = {
+        name: pl.Series(values, dtype=pl.Int64)
+        for name, values in (
+            *zip(CELL, (policy_index, drift_index), strict=True),
+            ("horizon", [study.horizon] * len(cells)),
+            ("seed", [study.seed] * len(cells)),
+        )
+    }
+    columns |= parameter_columns("policy", policies) | parameter_columns("drift", drifts)
+    return pl.DataFrame(columns)
 
 
 def with_settings(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
@@ -45,42 +46,38 @@ def with_settings(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
     return frame.join(settings_frame(study), on=CELL, how="left", maintain_order="left")
 
 
-def _labels(study: Study, cell: int) -> list[pl.Expr]:
+def _cell_columns(study: Study, cell: int, rows: int) -> dict[str, pl.Series]:
+    """Return the labels and settings of a cell, repeated for each of its rows."""
     p, d, _, _ = list(study.cells())[cell]
-    return [
-        pl.lit(study.policy_labels[p]).alias("policy"),
-        pl.lit(study.drift_labels[d]).alias("drift"),
-        pl.lit(p, dtype=pl.Int64).alias("policy_index"),
-        pl.lit(d, dtype=pl.Int64).alias("drift_index"),
-    ]
+    labels = {"policy": study.policy_labels[p], "drift": study.drift_labels[d]}
+    columns = {name: pl.Series([label]).new_from_index(0, rows) for name, label in labels.items()}
+    for column in settings_frame(study):
+        columns[column.name] = column.new_from_index(cell, rows)
+    return columns
 
 
 def final_frame(
     study: Study, cell: int, first: int, metrics: Any, pulls: Any, stopped: Any
 ) -> pl.DataFrame:
     """Return the last round of the replications `first`, `first + 1`, … of a cell."""
-    replications = np.arange(first, first + len(metrics), dtype=np.int64)
-    columns: dict[str, Any] = {"replication": replications}
+    about = _cell_columns(study, cell, len(metrics))
+    columns: dict[str, Any] = {name: about.pop(name) for name in ("policy", "drift", *CELL)}
+    columns["replication"] = np.arange(first, first + len(metrics), dtype=np.int64)
     columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
+    # A stopped run has no count of pulls, and the others have no round in which they stopped.
+    counts = pl.Series(columns["compensated_pulls"], nan_to_null=True)
+    columns["compensated_pulls"] = counts.cast(pl.Int64)
     columns["pulls"] = pl.Series(pulls, dtype=pl.Array(pl.Int64, pulls.shape[1]))
-    columns["stopped"] = stopped.copy()
-    ran_away = pl.col("stopped") > 0
-    frame = pl.DataFrame(columns).with_columns(
-        pl.when(~ran_away).then("compensated_pulls").cast(pl.Int64),
-        pl.when(ran_away).then("stopped"),
-    )
-    return with_settings(frame.select(*_labels(study, cell), *columns), study)
+    columns["stopped"] = pl.Series(stopped).set(pl.Series(stopped == 0), None)
+    return pl.DataFrame(columns | about)
 
 
 def curves_frame(study: Study, cell: int, statistics: dict[str, Any]) -> pl.DataFrame:
     """Return each statistic (checkpoints × metrics) of a cell."""
     rounds = study.checkpoint_rounds()
-    frame = pl.concat(
-        pl.DataFrame(
-            {"metric": [metric] * len(rounds), "t": rounds}
-            | {name: values[:, i].copy() for name, values in statistics.items()}
-        )
-        for i, metric in enumerate(METRICS)
-    )
-    policy, drift, *indices = _labels(study, cell)
-    return with_settings(frame.select(policy, drift, *frame.columns, *indices), study)
+    about = _cell_columns(study, cell, len(METRICS) * len(rounds))
+    columns: dict[str, Any] = {name: about.pop(name) for name in ("policy", "drift")}
+    columns["metric"] = [metric for metric in METRICS for _ in rounds]
+    columns["t"] = np.tile(rounds, len(METRICS))
+    columns |= {name: values.T.ravel() for name, values in statistics.items()}
+    return pl.DataFrame(columns | about)

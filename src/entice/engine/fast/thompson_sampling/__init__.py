@@ -71,7 +71,7 @@ MAX_ROUNDS_AHEAD = 1 << 20
 
 # These constants affect speed only.
 _FEW_ARMS = 64  # up to this many arms, drawing all samples is faster than the method by level
-_RETRY_AFTER = 64  # rounds played one by one before the next attempt to jump
+_RETRY_AFTER = 128  # rounds played one by one before the next attempt to jump
 
 
 @inline_always

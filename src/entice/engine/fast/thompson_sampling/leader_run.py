@@ -31,7 +31,7 @@ _MAX_HAZARD = 0.45  # with more hits per round than this, jumps do not pay
 _JUMP_SAFETY = 3.5  # a jump ends about this many standard deviations above the floor
 _FLOOR_DEPTH = 0.75  # distance of the floor below the leader's average, in spreads
 _FLOOR_SLACK = 0.75  # the floor is raised if the average rises this many more spreads above it
-_MAX_IMBALANCE = 6.0  # rivals' and leader's hazards may differ by this factor
+_MAX_IMBALANCE = 12.0  # rivals' and leader's hazards may differ by this factor
 
 
 class LeaderBounds(NamedTuple):
@@ -63,6 +63,7 @@ def run_leader(
     ledger, spreads = workspace.ledger, workspace.spreads
     means, level = ledger.means, workspace.level
     leader = ledger.greedy[0]
+    workspace.level_leader[0] = NO_LEADER
     if ledger.pulls[leader] == 0:
         return t, -1
     mean, std = arm_params[0][leader], arm_params[1][leader]
@@ -71,10 +72,11 @@ def run_leader(
         bounds = LeaderBounds(
             workspace.bounds[0], workspace.bounds[1], workspace.bounds[2], workspace.bounds[3]
         )
+        position = workspace.bounds[4]  # distance to the next point on the line
     else:
         bounds = set_leader_bounds(workspace, leader, std, LeaderBounds(0.0, 2.5, 0.1, math.nan))
+        position = exponential(workspace.stream)
     workspace.bounded_leader[0] = NO_LEADER
-    position = exponential(workspace.stream)  # distance to the next point on the line
     stale = False  # whether the bounds have to be set again
     while t <= last:
         if stale:
@@ -113,6 +115,7 @@ def run_leader(
     if not stale:
         workspace.bounded_leader[0] = leader
         workspace.bounds[0], workspace.bounds[1], workspace.bounds[2], workspace.bounds[3] = bounds
+        workspace.bounds[4] = position
     return t, -1
 
 
@@ -165,7 +168,7 @@ def floor_depth(pulls: int, std: float, width: float, total_hazard: float) -> fl
     the leader's sample, or than the distance that its average may still move.
     """
     most = _FLOOR_DEPTH * max(width, std / math.sqrt(pulls + 1.0))
-    return min(most, max(0.2 * width, 8.0 * std / (math.sqrt(total_hazard) * (pulls + 1.0))))
+    return min(most, max(0.2 * width, 16.0 * std / (math.sqrt(total_hazard) * (pulls + 1.0))))
 
 
 @compiled_internal

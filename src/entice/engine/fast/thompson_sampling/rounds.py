@@ -12,7 +12,13 @@ from entice.engine.fast.thompson_sampling.hazards import (
     set_hazards,
 )
 from entice.engine.fast.thompson_sampling.normal_tails import exponential, hazard
-from entice.engine.fast.thompson_sampling.workspace import Floats, Params, ThompsonWorkspace, pull
+from entice.engine.fast.thompson_sampling.workspace import (
+    NO_LEADER,
+    Floats,
+    Params,
+    ThompsonWorkspace,
+    pull,
+)
 from entice.jit.decorators import compiled_internal_noinline
 from entice.policies.thompson_sampling import highest_sample
 from entice.rng import normal
@@ -56,8 +62,11 @@ def draw_above_level(
     # Expected cost: a few dozen ns per exceeding sample; a few ns per arm if there is none.
     target = math.log(max(means.shape[0] / 8.0, 2.0))
     low, high = 0.7 * target, 1.5 * target
-    leader = ledger.greedy[0]
-    total = find_level(workspace, leader, target)
+    leader, total = workspace.level_leader[0], workspace.level_total[0]
+    if leader == NO_LEADER:
+        leader = ledger.greedy[0]
+        total = find_level(workspace, leader, target)
+    workspace.level_leader[0] = NO_LEADER
     position = exponential(stream)
     while t <= last:
         if not low <= total <= high:
@@ -75,6 +84,8 @@ def draw_above_level(
         if arm != leader:
             z = (workspace.level[0] - means[arm]) / spreads[arm]
             total = set_hazard(workspace, arm, hazard(z))
+    workspace.level_leader[0] = leader
+    workspace.level_total[0] = total
     return t, -1
 
 

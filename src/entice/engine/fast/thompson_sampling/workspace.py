@@ -23,7 +23,7 @@ THOMPSON = 21
 """Purpose of the stream: all draws of a replication, rewards included."""
 
 NO_LEADER = -1
-"""The value of `bounded_leader` if no bounds are stored."""
+"""The value of `bounded_leader` and of `level_leader` if nothing is stored to resume from."""
 
 GROUP_SIZE = 16
 """The number of hazards per block, and of blocks per group."""
@@ -56,7 +56,12 @@ class ThompsonWorkspace(NamedTuple):
     bounded_leader: Counts
     """One element: the leader for which `bounds` holds, or `NO_LEADER`."""
     bounds: Floats
-    """The `LeaderBounds` of `run_leader` at the last checkpoint, from which it resumes."""
+    """The `LeaderBounds` of `run_leader` at the last checkpoint, and the distance to the next point
+    on the line: it resumes from there."""
+    level_leader: Counts
+    """One element: the arm that `draw_above_level` keeps off the line, or `NO_LEADER`."""
+    level_total: Floats
+    """One element: the sum of the hazards at the end of `draw_above_level`, which resumes there."""
     retry: Counts
     """One element: the round of the next attempt to jump."""
     stream: Stream
@@ -75,7 +80,9 @@ def new_workspace(arms: int, horizon: int) -> ThompsonWorkspace:
         np.zeros(groups),
         np.zeros(1),
         np.zeros(1, np.int64),
-        np.zeros(4),
+        np.zeros(5),
+        np.zeros(1, np.int64),
+        np.zeros(1),
         np.zeros(1, np.int64),
         np.zeros(4, dtype=np.uint64),
     )
@@ -91,6 +98,7 @@ def reset(
     workspace.spreads[:] = spread(params, 0)
     workspace.level[0] = math.nan
     workspace.bounded_leader[0] = NO_LEADER
+    workspace.level_leader[0] = NO_LEADER
     workspace.retry[0] = 0
     workspace.totals.compensation[0] = 0.0
     workspace.totals.compensated[0] = 0

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from entice.engine.fast.drift_pointer import DriftPointer, call_drift
+from entice.engine.fast.simd import WIDTH
 from entice.engine.fast.ucb.bounds import RivalBound, find_greedy, find_leader, fit_block_bounds
 from entice.engine.fast.ucb.leader_run import run_leader
-from entice.engine.fast.ucb.simd import WIDTH
 from entice.engine.fast.ucb.workspace import (
     BATCH,
     IDLE,
@@ -40,7 +40,7 @@ from entice.engine.fast.ucb.workspace import (
     lane_view,
     new_workspace,
 )
-from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance, write_metrics
+from entice.engine.kernel import DONE, NOT_FINITE, STOPPED, BanditInstance
 from entice.jit.decorators import compiled_internal, inline_always
 from entice.rng import fill_normals, seed_stream
 
@@ -113,12 +113,14 @@ def alternate(
                 fill_noise(current.noise_stream, current.noise)
                 current.noise_used[0] = 0
             rival_bound = RivalBound(until, current.rival_bound[0], current.rival_bound[1])
+            before = t
             t = run_leader(
                 drift_function, arm_params, feedback_limits, current, rival_bound,
                 instance.limit, t, arm,
             )  # fmt: skip
             if t < 0:
                 return NOT_FINITE, first + row, -t, arm
+            current.totals[3] += instance.gaps[arm] * (t - before)
         elif started < rows:
             row, c, arm = started, 0, 0
             started += 1
@@ -212,6 +214,7 @@ def _play_first_rounds(
             workspace.totals[2] += drift
         if not abs(feedback) < instance.limit:
             return c, -t
+        workspace.totals[3] += instance.gaps[arm]
         workspace.pulls[arm] = 1
         workspace.sums[arm] = feedback
         workspace.means[arm] = feedback
@@ -226,8 +229,11 @@ def _play_first_rounds(
 
 @compiled_internal
 def _write_checkpoint(workspace: UCBWorkspace, instance: BanditInstance, metrics: Floats) -> None:
-    """Write the metrics of a checkpoint."""
+    """Write the metrics of a checkpoint, in the order of `METRICS`."""
     totals = workspace.totals
-    write_metrics(
-        metrics, instance, workspace.pulls, workspace.means, totals[0], totals[1], totals[2]
-    )
+    metrics[0] = totals[3]
+    metrics[1] = totals[0]
+    metrics[2] = totals[1]
+    metrics[3] = totals[2]
+    error = abs(workspace.means[instance.best] - instance.best_mean)
+    metrics[4] = error / instance.error_unit

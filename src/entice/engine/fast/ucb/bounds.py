@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.engine.fast.ucb.simd import WIDTH, leader_and_rivals, rivals, top_two
+from entice.engine.fast.simd import WIDTH, leader_and_rivals, rivals, top_two
 from entice.engine.fast.ucb.workspace import UCBWorkspace
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.policies.ucb import exploration_factor

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.fast.ucb.simd import WIDTH
+from entice.engine.fast.simd import WIDTH
 from entice.jit.decorators import compiled_internal, compiled_noinline
 from entice.policies.ucb import exploration_factor
 from entice.rng import Stream
@@ -56,7 +56,7 @@ class UCBWorkspace(NamedTuple):
     rival: Floats
     """One element: an upper bound on all other averages."""
     totals: Floats
-    """Compensation, compensated pulls, total drift."""
+    """Compensation, compensated pulls, total drift, regret."""
     progress: Counts
     """The next row (or `IDLE`), checkpoint, round and arm, and `until` of its rival bound."""
     rival_bound: Floats
@@ -93,7 +93,7 @@ def new_workspace(arms: int, horizon: int, noise: float = 1.0) -> UCBWorkspace:
         top_arms=np.zeros((LANES, blocks), np.int64),
         greedy=np.zeros((LANES, 1), np.int64),
         rival=np.zeros((LANES, 1)),
-        totals=np.zeros((LANES, 3)),
+        totals=np.zeros((LANES, 4)),
         progress=np.full((LANES, 5), IDLE, np.int64),
         rival_bound=np.zeros((LANES, 2)),
         noise=np.zeros((LANES, BATCH)),

@@ -1,4 +1,4 @@
-"""SIMD intrinsics that compare 32 upper confidence bounds at once.
+"""SIMD intrinsics that compare 32 averages or upper confidence bounds at once.
 
 Numba compiles a search for the highest value to a chain of scalar comparisons: without `fastmath`,
 LLVM may not reorder them. These intrinsics write the reduction in vectors of eight, which LLVM maps
@@ -20,6 +20,24 @@ WIDTH = 32
 _VECTOR_LENGTH = 8
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
 _VECTOR = ir.VectorType(_DOUBLE, _VECTOR_LENGTH)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def top_two_values(typing: Any, values: Any, start: Any) -> Any:
+    """Return (position, value, second value) of values[i], for start ≤ i < start + WIDTH.
+
+    These are the position of the highest value, that value, and the second-highest value. Ties go
+    to the lowest position. Unused entries hold −inf.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = _load(context, builder, signature.args[0], *arguments)
+        top, second = _highest_two(builder, rows)
+        position = builder.add(arguments[1], _first_equal(builder, rows, top))
+        return context.make_tuple(builder, signature.return_type, (position, top, second))
+
+    result = types.Tuple((types.int64, types.float64, types.float64))
+    return result(values, types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -81,17 +99,21 @@ def leader_and_rivals(typing: Any, levels: Any, slopes: Any, at: Any, later: Any
 
 def _rows(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Load WIDTH levels and slopes, in vectors."""
-    loaded = []
-    for kind, array in zip(signature.args[:2], arguments[:2], strict=True):
-        data = context.make_array(kind)(context, builder, array).data
-        first = builder.gep(data, [arguments[2]])
-        rows = []
-        for row in range(WIDTH // _VECTOR_LENGTH):
-            position = builder.gep(first, [_INT(row * _VECTOR_LENGTH)])
-            address = builder.bitcast(position, _VECTOR.as_pointer())
-            rows.append(builder.load(address, align=8))
-        loaded.append(rows)
-    return loaded
+    return [
+        _load(context, builder, kind, array, arguments[2])
+        for kind, array in zip(signature.args[:2], arguments[:2], strict=True)
+    ]
+
+
+def _load(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
+    """Load WIDTH numbers of an array, in vectors."""
+    first = builder.gep(context.make_array(kind)(context, builder, array).data, [start])
+    rows = []
+    for row in range(WIDTH // _VECTOR_LENGTH):
+        position = builder.gep(first, [_INT(row * _VECTOR_LENGTH)])
+        address = builder.bitcast(position, _VECTOR.as_pointer())
+        rows.append(builder.load(address, align=8))
+    return rows
 
 
 def _spread(builder: Any, scalar: Any, kind: Any) -> Any:
