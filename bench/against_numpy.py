@@ -26,8 +26,7 @@ from rich.table import Table
 
 import entice
 from entice.policies import Policy
-from entice.policies.policy import update_inverse_roots
-from entice.policies.ucb import exploration_factor, highest_bound, leads
+from entice.policies.ucb import leads_still, search
 from entice.study.running.cell import Cell
 from entice.worlds.drifts import Drift
 
@@ -52,17 +51,9 @@ def textbook_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyp
 
 def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
     """A copy of the built-in UCB, which caches roots and computes log t rarely."""
-    arms = pulls.shape[0]
-    span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
-    last = int(memory[0])
-    update_inverse_roots(roots, taken, pulls, last, 0)
-    if t > span[2] or t < span[2] - 31:
-        span[0], span[1], span[2] = exploration_factor(t), exploration_factor(t + 31), t + 31
-    if leads(last, means, roots, span[0], span[1]):
-        return last
-    best = highest_bound(means, roots, exploration_factor(t))
-    memory[0] = best
-    return best
+    if leads_still(t, pulls, means, memory):
+        return int(memory[0])
+    return search(t, pulls, means, memory, 1.0)
 
 
 def my_linear(payment, t, arm, params):  # type: ignore[no-untyped-def]

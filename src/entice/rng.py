@@ -27,6 +27,8 @@ PLAYER = 2
 """Purpose: the random decisions of players."""
 PROBE = 3
 """Purpose: which offers are probed, and the coin tosses."""
+PURPOSES = (POLICY, REWARD, PLAYER, PROBE)
+"""The purposes of a simulation's streams, counted from 0."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -11,21 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.pending_ratings import EMPTY, PendingRatings, pop_due, schedule_rating
 from entice.jit.decorators import compiled, inline_always
-from entice.model.in_flight import (
-    RATED,
-    InFlight,
-    add_pull,
-    clear_in_flight,
-    count_expected,
-    remove_pull,
-    update_ages,
-)
 from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
-from entice.model.step import offer, settle
-from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream, uniform
+from entice.model.step import offer
+from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -81,13 +71,18 @@ class RunSettings(NamedTuple):
     """The lower end of the range onto which feedback is projected."""
     highest: float
     """The upper end of that range."""
-    loss: float
-    """The probability that a rating never arrives."""
-    rating_window: float
-    """Ratings with at least this delay never arrive; infinite if there is no window."""
-    probe_share: float
-    probe_amounts: Floats
-    """The amounts of which a probe draws one."""
+
+
+class Parameters(NamedTuple):
+    """The parameters of the functions that a kernel is compiled for."""
+
+    policy: tuple[Any, ...]
+    drift: tuple[Any, ...]
+    arms: tuple[Any, ...]
+    acceptance: tuple[Any, ...]
+    delivery: tuple[Any, ...]
+    adversary: tuple[Any, ...]
+    probe: tuple[Any, ...]
 
 
 class KernelWorkspace(NamedTuple):
@@ -96,21 +91,18 @@ class KernelWorkspace(NamedTuple):
     ledger: Ledger
     memory: Floats
     """The policy's memory."""
-    flight: InFlight
-    """Pulls in flight, for policies that count them; times are rounds."""
     effective_pulls: npt.NDArray[Any]
     """The counts that the policy sees: the ledger's pulls, with or without expected ratings."""
     displayed: Floats
     """The values that players see; the ledger's own array if averages are displayed unchanged."""
     all_pulls: Counts
-    """The pulls of each arm, rated or not."""
+    """The pulls of each arm, rated or not; the ledger's own array if ratings are immediate."""
     drift_memory: Floats
     adversary_memory: Floats
-    pending: PendingRatings
-    policy_stream: Stream
-    reward_stream: Stream
-    player_stream: Stream
-    probe_stream: Stream
+    streams: npt.NDArray[np.uint64]
+    """One stream for each purpose, one row for each of `rng.PURPOSES`."""
+    undelivered: tuple[Any, ...]
+    """Ratings on their way to the principal; see `delivery`."""
 
 
 @inline_always
@@ -123,18 +115,15 @@ def replicate(
     apply_drift: Callable[..., float],
     sample: Callable[..., float],
     accept: Callable[..., bool],
-    draw_delay: Callable[..., float],
     manipulate: Callable[..., float],
-    immediate: Callable[..., bool],
-    counts_in_flight: Callable[..., bool],
-    has_probe: Callable[..., bool],
+    draw_delay: Callable[..., float],
+    clear_undelivered: Callable[..., None],
+    receive: Callable[..., int],
+    deliver: Callable[..., tuple[int, float, float]],
+    draw_coin: Callable[..., tuple[int, float]],
     observe_display: Callable[..., None],
     observe: Callable[..., None],
-    policy_params: tuple[Any, ...],
-    drift_params: tuple[Any, ...],
-    arm_params: tuple[Any, ...],
-    player_params: tuple[Any, ...],
-    adversary_params: tuple[Any, ...],
+    params: Parameters,
     instance: BanditInstance,
     settings: RunSettings,
     seed: int,
@@ -148,41 +137,35 @@ def replicate(
 ) -> tuple[int, int, int, int]:
     """Run replications first, first + 1, … and fill one row of `metrics` and `pulls` for each.
 
-    At the start of a round, the ages of the pulls in flight are updated and the pull of the last
-    round is added. Then the due ratings are recorded, and then the principal decides. So the age of
-    a pull is the delay that its rating would have if it arrived now.
+    A round begins with the ratings that arrive in it. Then the principal decides, the player rates,
+    and the rating is delivered: at once or later, see `delivery`.
 
-    `immediate` (ratings are never late or lost), `counts_in_flight` (the policy counts pulls in
-    flight) and `has_probe` are functions with constant results, so that the compiler removes the
-    branches that are not taken. `player_params` holds the parameters of `accept` and of
-    `draw_delay`.
+    Features that a study does not use, such as delays, probes and traces, are functions that do
+    nothing, so that the code of the feature is not even compiled.
 
     Returns a status code and, unless it is `DONE`, the replication, round and arm where it ended.
     """
     # Numba can't inline Python calls with more than 30 arguments.
     ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
-    flight, effective_pulls = workspace.flight, workspace.effective_pulls
-    all_pulls, pending = workspace.all_pulls, workspace.pending
-    policy_stream, reward_stream = workspace.policy_stream, workspace.reward_stream
-    player_stream, probe_stream = workspace.player_stream, workspace.probe_stream
+    effective_pulls, all_pulls = workspace.effective_pulls, workspace.all_pulls
+    undelivered = workspace.undelivered
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
+    streams = workspace.streams
+    policy_stream, reward_stream = streams[POLICY], streams[REWARD]
+    player_stream, probe_stream = streams[PLAYER], streams[PROBE]
     arms = ledger.pulls.shape[0]
+    # Feedback within these bounds is within its range and has not diverged.
+    below_limit = np.nextafter(instance.limit, 0.0)
+    lowest, highest = max(settings.lowest, -below_limit), min(settings.highest, below_limit)
     for row in range(metrics.shape[0]):
         replication = first + row
-        seed_stream(policy_stream, seed, replication, POLICY)
-        seed_stream(reward_stream, seed, replication, REWARD)
-        seed_stream(player_stream, seed, replication, PLAYER)
-        seed_stream(probe_stream, seed, replication, PROBE)
+        for purpose in range(streams.shape[0]):
+            seed_stream(streams[purpose], seed, replication, purpose)
         clear(ledger, settings.prior)
         memory[:] = 0.0
         drift_memory[:] = 0.0
         adversary_memory[:] = 0.0
-        if not immediate():
-            all_pulls[:] = 0
-            pending.first[:] = EMPTY
-        if counts_in_flight():
-            clear_in_flight(flight)
-            effective_pulls[:] = 0
+        clear_undelivered(undelivered, all_pulls, effective_pulls)
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
@@ -194,118 +177,62 @@ def replicate(
             while t <= until:
                 if t % STOP_EVERY == 1 and stop[0] != 0:
                     return STOPPED, replication, t, 0
-                if not immediate():
-                    ratings += record_due_ratings(
-                        update, counts_in_flight, t, ledger, memory, policy_params, pending, flight
-                    )
-                if counts_in_flight():
-                    count_expected(flight, ledger.pulls, effective_pulls)
+                ratings += receive(
+                    update, t, ledger, memory, params.policy, effective_pulls, undelivered
+                )
                 arm, greedy, payment = offer(
                     select, display, payment_rule, t, ledger, effective_pulls, displayed, memory,
-                    policy_params, policy_stream, settings.each_arm_once,
+                    params.policy, policy_stream, settings.each_arm_once,
                 )  # fmt: skip
                 observe_display(trace, t, displayed)
                 # Repeated here so that the compiler knows that no index is negative.
                 if arm < 0 or arm >= arms:
                     return BAD_ARM, replication, t, arm
-                selected, coin, amount = arm, NO_PROBE, 0.0
-                if has_probe():
-                    coin, amount = draw_probe(
-                        settings.probe_share, settings.probe_amounts, probe_stream
-                    )
-                    if coin == HEADS:
-                        payment += amount
-                if arm != greedy and not accept(payment, player_params[0], player_stream):
+                selected = arm
+                coin, amount = draw_coin(params.probe, probe_stream)
+                if coin == HEADS:
+                    payment += amount
+                if arm != greedy and not accept(payment, params.acceptance, player_stream):
                     arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
-                reward = sample(arm, arm_params, reward_stream)
+                reward = sample(arm, params.arms, reward_stream)
                 drift = apply_drift(
-                    drift_function, reward, payment, t, arm, drift_params, drift_memory,
+                    drift_function, reward, payment, t, arm, params.drift, drift_memory,
                     player_stream,
                 )  # fmt: skip
                 if payment > 0.0:
                     compensation += payment
                     compensated += 1
                 total_drift += drift
-                raw_feedback = reward + drift
-                raw_feedback += manipulate(
-                    raw_feedback, t, arm, ledger, adversary_params, adversary_memory
+                feedback = manipulate(
+                    reward + drift, t, arm, ledger, params.adversary, adversary_memory
                 )
-                feedback = min(max(raw_feedback, settings.lowest), settings.highest)
-                if not abs(feedback) < instance.limit:
-                    return NOT_FINITE, replication, t, arm
-                visible_from = t + 1.0
-                if immediate():
-                    settle(update, ledger, memory, policy_params, arm, payment, feedback)
-                else:
-                    all_pulls[arm] += 1
-                    delay = np.inf
-                    if not (settings.loss > 0.0 and uniform(player_stream) < settings.loss):
-                        delay = draw_delay(player_params[1], player_stream)
-                    if not delay < settings.rating_window:
-                        feedback, delay = np.nan, np.inf
-                    elif delay < pending.first.shape[0]:
-                        schedule_rating(pending, t, int(delay), arm, payment, feedback)
-                    visible_from += np.floor(delay)
-                if counts_in_flight():
-                    update_ages(flight, t + 1)
-                    add_pull(flight, t, t + 1, arm)
+                if not lowest <= feedback <= highest:
+                    feedback = min(max(feedback, settings.lowest), settings.highest)
+                    if not abs(feedback) < instance.limit:
+                        return NOT_FINITE, replication, t, arm
+                recorded, feedback, visible_from = deliver(
+                    update, draw_delay, t, arm, payment, feedback, ledger, memory, params.policy,
+                    params.delivery, undelivered, all_pulls, player_stream,
+                )  # fmt: skip
+                ratings += recorded
                 observe(
                     trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
                     visible_from,
                 )  # fmt: skip
                 t += 1
             write_metrics(
-                metrics[row, c], instance, ledger.pulls if immediate() else all_pulls, ledger.means,
+                metrics[row, c], instance, all_pulls, ledger.means,
                 compensation, compensated, total_drift,
             )  # fmt: skip
-        for i in range(ledger.pulls.shape[0]):
-            pulls[row, i] = ledger.pulls[i] if immediate() else all_pulls[i]
-        if not is_consistent(ledger, settings.prior, t - 1 if immediate() else ratings):
+        for i in range(arms):
+            pulls[row, i] = all_pulls[i]
+        if not is_consistent(ledger, settings.prior, ratings):
             return TAMPERED, replication, t - 1, 0
     return DONE, 0, 0, 0
 
 
 TRACE_COLUMNS = 9
 """The columns of a trace before those of the displayed values."""
-
-
-@compiled
-def record_due_ratings(
-    update: Callable[..., None],
-    counts_in_flight: Callable[..., bool],
-    t: int,
-    ledger: Ledger,
-    memory: Floats,
-    params: tuple[Any, ...],
-    pending: PendingRatings,
-    flight: InFlight,
-) -> int:
-    """Record the ratings due in round t, in the order of their pulls, and return their number."""
-    ratings = 0
-    slot = pop_due(pending, t)
-    while slot != EMPTY:
-        arm = pending.arm[slot]
-        if counts_in_flight():
-            remove_pull(flight, pending.round_pulled[slot], arm, RATED)
-        settle(
-            update, ledger, memory, params, arm, pending.payment[slot],
-            pending.feedback[slot],
-        )  # fmt: skip
-        ratings += 1
-        slot = pending.next_slot[slot]
-    return ratings
-
-
-@compiled
-def compile_time_true() -> bool:
-    """Return true; the compiler removes the other branch."""
-    return True
-
-
-@compiled
-def compile_time_false() -> bool:
-    """Return false; the compiler removes the other branch."""
-    return False
 
 
 @compiled
@@ -327,6 +254,18 @@ def write_metrics(
     metrics[2] = compensated
     metrics[3] = total_drift
     metrics[4] = abs(means[instance.best] - instance.best_mean) / instance.error_unit
+
+
+@compiled
+def no_coin(params: tuple[()], stream: Stream) -> tuple[int, float]:
+    """Toss no coin: for studies without a probe."""
+    return NO_PROBE, 0.0
+
+
+@compiled
+def probe_coin(params: tuple[float, Floats], stream: Stream) -> tuple[int, float]:
+    """Draw whether a round is probed, the coin, and the amount at stake."""
+    return draw_probe(params[0], params[1], stream)
 
 
 @compiled

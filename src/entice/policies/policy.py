@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.jit.decorators import compiled
+from entice.jit.decorators import compiled, compiled_noinline
 from entice.labels import Named
 from entice.model.display import display_averages
 from entice.model.payment import pay_required
@@ -61,41 +61,51 @@ class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind
 
 
 @compiled
-def update_inverse_roots(roots: Floats, taken: Floats, pulls: Counts, last: int, more: int) -> None:
+def has_fractions(pulls: Counts) -> bool:
+    """Return whether counts include expected ratings, which are fractions.
+
+    Known at compile time: 0.5 converted to an integer type is 0.
+    """
+    return bool(pulls.dtype.type(0.5) > 0)
+
+
+@compiled
+def update_inverse_roots(
+    roots: Floats, taken: Floats, pulls: Counts, last: int, more: int
+) -> float:
     """Update `roots` to 1/sqrt(n_i + more), recomputing only the roots whose count has changed.
 
-    `taken` stores the count from which each root was computed. For integer counts, that is n_i + 1
-    as an integer, and 0 if there is no root yet. For fractional counts, it is n_i itself, because
-    an expected rating may be too small to change a sum with 1.
+    `taken` stores the count n_i from which each root was computed; a root of 0 is not computed yet.
+    Returns the sum of all counts.
 
     Counts are compared rather than tracked through `update`: since the last call, any arms may have
     been rated, in any order, and counts may include the expected ratings of pulls in flight, which
     are fractions. `last` is a guess at the arm whose count has changed. If it is right, one pass
     over all arms suffices.
     """
-    # Known at compile time: 0.5 converted to an integer type is 0.
-    fractional = pulls.dtype.type(0.5) > 0
-    if fractional:
-        for i in range(pulls.shape[0]):
-            if taken[i] != pulls[i] or roots[i] == 0.0:
-                taken[i] = pulls[i]
-                roots[i] = 1.0 / math.sqrt(pulls[i] + more)
-        return
-    arms, known = pulls.shape[0], taken.view(np.int64)
+    arms, total, different = pulls.shape[0], 0.0, 0
     if arms > _MANY:
-        _compute_root(roots, known, pulls, last, more)
-        different = 0
+        at = np.uint64(last)
+        taken[at] = pulls[at]
+        roots[at] = inverse_root(pulls[at] + more)
         for i in range(arms):
-            different |= known[i] ^ (np.int64(pulls[i]) + 1)
+            total += pulls[i]
+            different += taken[i] != pulls[i] or roots[i] == 0.0
         if different == 0:
-            return
+            return total
+        total = 0.0
     for i in range(arms):
-        if known[i] != pulls[i] + 1:
-            _compute_root(roots, known, pulls, i, more)
+        total += pulls[i]
+        if taken[i] != pulls[i] or roots[i] == 0.0:
+            taken[i] = pulls[i]
+            roots[i] = inverse_root(pulls[i] + more)
+    return total
 
 
-@compiled
-def _compute_root(roots: Floats, known: Counts, pulls: Counts, arm: int, more: int) -> None:
-    at = np.uint64(arm)
-    known[at] = pulls[at] + 1
-    roots[at] = 1.0 / math.sqrt(pulls[at] + more)
+@compiled_noinline
+def inverse_root(count: float) -> float:
+    """Return 1/sqrt(count).
+
+    A call, because LLVM would otherwise compute the roots of all arms to save a branch.
+    """
+    return 1.0 / math.sqrt(count)

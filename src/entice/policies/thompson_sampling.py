@@ -8,7 +8,14 @@ from typing import Literal
 from entice.checks import set_noise
 from entice.errors import InputError
 from entice.jit.decorators import compiled
-from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, update_inverse_roots
+from entice.policies.policy import (
+    Counts,
+    Floats,
+    PolicyKernel,
+    PolicySpec,
+    has_fractions,
+    update_inverse_roots,
+)
 from entice.rng import Stream, get_state, normal_from, set_state
 
 Scale = Literal["variance", "std"]
@@ -65,9 +72,20 @@ def select_by_variance(
     """Choose by posterior samples (line 2 of Algorithm 4)."""
     arms = pulls.shape[0]
     roots, taken, sample = memory[:arms], memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
-    update_inverse_roots(roots, taken, pulls, int(memory[3 * arms]), 1)
+    last = int(memory[3 * arms])
+    # The first sample is overwritten in each round. Before that, it is the last round t at which
+    # all rounds before t were rated, and all roots up to date; 0 before the first round.
+    if t == 1 or has_fractions(pulls) or sample[0] != t - 1 or taken[last] != pulls[last]:
+        complete = update_inverse_roots(roots, taken, pulls, last, 1) == t - 1
+    else:  # the arm of that round was rated; no other was, because a round is rated once at most
+        complete = True
     best = highest_sample(means, roots, params[0], sample, rng)
     memory[3 * arms] = best
+    if not has_fractions(pulls):
+        sample[0] = t if complete else -1.0
+        # The arm's next root, computed now: the next round would have to wait for it.
+        taken[best] = pulls[best] + 1
+        roots[best] = 1.0 / math.sqrt(pulls[best] + 2)
     return best
 
 

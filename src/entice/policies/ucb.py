@@ -8,13 +8,22 @@ import numpy as np
 
 from entice.checks import set_noise
 from entice.errors import InputError
-from entice.jit.decorators import compiled
+from entice.jit.decorators import compiled, compiled_noinline
 from entice.model.ledger import argmax
-from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec, update_inverse_roots
+from entice.policies.policy import (
+    Counts,
+    Floats,
+    PolicyKernel,
+    PolicySpec,
+    has_fractions,
+    update_inverse_roots,
+)
 from entice.rng import Stream
 
 SPAN = 31
 """Length of a span of rounds, minus one: log t is computed only at both ends of a span."""
+FEW = 32
+"""Number of arms up to which a new leader's rivals are searched at once. It often leads again."""
 
 
 class UCB(PolicySpec, frozen=True, tag="ucb"):
@@ -72,10 +81,18 @@ def select(
     if t == 1:  # log 1 = 0: every bound is an average, and that of an unrated arm is undefined
         unrated = first_unrated(pulls)
         return unrated if unrated >= 0 else argmax(means)
+    if leads_still(t, pulls, means, memory):
+        return int(memory[0])
+    return search(t, pulls, means, memory, params[0])
+
+
+@compiled_noinline
+def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -> int:
+    """Search for the arm with the highest bound."""
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
-    last, noise = int(memory[0]), params[0]
-    update_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf puts unrated arms first
+    last = int(memory[0])
+    ratings = update_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf: unrated first
     # The last selected arm usually leads again. The value of log t at both ends of a span of rounds
     # usually suffices to show that: bounds increase with log t, even after rounding.
     if t > span[2] or t < span[2] - SPAN:
@@ -84,11 +101,37 @@ def select(
             noise * exploration_factor(t + SPAN),
             t + SPAN,
         )
-    if leads(last, means, roots, span[0], span[1]):
-        return last
-    best = highest_bound(means, roots, noise * exploration_factor(t))
-    memory[0] = best
+    best, rival = last, highest_rival(last, means, roots, span[0], span[1])
+    if rival == math.inf:
+        best = highest_bound(means, roots, noise * exploration_factor(t))
+        memory[0] = best
+        if arms <= FEW:
+            rival = highest_rival(best, means, roots, span[0], span[1])
+    if rival < math.inf and ratings == t - 1 and not has_fractions(pulls):
+        # Until another arm is rated, none can exceed `rival` in this span. The leading arm's own
+        # root and count make room for it; `update_inverse_roots` restores them.
+        roots[best] = rival
+        taken[best] = pulls[best] - t
     return best
+
+
+@compiled
+def leads_still(t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
+    """Return whether the last selected arm leads, and no other arm was rated since that was found.
+
+    `select` stores pulls − t of that arm when all rounds so far have been rated. Each round is
+    rated once at most. So if the difference is the same now, this arm was rated in all rounds since
+    then, and no other one was.
+    """
+    if has_fractions(pulls):
+        return False
+    arm = np.uint64(memory[0])
+    root, taken = arm + np.uint64(4), arm + np.uint64(4 + pulls.shape[0])
+    return bool(
+        memory[taken] == pulls[arm] - t
+        and t <= memory[3]
+        and means[arm] + memory[1] * (1.0 / math.sqrt(pulls[arm])) > memory[root]
+    )
 
 
 @compiled
@@ -98,14 +141,20 @@ def exploration_factor(t: int) -> float:
 
 
 @compiled
-def leads(arm: int, means: Floats, roots: Floats, low: float, high: float) -> bool:
-    """Return whether an arm's lowest bound in a span exceeds the highest bounds of all others."""
+def highest_rival(arm: int, means: Floats, roots: Floats, low: float, high: float) -> float:
+    """Return the highest bound of all other arms in a span; infinity unless the arm leads in it.
+
+    The arm leads if its lowest bound in the span exceeds the highest bounds of all others.
+    """
     at = np.uint64(arm)
-    bound = means[at] + low * roots[at]
+    bound, rival = means[at] + low * roots[at], -math.inf
     for i in range(np.uint64(means.shape[0])):
-        if means[i] + high * roots[i] >= bound and i != at:
-            return False
-    return True
+        other = means[i] + high * roots[i]
+        if other >= bound and i != at:
+            return math.inf
+        if other > rival and i != at:
+            rival = other
+    return rival
 
 
 @compiled

@@ -22,7 +22,7 @@ class AdversaryKernel(NamedTuple):
     """An adversary in the form that the engine runs."""
 
     manipulate: Callable[..., float]
-    """`manipulate(feedback, t, arm, ledger, params, memory) -> change`, added to the feedback."""
+    """`manipulate(feedback, t, arm, ledger, params, memory) -> feedback`, called in each round."""
     params: tuple[Any, ...] = ()
     memory_per_arm: int = 0
 
@@ -51,7 +51,7 @@ class NoAdversary(AdversarySpec, frozen=True, tag="none"):
 def _no_manipulation(
     feedback: float, t: int, arm: int, ledger: Ledger, params: tuple[()], memory: Floats
 ) -> float:
-    return 0.0
+    return feedback
 
 
 class StrategicArms(AdversarySpec, frozen=True, tag="strategic_arms"):
@@ -104,10 +104,10 @@ def _promote_own_arm(
 ) -> float:
     budget, at_most, best = params
     if arm == best:
-        return 0.0
+        return feedback
     added = min(at_most, budget - memory[arm])
     memory[arm] += added
-    return float(added)
+    return float(feedback + added)
 
 
 class Attacker(AdversarySpec, frozen=True, tag="attacker"):
@@ -172,13 +172,13 @@ def _push_below(
     target, sigma, delta, margin = params
     n = ledger.pulls[target]
     if arm == target or n == 0:
-        return 0.0
+        return feedback
     arms = ledger.pulls.shape[0]
     beta = math.sqrt(2 * sigma**2 / n * math.log(math.pi**2 * arms * n**2 / (3 * delta)))
     ceiling = ledger.means[target] - 2 * beta - margin
     # The feedback that brings the arm's average to the ceiling.
     needed = ceiling * (ledger.pulls[arm] + 1) - ledger.sums[arm]
-    return float(min(0.0, needed - feedback))
+    return float(feedback + min(0.0, needed - feedback))
 
 
 Adversary = NoAdversary | StrategicArms | Attacker

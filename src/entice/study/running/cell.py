@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine import kernel
+from entice.engine import delivery, kernel
 from entice.engine.fast.drift_pointer import DriftPointer, drift_pointer
 from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
@@ -20,6 +20,7 @@ from entice.model.in_flight import new_in_flight
 from entice.model.ledger import new_ledger
 from entice.parallel import StopFlag, Stopped
 from entice.policies import Policy
+from entice.rng import PURPOSES
 from entice.study.run_arrays import RunArrays
 from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
@@ -71,8 +72,9 @@ class Cell:
         self._delays = study.players.delay_sampler()
         self._adversary = study.adversary.kernel(means)
         self._instance = kernel.bandit_instance(means, study.arms.scale())
-        late = not study.players.rates_immediately
-        self._counting = late and self._policy_kernel.counts_in_flight
+        self._late = not study.players.rates_immediately
+        self._counting = self._late and self._policy_kernel.counts_in_flight
+        late = delivery.LATE_COUNTED if self._counting else delivery.LATE
         # A trace needs every round; fast paths skip rounds.
         self._fast = None if traced else study.fast_path(policy)
         self._drift_function = DriftPointer()  # has the type of all others
@@ -82,11 +84,10 @@ class Cell:
             self._drift_kernel.apply_drift,
             self._sampler.sample,
             self._acceptance.accept,
-            self._delays.draw,
             self._adversary.manipulate,
-            kernel.compile_time_false if late else kernel.compile_time_true,
-            kernel.compile_time_true if self._counting else kernel.compile_time_false,
-            kernel.compile_time_true if study.probe is not None else kernel.compile_time_false,
+            self._delays.draw,
+            *(late if self._late else delivery.IMMEDIATE),
+            kernel.probe_coin if study.probe is not None else kernel.no_coin,
             kernel.trace_display if traced else kernel.ignore_display,
             kernel.trace_round if traced else kernel.ignore_round,
         )
@@ -214,53 +215,60 @@ class Cell:
 
     def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         run = self._study.seed, first, self._rounds
-        params = (
-            self._policy_kernel.params,
-            self._drift_kernel.params,
-            self._sampler.params,
-            (self._acceptance.params, self._delays.params),
-            self._adversary.params,
-        )
         return (
-            *params, self._instance, self._run_settings(), *run, self._workspace(), self._stop,
-            trace, metrics, pulls,
+            self._params(), self._instance, self._run_settings(), *run, self._workspace(),
+            self._stop, trace, metrics, pulls,
         )  # fmt: skip
 
-    def _run_settings(self) -> kernel.RunSettings:
-        study, probe = self._study, self._study.probe
-        return kernel.RunSettings(
-            study.cold_start == "each_arm_once",
-            study.prior,
-            *study.feedback_limits,
-            study.players.loss,
-            float(study.players.rating_window or np.inf),
-            probe.share if probe else 0.0,
-            np.array(probe.amounts if probe else (), dtype=np.float64),
+    def _params(self) -> kernel.Parameters:
+        players, probe = self._study.players, self._study.probe
+        late = delivery.DeliveryParams(
+            players.loss, float(players.rating_window or np.inf), self._delays.params
+        )
+        return kernel.Parameters(
+            policy=self._policy_kernel.params,
+            drift=self._drift_kernel.params,
+            arms=self._sampler.params,
+            acceptance=self._acceptance.params,
+            delivery=late if self._late else (),
+            adversary=self._adversary.params,
+            probe=(probe.share, np.array(probe.amounts)) if probe else (),
         )
 
+    def _run_settings(self) -> kernel.RunSettings:
+        study = self._study
+        each_arm_once = study.cold_start == "each_arm_once"
+        return kernel.RunSettings(each_arm_once, study.prior, *study.feedback_limits)
+
     def _workspace(self) -> kernel.KernelWorkspace:
-        study, policy, players = self._study, self._policy_kernel, self._study.players
-        late = not players.rates_immediately
-        ledger = cache_aligned(new_ledger(self.arms, study.prior))
-        arms, window = (self.arms, players.rating_window) if self._counting else (0, 1)
-        return kernel.KernelWorkspace(
-            ledger=ledger,
-            memory=cache_aligned(np.zeros(policy.memory)),
-            flight=cache_aligned(new_in_flight(arms, window or study.horizon)),
-            effective_pulls=cache_aligned(np.zeros(self.arms)) if self._counting else ledger.pulls,
-            displayed=(
-                ledger.means
-                if policy.display is display_averages
-                else cache_aligned(np.zeros(self.arms))
-            ),
-            all_pulls=cache_aligned(np.zeros(self.arms if late else 0, dtype=np.int64)),
-            drift_memory=cache_aligned(np.zeros(self._drift_kernel.memory_per_arm * self.arms)),
-            adversary_memory=cache_aligned(np.zeros(self._adversary.memory_per_arm * self.arms)),
-            pending=cache_aligned(
-                new_pending_ratings(players.longest_wait(study.horizon) if late else 0)
-            ),
-            policy_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
-            reward_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
-            player_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
-            probe_stream=cache_aligned(np.zeros(4, dtype=np.uint64)),
+        policy, averages = self._policy_kernel, self._policy_kernel.display is display_averages
+        workspace: kernel.KernelWorkspace = cache_aligned(
+            kernel.KernelWorkspace(
+                ledger=new_ledger(self.arms, self._study.prior),
+                memory=np.zeros(policy.memory),
+                effective_pulls=np.zeros(self.arms),
+                displayed=np.zeros(self.arms),
+                all_pulls=np.zeros(self.arms, dtype=np.int64),
+                drift_memory=np.zeros(self._drift_kernel.memory_per_arm * self.arms),
+                adversary_memory=np.zeros(self._adversary.memory_per_arm * self.arms),
+                streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
+                undelivered=self._undelivered(),
+            )
         )
+        ledger = workspace.ledger
+        return workspace._replace(
+            effective_pulls=workspace.effective_pulls if self._counting else ledger.pulls,
+            displayed=ledger.means if averages else workspace.displayed,
+            all_pulls=workspace.all_pulls if self._late else ledger.pulls,
+        )
+
+    def _undelivered(self) -> tuple[Any, ...]:
+        """Allocate the arrays for ratings that reach the principal late."""
+        if not self._late:
+            return ()
+        players, horizon = self._study.players, self._study.horizon
+        late = new_pending_ratings(players.longest_wait(horizon))
+        if not self._counting:
+            return late
+        flight = new_in_flight(self.arms, players.rating_window or horizon)
+        return delivery.CountedRatings(late, flight)
