@@ -14,7 +14,7 @@ from entice.client import Client
 
 @pytest.fixture(scope="module")
 def keyless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server(tmp_path_factory.mktemp("keyless")) as running:
+    with server(tmp_path_factory.mktemp("keyless"), traced=False) as running:
         yield running
 
 
@@ -66,6 +66,6 @@ def test_a_key_is_required_and_kept_for_one_tab(studio: Studio, visit: Visit) ->
 
 
 def test_a_key_is_removed_from_the_address(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("trust"))
+    page = visit(studio.address("trust"), new=True)
     page.wait_for_selector(READY["trust"])
     assert page.url == f"{studio.url}/#/trust"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import polars as pl
-from browser.studio_pages import SMALL, Studio, Visit, drawn_lines, explore_table
+from browser.studio_pages import SMALL, Studio, Visit, drawn_lines, explore_table, show
 from playwright.sync_api import Page, Route, expect
 
 import entice
@@ -76,7 +76,7 @@ def test_a_permalink_gives_the_same_numbers_in_another_browser(
 
 
 def test_it_works_with_the_keyboard_alone(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.at(SMALL))
+    page = visit(studio.at(SMALL), new=True)
     numbers = explore_table(page)
     page.keyboard.press("Tab")
     expect(page.locator(":focus")).to_have_text("Skip to content")
@@ -117,8 +117,7 @@ def test_bounds_are_drawn_or_the_reason_is_given(studio: Studio, visit: Visit) -
     explore_table(page)
     expect(page.locator(".bound[data-usable=true]").first).to_be_visible()
     assert page.locator("#chart-regret path.js-line[style*=dasharray]").count() > 0
-    page.goto(studio.at(f"#/explore?policies=thompson&{small}"))
-    page.reload()
+    show(page, studio.at(f"#/explore?policies=thompson&{small}"))
     explore_table(page)
     badge = page.locator(".bound[data-usable=false] .badge").first
     expect(badge).to_have_text(re.compile("no useful bound|does not apply"))

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from browser.studio_pages import COMPILE_TIMEOUT, NARROW, WIDE, Studio, Visit, small_plan
+from browser.studio_pages import COMPILE_TIMEOUT, NARROW, WIDE, Studio, Visit, show, small_plan
 from currencies import CASES, IDS, Case
 from playwright.sync_api import Page, expect
 
@@ -111,7 +111,9 @@ def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> 
         expect(page.locator(".spending-chart .ytitle")).to_have_text(case.code)
     page.get_by_role("button", name="Close").click()
     committed = currency.format(view.committed)
-    expect(page.get_by_role("dialog")).to_contain_text(f"Committed{committed}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"Committed{committed}")
+    dialog.get_by_role("button", name="Cancel").click()
     page.goto(studio.at(f"#/offer/{paid.id}"))
     expect(page.locator(".offer-amount strong")).to_have_text(amount)
     price = page.locator(".price-table")
@@ -161,7 +163,8 @@ def test_long_amounts_do_not_overlap(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(f"#/campaign/{campaign}"))
     expect(page.locator("#amount-free")).to_have_text("123,456,789.00 HUF")
     assert_no_overlap(page, ".budget-bar-entry dd:not(.note)")
-    page = visit(studio.address("plan"))
+    page.set_viewport_size(WIDE)
+    show(page, studio.address("plan"))
     small_plan(page, days=6)
     plan_in(page, next(case for case in CASES if case.code == "HUF"))
     assert_no_overlap(page, ".policy-facts strong")
@@ -202,7 +205,7 @@ def test_a_plan_becomes_a_campaign(studio: Studio, visit: Visit, case: Case) -> 
 
 
 def test_a_custom_currency_needs_its_decimals(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("plan"))
+    page = visit(studio.address("plan"), new=True)  # its form has the example
     small_plan(page, days=4)
     decimals, currency = page.get_by_label("Decimals"), page.get_by_label("Currency")
     expect(decimals).to_be_hidden()

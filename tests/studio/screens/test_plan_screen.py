@@ -1,4 +1,7 @@
-"""Plan: the forecast, and the campaign created from it."""
+"""Plan: the forecast, and the campaign created from it.
+
+The form keeps its values while the page is open, so these tests open new pages.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from playwright.sync_api import expect
 
 
 def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("plan"))
+    page = visit(studio.address("plan"), new=True)
     small_plan(page, days=9)
     sentence = page.locator(".plan-sentence")
     expect(sentence).to_contain_text("runs in 10")
@@ -33,7 +36,7 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
 
 
 def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("plan"))
+    page = visit(studio.address("plan"), new=True)
     small_plan(page, days=8)
     outcome, first = page.locator(".budget-outcome"), page.locator(".policy-first")
     create = page.get_by_role("button", name="Create this campaign …")
@@ -52,7 +55,7 @@ def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) ->
 
 
 def test_an_invalid_field_is_marked(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("plan"))
+    page = visit(studio.address("plan"), new=True)
     small_plan(page, days=7)
     visitors = page.get_by_label("Visitors per day")
     visitors.fill("-3")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser.studio_pages import (
+    COMPILE_TIMEOUT,
     NARROW,
     READY,
     SMALL,
@@ -50,7 +51,7 @@ def test_a_screen_is_accessible_and_fits(studio: Studio, visit: Visit, screen: s
     page = visit(studio.address(screen), viewport=NARROW, color_scheme="dark")
     if screen == "plan":
         small_plan(page, days=5)
-    page.wait_for_selector(READY[screen])
+    page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     assert overflowing(page) == []
     assert findings(page) == []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from browser.chart_limits import values_outside_axes
-from browser.studio_pages import Studio, Visit
+from browser.studio_pages import Studio, Visit, show
 from playwright.sync_api import Page, Route, expect
 
 PROBE_ALL = {"share": 1, "amount": 0.5}
@@ -147,7 +147,7 @@ def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:
     # With the smallest price, no tick is a fraction of a cent.
     small = studio.new_campaign(name="Small", probe=None, pace_over=None, price_of_a_star=1)
     studio.client.offer(small, "visitor 1")
-    page = visit(studio.at(f"#/campaign/{small}"))
+    show(page, studio.at(f"#/campaign/{small}"))
     wait_for(page, 0)
     assert page.locator(".spending-chart .ytick text").all_text_contents() == ["€0.00", "€0.01"]
 

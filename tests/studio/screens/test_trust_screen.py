@@ -22,7 +22,7 @@ def test_checks_pass_and_a_log_is_replayed(studio: Studio, visit: Visit) -> None
 
 
 def test_a_failed_check_is_marked(studio: Studio, visit: Visit) -> None:
-    page = visit("about:blank")
+    page = visit(studio.address("campaigns"))
 
     def fail_a_check(route: Route) -> None:
         view = route.fetch().json()

@@ -72,7 +72,11 @@ def run_studio(folder: Path, visitors: int) -> Iterator[Studio]:
     """Run a service with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
-    with server(folder) as running, Client(running.url, key) as client:
+    # The tests of the service and of the studio's routes measure its coverage.
+    with (
+        server(folder, traced=False) as running,
+        Client(running.url, key) as client,
+    ):
         campaign = client.create_campaign(**SETTINGS)
         simulator = VisitorSimulator(client, seed=7)
         for _ in range(visitors):
@@ -87,39 +91,124 @@ def _paid_and_rated(client: Client, campaign: str) -> str:
     return next(o for o in offers if client.history(o).offer.paid)
 
 
-class BrowserPages:
-    """Pages in browser contexts of their own, and the errors that they report."""
+class StudioTab:
+    """A page of the studio that one test after another uses.
+
+    A new page loads Plotly, which takes most of the time of a short test: 1.3 s of CPU, and 0.2 s
+    for another screen of the same page. A test gets the page of the test before it only if that
+    test has left nothing behind but the loaded scripts.
+    """
 
     def __init__(self, chromium: Browser) -> None:
+        self._chromium = chromium
+        self._page: Page | None = None
+        self._record: Callable[[str], None] = lambda error: None
+
+    def open(self, address: str, record: Callable[[str], None]) -> Page:
+        """Show an address, which must contain a key, and report errors to `record`."""
+        self._record = record
+        if self._page is None or not self._page.url.startswith(address.partition("#")[0]):
+            self.close()
+            self._page = new_page(self._chromium, lambda error: self._record(error))
+        self._page.goto(address)
+        return self._page
+
+    def leave(self) -> None:
+        """Leave the screen; close the page if the test has changed anything else."""
+        if self._page is None:
+            return
+        page, untouched = self._page, False
+        try:
+            page.unroute_all(behavior="wait")
+            page.mouse.move(0, 0)
+            leave_screen(page)
+            untouched = page.evaluate(
+                "() => localStorage.length === 0 && !document.querySelector('dialog')"
+                " && matchMedia('(prefers-color-scheme: light)').matches"
+            )
+        finally:
+            if not untouched or page.viewport_size != WIDE or len(page.context.pages) > 1:
+                self.close()
+
+    def close(self) -> None:
+        """Close the page."""
+        if self._page is not None:
+            self._page.context.close()
+            self._page = None
+
+
+def leave_screen(page: Page) -> None:
+    """Leave the current screen, so that nothing of it is taken for that of the next one."""
+    page.evaluate("() => { location.hash = '#/left'; }")
+    page.get_by_text("Screen not found").wait_for()
+
+
+def show(page: Page, address: str) -> None:
+    """Show another address of the studio in a page, without loading the page again."""
+    leave_screen(page)
+    page.goto(address)
+
+
+def new_page(chromium: Browser, record: Callable[[str], None], **options: Any) -> Page:
+    """Open an empty page in a context of its own, and report its errors to `record`."""
+    settings = {"viewport": WIDE, "locale": "en-GB", "reduced_motion": "reduce", **options}
+    context = chromium.new_context(**settings)
+    context.set_default_timeout(TIMEOUT)
+    # The console also reports violations of the content security policy.
+    context.on("console", lambda line: record(line.text) if line.type == "error" else None)
+    context.on("weberror", lambda error: record(str(error.error)))
+    return context.new_page()
+
+
+class BrowserPages:
+    """The pages of a test, and the errors that they report.
+
+    The first page may be a `tab` that other tests use too. All others are new.
+    """
+
+    def __init__(self, chromium: Browser, tab: StudioTab | None = None) -> None:
         self.errors: list[str] = []
         self._chromium = chromium
+        self._free_tab = tab
+        self._used_tab: StudioTab | None = None
         self._contexts: list[BrowserContext] = []
 
-    def open(self, address: str, *, expecting: str | None = None, **options: Any) -> Page:
-        """Open an address in a new context with these options.
+    def open(
+        self, address: str, *, expecting: str | None = None, new: bool = False, **options: Any
+    ) -> Page:
+        """Open an address.
 
-        Errors that match the pattern `expecting` are ignored.
+        Parameters
+        ----------
+        address
+            The address.
+        expecting
+            A pattern of errors to ignore.
+        new
+            Whether the page must be a new one. Pages without a key in the address, and those with
+            options, are always new.
+        **options
+            Options of the browser context.
         """
-        settings = {"viewport": WIDE, "locale": "en-GB", "reduced_motion": "reduce", **options}
-        context = self._chromium.new_context(**settings)
-        context.set_default_timeout(TIMEOUT)
-        self._contexts.append(context)
 
         def record(error: str) -> None:
             if expecting is None or not re.search(expecting, error):
                 self.errors.append(error)
 
-        # The console also reports violations of the content security policy.
-        context.on("console", lambda line: record(line.text) if line.type == "error" else None)
-        context.on("weberror", lambda error: record(str(error.error)))
-        page = context.new_page()
+        if self._free_tab is not None and "#key=" in address and not options and not new:
+            self._used_tab, self._free_tab = self._free_tab, None
+            return self._used_tab.open(address, record)
+        page = new_page(self._chromium, record, **options)
+        self._contexts.append(page.context)
         page.goto(address)
         return page
 
     def close(self) -> None:
-        """Close all pages."""
+        """Close all pages but the tab, and leave its screen."""
         for context in self._contexts:
             context.close()
+        if self._used_tab is not None:
+            self._used_tab.leave()
 
 
 Visit = Callable[..., Page]
@@ -127,10 +216,10 @@ Visit = Callable[..., Page]
 
 
 @contextlib.contextmanager
-def browser_pages(chromium: Browser) -> Iterator[Visit]:
+def browser_pages(chromium: Browser, tab: StudioTab | None = None) -> Iterator[Visit]:
     """Yield a function that opens pages; afterwards, fail if a page has reported an error."""
     expect.set_options(timeout=TIMEOUT)
-    pages = BrowserPages(chromium)
+    pages = BrowserPages(chromium, tab)
     try:
         yield pages.open
     finally:
