@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import http.client
 import os
-import random
 import secrets
 import shutil
 import signal
@@ -19,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from command_line import without_coverage
 
 TESTS = Path(__file__).parents[1]
 START_WITHIN = 60.0
@@ -58,7 +59,7 @@ class Server:
         self.log = folder / f"serve-{self.port}.log"
         self._command = kind
         self._environment = {
-            **os.environ,
+            **without_coverage(),
             "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS)))),
             "PYTHONUNBUFFERED": "1",
             "ENTICE_SECRET": secrets.token_hex(32),
@@ -92,12 +93,11 @@ class Server:
         except LOST:
             return False
 
-    def kill(self, rng: random.Random | None = None) -> str:
-        """Send SIGKILL; with `rng`, sometimes to only the parent or the worker first."""
+    def kill(self, victim: Literal["all", "worker", "parent"] = "all") -> None:
+        """Send SIGKILL to all processes, or to the worker or the parent first."""
         process = self._process
         if process is None:
-            return "none"
-        victim = rng.choices(("all", "worker", "parent"), (6, 1, 1))[0] if rng else "all"
+            return
         if victim == "parent":
             process.kill()
             time.sleep(0.02)
@@ -110,7 +110,6 @@ class Server:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(STOP_WITHIN)
         self._process = None
-        return victim
 
     def stop(self) -> None:
         """Send SIGTERM, then SIGKILL if the server does not stop."""

@@ -23,7 +23,6 @@ from service_faults.processes import Postgres, Server, call, folder, postgres
 
 CLIENTS = 64
 BATCH = 50
-PROCESSES = 4
 ARMS = [f"item-{i}" for i in range(9)]
 CAMPAIGN = {
     "name": "Race",
@@ -236,17 +235,17 @@ def _controls(where: Path, server: Postgres, rounds: int) -> tuple[int, int]:
 
 def run(long: bool) -> Outcome:
     """Race for 200,000 decisions, or 3,000 in the short version."""
-    decisions, rounds = (100_000, 20) if long else (1_500, 3)
+    decisions, rounds, processes = (100_000, 20, 4) if long else (1_500, 3, 2)
     with folder() as where, postgres() as server:
         sqlite = race(f"sqlite:///{where / 'entice.db'}", where, 1, decisions)
-        shared = race(server.new_database("race"), where, PROCESSES, decisions)
+        shared = race(server.new_database("race"), where, processes, decisions)
         on_sqlite, on_postgres = _controls(where, server, rounds)
     problems = [*sqlite.problems, *shared.problems]
     return Outcome(
         "budget race",
         f"{CLIENTS} clients, {sqlite.audit.decisions + shared.audit.decisions:,} decisions, "
         f"{sqlite.requests + shared.requests:,} requests",
-        f"{sqlite.describe('SQLite')}; {shared.describe(f'PostgreSQL with {PROCESSES} processes')}"
+        f"{sqlite.describe('SQLite')}; {shared.describe(f'PostgreSQL with {processes} processes')}"
         + "".join(f"; {what}" for what in problems[:3]),
         f"check-then-write: budget exceeded in {on_sqlite} of {rounds} rounds on SQLite, "
         f"{on_postgres} of {rounds} on PostgreSQL",
