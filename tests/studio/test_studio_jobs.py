@@ -132,11 +132,10 @@ def test_a_killed_worker_is_restarted(api: Service) -> None:
     assert run_simulation(api, SMALL)[-1]["kind"] == "done"
     assert studio_of(api.context).jobs.pid != process
     # Also if it dies while idle.
-    idle = studio_of(api.context).jobs.pid
+    idle = studio_of(api.context).jobs._process
     assert idle is not None
-    os.kill(idle, signal.SIGKILL)
-    wait_until(lambda: not is_running(idle))
-    time.sleep(0.2)
+    os.kill(idle.pid, signal.SIGKILL)
+    wait_until(lambda: idle.returncode is not None)
     assert run_simulation(api, SMALL)[-1]["kind"] == "done"
 
 
@@ -159,12 +158,7 @@ def test_a_killed_worker_fails_a_trace(api: Service) -> None:
         assert_problem(outputs[0], 503, "unavailable")
 
 
-def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
-    with server(tmp_path) as made:
-        httpx.get(made.url)
-        [process] = wait_until(lambda: worker_pids(made.process.pid))
-        assert made.stop() == 0
-        wait_until(lambda: not is_running(process))
+def test_the_worker_ends_with_its_killed_parent(tmp_path: Path) -> None:
     with server(tmp_path) as made:
         httpx.get(made.url)
         [process] = wait_until(lambda: worker_pids(made.process.pid))
@@ -172,23 +166,28 @@ def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
         wait_until(lambda: not is_running(process))
 
 
-def test_stopping_the_service_ends_simulations(tmp_path: Path) -> None:
+def test_stopping_the_service_ends_simulations_and_the_worker(tmp_path: Path) -> None:
     with server(tmp_path) as made:
         with stream_lines(f"{made.url}/v1/simulations", LARGE) as lines:
             next(line for line in lines if line["kind"] == "picture")
+            [process] = worker_pids(made.process.pid)
             made.process.terminate()
             last = list(lines)[-1]
         assert (last["kind"], last["title"]) == ("failed", "The service is stopping")
         assert made.process.wait(TIMEOUT) == 0
+        wait_until(lambda: not is_running(process))
 
 
-def test_the_worker_starts_when_the_page_is_opened(tmp_path: Path) -> None:
+def test_the_worker_starts_with_the_page_and_ends_with_the_service(
+    tmp_path: Path,
+) -> None:
     with service(tmp_path) as api:
         campaign = api.campaign()
         api.offer(campaign, "ann")
         assert studio_of(api.context).jobs.pid is None
         api.client.get("/")
-        wait_until(lambda: studio_of(api.context).jobs.pid)
+        process = wait_until(lambda: studio_of(api.context).jobs.pid)
+    wait_until(lambda: not is_running(process))
 
 
 # The queue

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -38,19 +39,23 @@ def lines_of(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_acknowledged_requests_survive_shutdown(tmp_path: Path) -> None:
+def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
+    tmp_path: Path,
+) -> None:
     with server(tmp_path) as running:
         campaign = campaign_at(running)
-        url = f"{running.url}/v1/campaigns/{campaign}/offers"
+        url = f"{running.url}/v1/campaigns/{campaign}"
         answered: list[str] = []
         refused = 0
+        seen: list[str] = []
+        started = threading.Event()
 
         def request_offers(first: int) -> None:
             nonlocal refused
             with httpx.Client() as client:
                 for i in range(first, first + 10_000):
                     try:
-                        answer = client.post(url, json={"player": f"player {i}"})
+                        answer = client.post(f"{url}/offers", json={"player": f"player {i}"})
                     except httpx.TransportError:
                         return  # the server has stopped
                     if answer.status_code == 503:
@@ -59,31 +64,8 @@ def test_acknowledged_requests_survive_shutdown(tmp_path: Path) -> None:
                     assert answer.status_code == 201
                     answered.append(answer.json()["id"])
 
-        with ThreadPoolExecutor(8) as threads:
-            requests = [threads.submit(request_offers, i * 100_000) for i in range(8)]
-            while len(answered) < 50:
-                assert not any(request.done() for request in requests)
-                time.sleep(0.01)
-            assert running.stop() == 0
-            for request in requests:
-                request.result()
-    with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
-        kept = {f"{campaign}.{n}" for (n,) in database.execute("SELECT n FROM offers")}
-    assert set(answered) <= kept
-    events = [line["event"] for line in lines_of(running.log)]
-    assert events[0] == "start"
-    assert events[-2:] == ["stopped", "stop"]
-
-
-def test_shutdown_does_not_wait_for_streams(tmp_path: Path) -> None:
-    with server(tmp_path) as running:
-        campaign = campaign_at(running)
-        url = f"{running.url}/v1/campaigns/{campaign}/stream"
-        seen: list[str] = []
-        started = threading.Event()
-
         def follow() -> None:
-            with httpx.stream("GET", url, headers={"last-event-id": "0"}) as stream:
+            with httpx.stream("GET", f"{url}/stream", headers={"last-event-id": "0"}) as stream:
                 for line in stream.iter_lines():
                     seen.append(line)
                     started.set()
@@ -91,10 +73,23 @@ def test_shutdown_does_not_wait_for_streams(tmp_path: Path) -> None:
         following = threading.Thread(target=follow)
         following.start()
         assert started.wait(120)
-        assert running.stop() == 0  # a worker that waits is killed, with another exit code
+        with ThreadPoolExecutor(8) as threads:
+            requests = [threads.submit(request_offers, i * 100_000) for i in range(8)]
+            while len(answered) < 50:
+                assert not any(request.done() for request in requests)
+                time.sleep(0.01)
+            assert running.stop() == 0  # a worker that waits is killed, with another exit code
+            for request in requests:
+                request.result()
         following.join(60)
         assert not following.is_alive()
     assert "event: created" in seen
+    with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
+        kept = {f"{campaign}.{n}" for (n,) in database.execute("SELECT n FROM offers")}
+    assert set(answered) <= kept
+    events = [line["event"] for line in lines_of(running.log)]
+    assert events[0] == "start"
+    assert events[-2:] == ["stopped", "stop"]
 
 
 def test_a_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
@@ -168,9 +163,12 @@ def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
     assert deaths_in(running.log) == []
 
 
-def test_a_port_is_not_shared(tmp_path: Path, run_entice: RunEntice) -> None:
-    with server(tmp_path) as running:
-        port = running.url.rpartition(":")[2]
+def test_a_port_is_not_shared(run_entice: RunEntice) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as Granian does
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
         assert_error(run_entice("serve", "--port", port), "port cannot be bound", "--port")
 
 
