@@ -10,11 +10,14 @@ import pkgutil
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from command_line import without_coverage
+from example_runner import ExampleRunner
 
 import entice
 
@@ -64,8 +67,23 @@ def test_docstring_examples_are_found() -> None:
     assert text.count(">>> import entice") >= 15
 
 
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """The environment of the examples: without coverage, since other tests cover the same code."""
+    scripts = str(Path(sys.executable).parent)
+    return without_coverage() | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def runner(environment: dict[str, str]) -> Iterator[ExampleRunner]:
+    with contextlib.closing(ExampleRunner(environment, TIMEOUT)) as running:
+        yield running
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
+def test_documents_run_block_by_block(
+    document: str, tmp_path: Path, runner: ExampleRunner, environment: dict[str, str]
+) -> None:
     """Run a document's blocks in order, in an empty folder, as a reader would.
 
     A block that opens with a comment naming a file is written to that file. `make` lines are
@@ -74,16 +92,14 @@ def test_documents_run_block_by_block(document: str, tmp_path: Path) -> None:
     """
     blocks = BLOCK.findall((ROOT / document).read_text())
     assert blocks
-    scripts = str(Path(sys.executable).parent)
-    # Without coverage: other tests cover the same code.
-    environment = without_coverage() | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     with contextlib.ExitStack() as background:
-        _run_blocks(blocks, tmp_path, environment, background)
+        _run_blocks(blocks, tmp_path, runner, environment, background)
 
 
 def _run_blocks(
     blocks: list[tuple[str, str]],
     tmp_path: Path,
+    runner: ExampleRunner,
     environment: dict[str, str],
     background: contextlib.ExitStack,
 ) -> None:
@@ -93,34 +109,38 @@ def _run_blocks(
         if named:
             (tmp_path / named[1]).write_text(text)
         elif kind == "python":
-            done = subprocess.run(
-                [sys.executable, "-W", "error", "-c", text], cwd=tmp_path, env=environment,
-                capture_output=True, text=True, timeout=TIMEOUT,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{text}\n{done.stderr}"
-            printed = done.stdout
+            done = runner.run(text, tmp_path)
+            assert done.code == 0, f"{text}\n{done.err}"
+            printed = done.out
         elif kind == "text":
             assert _stripped(printed) == _stripped(text)
         elif kind == "bash":
             for line in text.splitlines():
                 command = line.split("#")[0].split()
-                folder = tmp_path
-                if command[0] == "make":
-                    command, folder = ["make", "--dry-run", *command[1:]], ROOT
                 if command[-1] == "&":
-                    background.enter_context(_in_background(command[:-1], folder, environment))
-                    continue
-                done = subprocess.run(
-                    command,
-                    cwd=folder,
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    timeout=TIMEOUT,
-                )
-                assert done.returncode == 0, f"{line}\n{done.stderr}"
+                    background.enter_context(_in_background(command[:-1], tmp_path, environment))
+                elif command[0] == "make":
+                    dry = ["make", "--dry-run", *command[1:]]
+                    subprocess.run(dry, cwd=ROOT, capture_output=True, check=True)
+                else:
+                    # The same as the script `entice`.
+                    assert command[0] == "entice", f"{line} is not executed"
+                    done = runner.run("from entice.cli.app import main; main()", tmp_path, command)
+                    assert done.code == 0, f"{line}\n{done.err}"
         else:
             assert kind == "", f"blocks of kind {kind!r} are not executed"
+
+
+def test_a_failing_example_is_reported(tmp_path: Path, runner: ExampleRunner) -> None:
+    """Controls: an error, a warning, an import of what only the tests have, and an exit code."""
+    assert runner.run("import sys; print(sys.argv); 1 / 0", tmp_path).code == 1
+    warned = runner.run("import warnings; warnings.warn('old')", tmp_path)
+    assert (warned.code, "UserWarning: old" in warned.err) == (1, True)
+    assert "No module named 'command_line'" in runner.run("import command_line", tmp_path).err
+    assert runner.run("print(numba)", tmp_path).code == 1  # not imported by the example
+    assert runner.run("import sys; sys.exit(3)", tmp_path).code == 3
+    assert runner.run("import sys; print('numba' in sys.modules)", tmp_path).out == "True\n"
+    assert runner.run("import sys; print('entice' in sys.modules)", tmp_path).out == "False\n"
 
 
 def _stripped(text: str) -> list[str]:
@@ -137,11 +157,27 @@ def _in_background(
     ) as running:  # fmt: skip
         try:
             assert running.stdout is not None
-            assert running.stdout.readline(), f"{command} ended without output"
+            line = running.stdout.readline()
+            assert line, f"{command} ended without output"
+            _wait_until_ready(line)
             yield running
         finally:
             running.terminate()
             running.wait(TIMEOUT)
+
+
+def _wait_until_ready(line: str) -> None:
+    """Wait for the server whose address a line contains: a reader types slower than it starts."""
+    found = re.search(r"http://[\d.]+:\d+", line)
+    assert found is not None, line
+    end = time.monotonic() + TIMEOUT
+    with httpx.Client() as client:
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.TransportError):
+                if client.get(f"{found[0]}/readyz").status_code == 200:
+                    return
+            time.sleep(0.05)
+    raise AssertionError(f"{found[0]} does not become ready")
 
 
 def test_links_between_documents_resolve() -> None:
