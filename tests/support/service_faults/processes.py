@@ -23,7 +23,8 @@ from typing import Any, Literal
 from command_line import without_coverage
 
 TESTS = Path(__file__).parents[1]
-START_WITHIN = 60.0
+START_WITHIN = 600.0
+"""Seconds; compilation on a busy machine takes long."""
 STOP_WITHIN = 60.0
 SERVE = (str(Path(sys.executable).with_name("entice")), "serve")
 ACK_BEFORE_COMMIT = (sys.executable, "-m", "service_faults.ack_before_commit")
