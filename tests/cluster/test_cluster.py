@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 import study_fixtures
-from command_line import without_coverage
+from command_line import RunEntice, without_coverage
 from dask_cluster import DaskCluster, dask_cluster
 from distributed import Client
 from study_fixtures import (
+    ENDLESS_STUDY,
     ENTICE,
     HANG,
     LONG_STUDY,
@@ -54,9 +55,11 @@ def command_for(folder: Path, cluster: DaskCluster) -> list[str]:
     return [*ENTICE, "run", study, "--out", out, "--cluster", cluster.address]
 
 
-def start_long(folder: Path, cluster: DaskCluster) -> tuple[subprocess.Popen[str], Path]:
-    """Start the long study from the command line, and wait until some of it is finished."""
-    (folder / "study.toml").write_text(LONG_STUDY)
+def start_long(
+    folder: Path, cluster: DaskCluster, study: str = LONG_STUDY
+) -> tuple[subprocess.Popen[str], Path]:
+    """Start a long study from the command line, and wait until some of it is finished."""
+    (folder / "study.toml").write_text(study)
     out = folder / "out"
     process = subprocess.Popen(
         command_for(folder, cluster), env=without_coverage(),
@@ -108,10 +111,10 @@ def test_workers_discard_a_finished_study(cluster: DaskCluster) -> None:
 
 
 def test_a_killed_worker_does_not_change_the_result(
-    own_cluster: DaskCluster, expected: Path, tmp_path: Path
+    cluster: DaskCluster, expected: Path, tmp_path: Path
 ) -> None:
-    process, out = start_long(tmp_path, own_cluster)
-    own_cluster.workers[0].kill()
+    process, out = start_long(tmp_path, cluster)
+    cluster.workers[0].kill()
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 0, errors
     assert_same_files(out, expected)
@@ -172,7 +175,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_path: Path) -> None:
     """Dask itself cannot stop a running task."""
     endless = LONG_STUDY.replace("horizon = 20000", "horizon = 20000000000")
-    (tmp_path / "study.toml").write_text(endless.replace("3000", "2"))
+    (tmp_path / "study.toml").write_text(endless.replace("4000", "2"))
     process = subprocess.Popen(
         command_for(tmp_path, cluster), env=without_coverage(), stderr=subprocess.PIPE, text=True
     )
@@ -187,18 +190,20 @@ def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_p
         wait_until(lambda: sum(client.run(executing).values()) == 0)
 
 
-def test_a_hanging_worker_does_not_block_ctrl_c(own_cluster: DaskCluster, tmp_path: Path) -> None:
-    process, _ = start_long(tmp_path, own_cluster)
-    own_cluster.workers[0].send_signal(signal.SIGSTOP)
+def test_a_hanging_worker_does_not_block_ctrl_c(cluster: DaskCluster, tmp_path: Path) -> None:
+    process, _ = start_long(tmp_path, cluster, ENDLESS_STUDY)
+    cluster.workers[0].send_signal(signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANG)
+    cluster.workers[0].kill()
+    cluster.workers[0].wait()
     assert process.returncode == 130
     assert "Traceback" not in errors
 
 
-def test_the_death_of_the_last_worker_is_reported(own_cluster: DaskCluster, tmp_path: Path) -> None:
-    process, _ = start_long(tmp_path, own_cluster)
-    for worker in own_cluster.workers:
+def test_the_death_of_the_last_worker_is_reported(cluster: DaskCluster, tmp_path: Path) -> None:
+    process, _ = start_long(tmp_path, cluster, ENDLESS_STUDY)
+    for worker in cluster.workers:
         worker.kill()
     assert process.stderr is not None
     assert "no worker is connected: waiting for one" in process.stderr.readline()
@@ -219,32 +224,28 @@ def test_an_error_on_the_machine_of_a_worker_is_reported(
 
 
 def test_a_killed_scheduler_is_reported_and_the_next_one_resumes(
-    own_cluster: DaskCluster, expected: Path, tmp_path: Path
+    cluster: DaskCluster, expected: Path, tmp_path: Path
 ) -> None:
-    process, out = start_long(tmp_path, own_cluster)
-    own_cluster.scheduler.kill()
-    own_cluster.scheduler.wait()
+    process, out = start_long(tmp_path, cluster)
+    cluster.scheduler.kill()
+    cluster.scheduler.wait()
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 2, errors
     assert "connection to the scheduler was lost" in " ".join(errors.split())
     assert "Traceback" not in errors
-    for worker in own_cluster.workers:
-        worker.kill()
-    own_cluster.start_scheduler()
-    own_cluster.start_worker()
-    own_cluster.wait_for(1)
-    subprocess.run(command_for(tmp_path, own_cluster), check=True, capture_output=True)
+    cluster.repair(workers=1)
+    subprocess.run(command_for(tmp_path, cluster), check=True, capture_output=True)
     assert_same_files(out, expected)
 
 
-def test_workers_may_join_late(own_cluster: DaskCluster, capfd: Any) -> None:
-    for worker in own_cluster.workers:
+def test_workers_may_join_late(cluster: DaskCluster, capfd: Any) -> None:
+    for worker in cluster.workers:
         worker.terminate()
         worker.wait()
-    later = threading.Timer(4, own_cluster.start_worker)
+    later = threading.Timer(4, cluster.start_worker)
     later.start()
     try:
-        found = entice.run(STUDY, cluster=own_cluster.address, progress=False)
+        found = entice.run(STUDY, cluster=cluster.address, progress=False)
     finally:
         later.join()
     assert_same_results(found, entice.run(STUDY, threads=1, progress=False))
@@ -272,24 +273,24 @@ def test_a_block_that_kills_its_workers_is_reported(
 
 @pytest.mark.parametrize("package", ["entice", "numba"])
 def test_a_worker_of_another_version_is_rejected_before_anything_is_written(
-    own_cluster: DaskCluster, package: str, tmp_path: Path
+    cluster: DaskCluster, package: str, tmp_path: Path
 ) -> None:
     """The worker finds other metadata first on its path, as if that version were installed."""
     info = tmp_path / "site" / f"{package}-0.0.1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.0.1\n")
-    own_cluster.start_worker(PYTHONPATH=str(tmp_path / "site"))
-    own_cluster.wait_for(3)
+    cluster.start_worker(PYTHONPATH=str(tmp_path / "site"))
+    cluster.wait_for(3)
     out = tmp_path / "out"
     with pytest.raises(entice.InputError) as error:
-        run_in_folder(STUDY, out, cluster=own_cluster.address, progress=False)
+        run_in_folder(STUDY, out, cluster=cluster.address, progress=False)
     assert f"got '{package} 0.0.1'" in str(error.value)
     assert "Install that version there, or stop the worker" in str(error.value)
     assert not out.exists()
 
 
 def test_a_worker_of_another_version_that_joins_late_is_rejected(
-    own_cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters.DaskExecutor, "_check_installed", lambda *_: None)
     # As if no worker had been connected at the check.
@@ -300,7 +301,7 @@ def test_a_worker_of_another_version_that_joins_late_is_rejected(
     with pytest.raises(
         entice.InputError, match=r"must have the same version as this machine, Entice 9\.9"
     ):
-        entice.run(STUDY, cluster=own_cluster.address, progress=False)
+        entice.run(STUDY, cluster=cluster.address, progress=False)
 
 
 def test_a_missing_scheduler_is_reported(tmp_path: Path) -> None:
@@ -317,22 +318,32 @@ def silent() -> Iterator[str]:
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
 
+INVALID_ADDRESS = "Error: cluster must be the address of a running Dask"
+
+
 @pytest.mark.parametrize(
-    "address", ["", "scheduler", "tcp://127.0.0.1", "tcp://127.0.0.1:abc", "ftp://x:1", "silent"]
+    "address", ["", "scheduler", "tcp://127.0.0.1", "tcp://127.0.0.1:abc", "ftp://x:1"]
 )
-def test_an_invalid_address_is_reported_without_hanging(
-    address: str, silent: str, tmp_path: Path
+def test_an_invalid_address_is_reported(address: str, run_entice: RunEntice) -> None:
+    Path("study.toml").write_text(LONG_STUDY)
+    ran = run_entice("run", "study.toml", "--out", "out", "--cluster", address)
+    assert ran.code == 2
+    assert " ".join(ran.err.split()).startswith(INVALID_ADDRESS)
+    assert "Traceback" not in ran.err
+    assert not Path("out").exists()
+
+
+def test_the_address_of_a_silent_server_is_reported_without_hanging(
+    silent: str, tmp_path: Path
 ) -> None:
     (tmp_path / "study.toml").write_text(LONG_STUDY)
     command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]
     run = subprocess.run(
-        [*command, "--cluster", silent if address == "silent" else address],
+        [*command, "--cluster", silent],
         capture_output=True, text=True, timeout=HANG, env=without_coverage(),
     )  # fmt: skip
     assert run.returncode == 2
-    assert " ".join(run.stderr.split()).startswith(
-        "Error: cluster must be the address of a running Dask"
-    )
+    assert " ".join(run.stderr.split()).startswith(INVALID_ADDRESS)
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "out").exists()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 import pytest
 import study_fixtures
 from command_line import without_coverage
-from dask_cluster import DaskCluster
+from dask_cluster import DaskCluster, InstalledElsewhere
 from study_fixtures import ENTICE, assert_same_files, assert_same_results
 
 import entice
@@ -155,34 +154,41 @@ def test_a_random_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Pat
     ],
 )
 def test_a_random_policy_that_differs_on_the_worker_is_rejected(
-    empty_cluster: DaskCluster,
+    elsewhere: InstalledElsewhere,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     changed: tuple[str, str] | None,
 ) -> None:
     other = RANDOM_POLICY if changed is None else RANDOM_POLICY.replace(*changed)
     assert (other == RANDOM_POLICY) == (changed is None)
-    for place, source in (("here", RANDOM_POLICY), ("there", other)):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "installed_policy.py").write_text(source)
-    empty_cluster.start_worker(
-        PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}"
-    )
-    empty_cluster.wait_for(1)
-    monkeypatch.syspath_prepend(tmp_path / "here")
-    monkeypatch.delitem(sys.modules, "installed_policy", raising=False)
+    name = install(RANDOM_POLICY, tmp_path, other, elsewhere, monkeypatch)
     policy = entice.CustomPolicy(
-        "installed_policy:select", "installed_policy:update", params=[0.05], memory_per_arm=1
+        f"{name}:select", f"{name}:update", params=[0.05], memory_per_arm=1
     )
     study = msgspec.structs.replace(STUDY, policies=[policy])
     if changed is None:  # the control: the same code
         assert_same_results(
-            entice.run(study, cluster=empty_cluster.address, progress=False),
+            entice.run(study, cluster=elsewhere.cluster.address, progress=False),
             entice.run(study, threads=1, progress=False),
         )
     else:
         with pytest.raises(entice.InputError, match="would run other code on the worker"):
-            entice.run(study, cluster=empty_cluster.address, progress=False)
+            entice.run(study, cluster=elsewhere.cluster.address, progress=False)
+
+
+def install(
+    ours: str,
+    here: Path,
+    theirs: str,
+    elsewhere: InstalledElsewhere,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Install two versions of a module; return its name, which no other test uses."""
+    name = f"installed_{len(list(elsewhere.folder.glob('*.py')))}"
+    (here / f"{name}.py").write_text(ours)
+    (elsewhere.folder / f"{name}.py").write_text(theirs)
+    monkeypatch.syspath_prepend(here)
+    return name
 
 
 # Functions without random draws
@@ -240,19 +246,13 @@ def test_a_module_that_workers_lack_is_named(
 
 
 def test_another_version_of_a_file_on_the_worker_is_rejected(
-    empty_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    elsewhere: InstalledElsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place, slope in (("here", "2.0"), ("there", "2.5")):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "two_versions.py").write_text(DRIFT_MODULE.replace("2.0", slope))
-    empty_cluster.start_worker(
-        PYTHONPATH=f"{tmp_path / 'there'}:{os.environ.get('PYTHONPATH', '')}"
-    )
-    empty_cluster.wait_for(1)
-    monkeypatch.syspath_prepend(tmp_path / "here")
-    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift("two_versions:drift")])
+    other = DRIFT_MODULE.replace("2.0", "2.5")
+    name = install(DRIFT_MODULE, tmp_path, other, elsewhere, monkeypatch)
+    study = msgspec.structs.replace(STUDY, drifts=[entice.CustomDrift(f"{name}:drift")])
     with pytest.raises(entice.InputError, match="would run other code on the worker"):
-        entice.run(study, cluster=empty_cluster.address, progress=False)
+        entice.run(study, cluster=elsewhere.cluster.address, progress=False)
 
 
 def test_code_without_a_fingerprint_is_rejected(

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from exactness import p_values, sample
 from scipy import special, stats
+from sizes import sized
 
 import entice
 from entice.engine.fast import epsilon_greedy, random_walk
@@ -82,8 +83,8 @@ def _walk_by_steps(lead, slope, std, steps, replications, out):  # type: ignore[
 def test_a_jump_ends_when_and_where_a_walk_does(
     lead: float, slope: float, std: float, steps: int
 ) -> None:
-    """45 cases of 4 tests on 200,000 walks: a false alarm with probability 2e-5."""
-    one, other = np.empty((2, 200_000, 2))
+    """45 cases of 4 tests: a false alarm with probability 2e-5, whatever the number of walks."""
+    one, other = np.empty((2, sized(50_000, 200_000), 2))
     _walk_by_jumps(lead, slope, std, steps, len(one), one)
     _walk_by_steps(lead, slope, std, steps, len(other), other)
     kept = [x[x[:, 0] == steps, 1] for x in (one, other)]
@@ -101,7 +102,7 @@ def test_a_jump_ends_when_and_where_a_walk_does(
 @pytest.mark.parametrize(("arms", "c", "cold"), [(3, 5.0, 0), (9, 0.05, 0), (2, 0.7, 2)])
 def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold: int) -> None:
     """150 rounds at 5.5 standard errors, and pairs of neighbours: a false alarm in 1e-5."""
-    horizon, replications = 150, 200_000
+    horizon, replications = 150, sized(50_000, 200_000)
     workspace = epsilon_greedy.new_workspace(arms, horizon)
     explores = np.zeros((replications, horizon + 1), dtype=bool)
     tried = np.zeros((horizon + 1, arms))
@@ -241,9 +242,9 @@ def test_extreme_arms_finish_with_all_rounds_accounted_for(policy: Any, arms: An
         assert (np.diff(metrics[..., 1:3], axis=1) >= 0).all()
 
 
-def explode(payment: float, t: int, arm: int, params: tuple[()]) -> float:
-    """A drift that is infinite from round 100 on."""
-    return payment * 1e308 * 1e308 if t >= 100 else 0.5 * payment
+def explode(payment: float, t: int, arm: int, params: tuple[float]) -> float:
+    """A drift that is infinite from round params[0] on."""
+    return payment * 1e308 * 1e308 if t >= params[0] else 0.5 * payment
 
 
 @pytest.mark.parametrize("policy", [p for p in POLICIES if p != entice.Greedy()])
@@ -251,7 +252,7 @@ def explode(payment: float, t: int, arm: int, params: tuple[()]) -> float:
 def test_a_run_whose_feedback_is_not_finite_is_stopped(policy: Any, arms: int) -> None:
     """The other replications are not affected, even if several run at a time."""
     spec = study(
-        policy, drifts=[entice.CustomDrift(explode)], horizon=20_000, replications=12,
+        policy, drifts=[entice.CustomDrift(explode, [100])], horizon=20_000, replications=12,
         arms=entice.Gaussian(np.linspace(0, 1, arms).tolist()), checkpoints=[50, 20_000],
     )  # fmt: skip
     result = entice.run(spec, progress=False)
@@ -277,7 +278,7 @@ def test_a_run_stops_when_the_flag_is_set_in_the_middle(policy: Any, engine: str
         )  # fmt: skip
         stop = np.zeros(1, dtype=np.int64)
         cell = Cell(spec, policy, drift, stop)
-        threading.Timer(0.2, lambda stop=stop: stop.fill(1)).start()
+        threading.Timer(0.05, lambda stop=stop: stop.fill(1)).start()
         before = time.monotonic()
         with pytest.raises(Stopped):
             cell.run(0, cell.allocate(10**6))
@@ -308,7 +309,7 @@ def second(t: int, pulls: Any, means: Any, memory: Any, params: Any, rng: Any) -
 
 def test_a_user_s_policy_runs_on_the_kernel_and_a_user_s_drift_on_either() -> None:
     assert study(entice.CustomPolicy(second)).engines() == ("generic",)
-    drifting = study(entice.UCB(), drifts=[entice.CustomDrift(lambda x, t, arm, params: 0.5 * x)])
+    drifting = study(entice.UCB(), drifts=[entice.CustomDrift(explode, [10**9])])
     assert drifting.engines() == ("fast",)
     plain = entice.run(study(entice.UCB()), progress=False)
     assert entice.run(drifting, progress=False).final["regret"].equals(plain.final["regret"])

@@ -16,17 +16,16 @@ import platformdirs
 import pytest
 from compiled_code import (
     FILES,
-    FIRST,
     SECOND,
     clear_memory,
     contents,
     define,
     entries,
     loaded,
-    offered_arm,
     only_entry,
     pulls_of,
     second,
+    selected_arm,
 )
 
 import entice
@@ -50,13 +49,13 @@ def test_code_is_compiled_once_and_then_loaded(
 def test_a_changed_global_changes_the_result(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "def select(t, pulls, means, memory, params, rng):\n    return ARM"
     select = define(source, ARM=0)
-    assert pulls_of(select) == FIRST
+    assert selected_arm(select) == 0
     select.__globals__["ARM"] = 1
-    assert pulls_of(select) == SECOND
+    assert selected_arm(select) == 1
     # Both entries on disk are correct too: equal functions, defined again, load them.
-    for arm, expected in enumerate([FIRST, SECOND]):
+    for arm in (0, 1):
         clear_memory(monkeypatch)
-        assert pulls_of(define(source, ARM=arm)) == expected
+        assert selected_arm(define(source, ARM=arm)) == arm
         assert loaded() == (1, 0)
 
 
@@ -66,9 +65,9 @@ def test_a_redefined_callee_changes_the_result() -> None:
     select = define(
         "def select(t, pulls, means, memory, params, rng):\n    return choose(t)", choose=callees[0]
     )
-    assert offered_arm(select) == 0
+    assert selected_arm(select) == 0
     select.__globals__["choose"] = callees[1]
-    assert offered_arm(select) == 1
+    assert selected_arm(select) == 1
 
 
 def truncated(file: Path) -> None:
@@ -94,18 +93,18 @@ def test_a_damaged_entry_is_silently_recompiled(
     pattern: str,
     damaged: Callable[[Path], None],
 ) -> None:
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     entry = only_entry(cache)
     (file,) = entry.glob(pattern)
     damaged(file)
     assert not specialize._is_intact(entry)
     clear_memory(monkeypatch)
-    assert offered_arm(second) == 1  # warnings would be errors here
+    assert selected_arm(second) == 1  # warnings would be errors here
     assert loaded() == (0, 1)
     assert capfd.readouterr() == ("", "")
     assert only_entry(cache) == entry
     clear_memory(monkeypatch)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert loaded() == (1, 0)
 
 
@@ -114,32 +113,32 @@ def test_a_damaged_entry_is_silently_recompiled(
 def test_an_intact_but_unreadable_entry_is_recompiled(
     cache: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, content: bytes
 ) -> None:
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     entry = only_entry(cache)
     (file,) = entry.glob(pattern)
     file.write_bytes(content)
     (entry / "checksums.txt").write_text(specialize._checksums(entry))
     assert specialize._is_intact(entry)
     clear_memory(monkeypatch)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
 
 
 def test_an_entry_whose_times_have_changed_gives_the_right_result(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The cache was copied or restored without its times.
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     for file in only_entry(cache).rglob("*"):
         os.utime(file, (0, 0))
     for _ in range(3):
         clear_memory(monkeypatch)
-        assert offered_arm(second) == 1
+        assert selected_arm(second) == 1
     assert only_entry(cache)
     assert loaded() == (1, 0)
 
 
 def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     entry = only_entry(cache)
     # One process was killed while it wrote to a temporary folder, another in the entry itself.
     left = cache / f"{entry.name}.k1ll3d"
@@ -151,24 +150,24 @@ def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.Monke
     (entry / "kernel.py").write_text("raise SystemExit")
     clear_memory(monkeypatch)
     before = contents(left)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert loaded() == (0, 1)
     assert contents(left) == before
     assert specialize._is_intact(entry)
     clear_memory(monkeypatch)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert loaded() == (1, 0)
 
 
 def test_a_file_in_the_place_of_an_entry_does_no_harm(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     entry = only_entry(cache)
     shutil.rmtree(entry)
     entry.write_text("not a folder")
     clear_memory(monkeypatch)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert entries(cache) == [entry]  # nothing half-written is left
 
 
@@ -178,8 +177,7 @@ def test_everything_works_without_a_writable_folder(
     file = tmp_path / "file"
     file.write_text("not a folder")
     monkeypatch.setenv("ENTICE_CACHE_DIR", str(file / "below" / "it"))
-    assert pulls_of(second) == SECOND
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert list(tmp_path.iterdir()) == [file]
     assert file.read_text() == "not a folder"
 
@@ -189,7 +187,7 @@ def test_everything_works_on_a_full_disk(cache: Path, bytes_left: int) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, limits[1]))  # of any file
     try:
-        assert offered_arm(second) == 1
+        assert selected_arm(second) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert entries(cache) == []  # nothing half-written is left
@@ -200,7 +198,7 @@ def test_numba_s_cache_folder_does_not_matter(
 ) -> None:
     elsewhere = str(tmp_path / "numba")
     monkeypatch.setattr(numba.config, "CACHE_DIR", elsewhere)
-    assert offered_arm(second) == 1
+    assert selected_arm(second) == 1
     assert only_entry(cache)
     assert not Path(elsewhere).exists()
     assert elsewhere == numba.config.CACHE_DIR  # the user's setting is left as it was
@@ -248,11 +246,11 @@ def calling_an_allocator(t, pulls, means, memory, params, rng):  # type: ignore[
     ids=["compiled by the user", "in a callee", "in a callee, compiled by the user"],
 )
 def test_a_policy_may_make_arrays_in_other_ways(select: Callable[..., Any]) -> None:
-    assert offered_arm(select) == 1
+    assert selected_arm(select) == 1
 
 
 def test_a_policy_may_be_compiled_already(cache: Path) -> None:
-    assert offered_arm(numba.njit(second)) == 1
+    assert selected_arm(numba.njit(second)) == 1
     assert only_entry(cache)
 
 
@@ -267,8 +265,8 @@ def test_a_function_without_a_fingerprint_works_uncached(cache: Path) -> None:
         Arm=enum.Enum("Arm", {"SECOND": 1}),
         shape=object(),
     )
-    assert pulls_of(select) == SECOND
-    assert pulls_of(select) == SECOND
+    assert selected_arm(select) == 1
+    assert selected_arm(select) == 1
     assert not cache.exists()
 
 
@@ -288,7 +286,7 @@ def test_a_function_that_numba_can_t_compile_is_named(reason: str, cache: Path) 
         f"def select(t, pulls, means, memory, params, rng):\n    {UNCOMPILABLE[reason]}"
     )
     with pytest.raises(entice.InputError, match="of_a_user:select must be in the subset of Python"):
-        offered_arm(select)
+        selected_arm(select)
     assert entries(cache) == []  # no entry, intact or not
 
 

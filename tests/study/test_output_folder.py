@@ -98,7 +98,7 @@ def test_the_folder_of_another_study_is_rejected_and_unchanged(tmp_path: Path) -
 
 def test_a_changed_function_restarts_an_unfinished_study(tmp_path: Path, capsys: Any) -> None:
     """Blocks of the same spec run by other code are discarded."""
-    text = LONG_STUDY.replace("20000", "300").replace("3000", "20").replace('"ucb"', '"greedy"')
+    text = LONG_STUDY.replace("20000", "300").replace("4000", "20").replace('"ucb"', '"greedy"')
     study = entice.Study.from_toml(text)
     run_in_folder(study, tmp_path, progress=False)
     expected = entice.Result.load(tmp_path)

@@ -14,7 +14,9 @@ import pytest
 
 import entice
 from entice.jit import specialize
+from entice.jit.decorators import inline_always
 from entice.jit.entry_lock import LOCK_FILE
+from entice.rng import POLICY, Stream, new_stream
 
 FIRST, SECOND = [5, 1], [1, 5]  # pulls of arms 0 and 1 when each is tried once and then one only
 
@@ -40,10 +42,15 @@ def pulls_of(select: Callable[..., Any]) -> list[int]:
     return pulls
 
 
-def offered_arm(select: Callable[..., Any]) -> int:
-    """Return the arm that a live principal offers: it uses the same cache, with less to compile."""
-    policy = entice.CustomPolicy(select)
-    return entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
+@inline_always
+def _ask(select: Callable[..., int], pulls: Any, means: Any, memory: Any, stream: Stream) -> int:
+    return 0 + select(1, pulls, means, memory, (), stream)
+
+
+def selected_arm(select: Callable[..., Any]) -> int:
+    """Return the arm that a policy selects, through an entry point with little to compile."""
+    arguments = np.zeros(2, np.int64), np.zeros(2), np.zeros(0), new_stream(1, 0, POLICY)
+    return int(specialize.get_compiled(_ask, (select,), arguments)(*arguments))
 
 
 def define(source: str, **names: Any) -> Callable[..., Any]:

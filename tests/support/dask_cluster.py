@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from command_line import without_coverage
 from distributed import Client
@@ -27,6 +28,24 @@ class DaskCluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.scheduler = self.start_scheduler()
         self.workers: list[subprocess.Popen[bytes]] = []
+        """Workers that equal this machine."""
+        self._others: list[subprocess.Popen[bytes]] = []
+
+    def repair(self, workers: int) -> None:
+        """Replace dead processes, and kill workers that differ from this machine.
+
+        Starting a process takes two seconds, so tests that damage a cluster share one.
+        """
+        if self.scheduler.poll() is not None:
+            self.kill()
+            self.workers, self._others = [], []
+            self.start_scheduler()
+        _kill(self._others)
+        self._others = []
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        for _ in range(workers - len(self.workers)):
+            self.start_worker()
+        self.wait_for(workers)
 
     def start_scheduler(self) -> subprocess.Popen[bytes]:
         """Start a scheduler, or a successor at the same port."""
@@ -40,13 +59,16 @@ class DaskCluster:
         worker = self._start(
             "worker", self.address, *options, str(self._folder), *more, **environment
         )
-        self.workers.append(worker)
+        (self._others if environment else self.workers).append(worker)
         return worker
 
     def wait_for(self, workers: int) -> None:
-        """Wait until a number of workers are connected."""
+        """Wait until exactly this number of workers is connected."""
+        deadline = time.monotonic() + HANG
         with Client(self.address, timeout=HANG, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=HANG)
+            while len(client.nthreads()) != workers:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
 
     def _start(self, role: str, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         log = (self._folder / f"{role}-{time.monotonic_ns()}.log").open("wb")
@@ -59,10 +81,14 @@ class DaskCluster:
 
     def kill(self) -> None:
         """Kill all processes."""
-        for process in (self.scheduler, *self.workers):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGKILL)
-            process.wait()
+        _kill([self.scheduler, *self.workers, *self._others])
+
+
+def _kill(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -70,10 +96,14 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[DaskCluster]:
     """Provide a cluster, and kill it at the end."""
     cluster = DaskCluster(folder)
     try:
-        for _ in range(workers):
-            cluster.start_worker()
-        if workers:
-            cluster.wait_for(workers)
+        cluster.repair(workers)
         yield cluster
     finally:
         cluster.kill()
+
+
+class InstalledElsewhere(NamedTuple):
+    """A cluster of one worker, and the folder from which that worker imports modules."""
+
+    cluster: DaskCluster
+    folder: Path

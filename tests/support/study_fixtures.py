@@ -23,7 +23,7 @@ STUDY = entice.Study(
 )
 LONG_STUDY = """
 horizon = 20000
-replications = 3000
+replications = 4000
 seed = 11
 checkpoints = 20
 engine = "generic"
@@ -31,6 +31,8 @@ arms = { kind = "gaussian", means = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1
 policies = [{ kind = "ucb" }]
 drifts = [{ kind = "linear", l = 0.0 }, { kind = "linear", l = 1.1 }]
 """
+ENDLESS_STUDY = LONG_STUDY.replace("4000", "40000")
+"""The same with ten times as many blocks, for tests that never finish it."""
 ENTICE = [sys.executable, "-c", "from entice.cli.app import main; main()"]
 HANG = 600
 """Seconds after which a process counts as hanging; on an idle machine all need less than 10."""

@@ -13,6 +13,11 @@ def fading(payment: float, t: int, arm: int, params: Any) -> float:
     return params[0] * payment / (1 + t / 1000)
 
 
+def fading_to_cap(payment: float, t: int, arm: int, params: Any) -> float:
+    """Linear drift that fades over time, up to a cap: Lipschitz with constant params[0]."""
+    return min(params[0] * payment / (1 + t / params[1]), params[2])
+
+
 def falling(payment: float, t: int, arm: int, params: Any) -> float:
     """Decreasing drift, which Assumption 1 excludes."""
     return -params[0] * payment

@@ -181,7 +181,9 @@ def test_a_bound_above_ucbs_largest_possible_compensation_is_vacuous() -> None:
 
 
 def test_no_run_exceeds_the_largest_possible_value() -> None:
-    study = unit_interval_study(horizon=500, drifts=[entice.NoDrift(), entice.LinearDrift(3.0)])
+    study = unit_interval_study(
+        horizon=500, drifts=[entice.LinearDrift(0.0), entice.LinearDrift(3.0)]
+    )
     result = entice.run(study)
     for p, d, policy, drift in study.cells():
         cell = result.final.filter(policy_index=p, drift_index=d)
