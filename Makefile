@@ -34,7 +34,7 @@ help:
 
 setup: $(READY)
 
-# uv needs a tenth of pip's CPU time (7 s for dev.txt instead of 65), but does not read pip's settings, such as a mirror or
+# uv is several times as fast as pip, but does not read pip's settings, such as a mirror or
 # a certificate: if it fails, pip installs. Both check the hash of each package.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all: -r
