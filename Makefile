@@ -97,6 +97,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
+	$(BIN)/python bench/compile.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/calls.py

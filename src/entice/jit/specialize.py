@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.util
 import inspect
@@ -285,10 +286,23 @@ def _load(
     kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # cache next to the module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
-        module.run.compile(types)
+        with _no_garbage_collection():
+            module.run.compile(types)
     finally:
         numba.config.CACHE_DIR = kept
     return module.run
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Switch Python's cycle collector off: it would take an eighth of the compilation time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _source(entry: Any, functions: int, key: str, cache: bool) -> str:
