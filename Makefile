@@ -16,7 +16,7 @@ help:
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make lint       ruff, import-linter and mypy"
-	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 10 minutes"
+	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
 	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
@@ -40,7 +40,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all: -r
 define install
 @$(BIN)/uv pip install --quiet --python $(BIN)/python $(LOCKED) $(1) || \
-  { echo "uv cannot install: pip does, which takes longer"; $(PIP) $(LOCKED) $(1); }
+  { echo "uv failed. Installing with pip, which takes longer."; $(PIP) $(LOCKED) $(1); }
 endef
 
 # The packages that `make demo` needs. The project itself is then installed without the network.

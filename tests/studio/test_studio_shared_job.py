@@ -80,6 +80,29 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), TIMEOUT))
 
 
+def test_a_job_that_is_cancelled_while_its_worker_starts_can_be_read_again(slow: SlowJob) -> None:
+    async def test() -> None:
+        first = slow.job.read()
+        await asyncio.sleep(0)  # the job is submitted, and its worker is being started
+        first.cancel()
+        await until("progress", slow.job.read())
+        await slow.job.close()
+
+    run(test)
+
+
+def test_a_waiting_job_that_is_cancelled_ends_its_output(slow: SlowJob) -> None:
+    async def test() -> None:
+        queue = queue_module.JobQueue()
+        running, waiting = queue.submit("a", Reproduce()), queue.submit("a", Reproduce())
+        await until("progress", running)
+        waiting.cancel()
+        assert [kind async for kind in kinds(waiting)] == ["queued"]
+        await queue.close()
+
+    run(test)
+
+
 def test_all_clients_read_one_run(slow: SlowJob) -> None:
     async def test() -> None:
         job = slow.job

@@ -32,7 +32,7 @@ PAUSE = 0.3
 """Seconds between two visitors after that."""
 REFRESH_EVERY = 10
 """Visitors after which the list of campaigns is read again."""
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 SETTINGS: dict[str, Any] = {
     "name": "Teas of the month",
     "arms": list(TEAS),
@@ -66,7 +66,12 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
         Number of visitors simulated at once.
     """
     # SIGHUP: the terminal was closed. The service would go on, since it has its own session.
-    previous = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
+    # `nohup` ignores that signal, and so does the demo then.
+    previous = {
+        number: signal.signal(number, _stop)
+        for number in _STOP_SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         with (
             tempfile.TemporaryDirectory(prefix="entice-demo-") as folder,
@@ -157,7 +162,11 @@ def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Pop
         yield _address(process, folder / "log.jsonl"), key, process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
 
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:

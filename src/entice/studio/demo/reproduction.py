@@ -54,7 +54,8 @@ class ReproductionReader:
         return f"The reproduction of the paper failed. {reason}The Paper screen can try again."
 
     def _read(self, request: Request) -> None:
-        # The connection is lost when the demo is stopped.
-        with contextlib.suppress(OSError, http.client.HTTPException), urlopen(request) as lines:
+        # The connection is lost when the demo is stopped, maybe within a line.
+        lost = OSError, http.client.HTTPException, msgspec.DecodeError
+        with contextlib.suppress(*lost), urlopen(request) as lines:
             for line in lines:
                 self._latest = _decode(line)

@@ -145,6 +145,7 @@ class JobQueue:
         of_caller = self._waiting.get(output.caller)
         if of_caller is not None and output in of_caller:
             of_caller.remove(output)
+            output.close()
             if not of_caller:
                 del self._waiting[output.caller]
         if output is self._current:
@@ -178,6 +179,7 @@ class JobQueue:
         process = await self._ensure_worker()
         assert process.stdout is not None
         if output.cancelled:  # while the worker was started
+            output.close()
             return
         self._send(msgspec.json.encode(output.job) + b"\n")
         while line := await process.stdout.readline():
