@@ -10,6 +10,7 @@ machine code is not slower.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from numba import _dynfunc
@@ -71,3 +72,11 @@ class CallableFromPython(CPUDispatcher):  # type: ignore[misc]
     @property
     def _numba_type_(self) -> Any:
         return self._linked._numba_type_
+
+    def __reduce__(self) -> Any:
+        return _find, (self.py_func.__module__, self.py_func.__qualname__)
+
+
+def _find(module: str, name: str) -> Any:
+    """Import a compiled function: a pickle of one holds its name only."""
+    return getattr(importlib.import_module(module), name)

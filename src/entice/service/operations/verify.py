@@ -8,6 +8,8 @@ from typing import NamedTuple
 from msgspec import DecodeError
 
 import entice
+from entice.model.campaign_step import EXPECTED_RATINGS
+from entice.policies import UCB, ThompsonSampling
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
@@ -199,6 +201,11 @@ class LogReplay:
                 f"Event {self.events + 1} is missing: the campaign has {stored.state.seq} events, "
                 f"and its log ends with event {self.events}."
             )
+        if stored.state.rules < EXPECTED_RATINGS and isinstance(
+            stored.spec.policy, UCB | ThompsonSampling
+        ):
+            # Their memory holds intermediate results only, and its form has changed since then.
+            stored.memory = self.campaign.memory
         if stored.encode() != self.campaign.encode():
             raise _Mismatch("The campaign's row differs from the replay of its events.")
         self._offers.compare()
