@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numba
@@ -54,3 +55,17 @@ def test_a_warning_that_the_user_ignores_is_not_shown() -> None:
         with warnings_once([users_function]):
             warnings.warn_explicit("np.dot() is slow", NumbaPerformanceWarning, "kernel.py", 203)
     assert shown == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_warning_of_another_thread_survives_a_failed_compilation(fails: bool) -> None:
+    warning = UserWarning("of another thread")
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with contextlib.suppress(ValueError), warnings_once([users_function]):
+            warnings.warn_explicit("np.dot() is slow", NumbaPerformanceWarning, "kernel.py", 203)
+            warnings.warn_explicit(warning, UserWarning, "other.py", 1)
+            if fails:
+                raise ValueError
+    assert shown[-1].message is warning
+    assert len(shown) == (1 if fails else 2)

@@ -30,3 +30,19 @@ def interrupt(folder: Path, name: str) -> str:
     if specialize._load_only.get():
         raise specialize.NotCompiled(name)
     raise KeyboardInterrupt
+
+
+def end_process(folder: Path, name: str) -> str:
+    """End the first process that runs this, like a crash of the compiler; it is always a child."""
+    file = folder / f"{name} crashed"
+    if not specialize._load_only.get() and not file.exists():
+        file.touch()
+        os._exit(1)
+    return record_process(folder, name)
+
+
+def without_fingerprint(folder: Path, name: str) -> str:
+    """Behave like a function that can't be cached."""
+    if specialize._load_only.get():
+        raise specialize.NotCompiled(name, cacheable=False)
+    return f"{name} by {os.getpid()}"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.registry import CPUDispatcher
 
-from entice.jit.linked_code import CallableFromPython, LinkedCodeCompiler
+from entice.jit.linked_code import CallableFromPython, InternalFunction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Own functions have no wrapper for calls from C, because C code never calls them. Users' functions
 # keep the wrapper: Numba needs it for lists of functions.
 _OWN: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True, "_nrt": False}
-_LINKED: dict[str, Any] = _OWN | {"pipeline_class": LinkedCodeCompiler}
+_INTERNAL: dict[str, Any] = _OWN | {"nopython": True, "boundscheck": None}  # as `numba.njit` has
 
 
 def compiled(function: F) -> F:
@@ -48,12 +48,12 @@ def compiled_internal(function: F) -> F:
     The wrapper for calls from Python is left out. Unpacking a tuple of arrays requires much code:
     such wrappers take about a third of the compilation time of a fast path.
     """
-    return cast(F, numba.njit(**_LINKED, forceinline=True)(function))
+    return cast(F, InternalFunction(function, targetoptions=_INTERNAL | {"forceinline": True}))
 
 
 def compiled_internal_noinline(function: F) -> F:
     """Compile like `compiled_noinline`, but for compiled callers only."""
-    return cast(F, numba.njit(**_LINKED, forceinline=False)(function))
+    return cast(F, InternalFunction(function, targetoptions=_INTERNAL | {"forceinline": False}))
 
 
 def inline_always(function: F) -> F:

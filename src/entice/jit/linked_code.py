@@ -59,15 +59,26 @@ class LinkedCodeCompiler(Compiler):  # type: ignore[misc]
         return result._replace(entry_point=stub)
 
 
+class InternalFunction(CPUDispatcher):  # type: ignore[misc]
+    """A function that only compiled functions can call: they link its code."""
+
+    def __init__(
+        self, py_func: Any, locals: Any = None, targetoptions: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(py_func, locals, targetoptions, pipeline_class=LinkedCodeCompiler)
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """Raise an error: the stub that Numba would call ends the process."""
+        raise TypeError(f"{self.__qualname__} can only be called from compiled code")
+
+
 class CallableFromPython(CPUDispatcher):  # type: ignore[misc]
     """A compiled function that Python can call, with a twin that compiled functions link."""
 
     def __init__(self, py_func: Any, options: dict[str, Any]) -> None:
         options = options | {"nopython": True}
         super().__init__(py_func, targetoptions=options)
-        self._linked = CPUDispatcher(
-            py_func, targetoptions=options, pipeline_class=LinkedCodeCompiler
-        )
+        self._linked = InternalFunction(py_func, targetoptions=options)
 
     @property
     def _numba_type_(self) -> Any:

@@ -68,7 +68,7 @@ _lock = threading.Lock()
 _linked: dict[str, tuple[Any, ...]] = {}
 _compiled: dict[str, Callable[..., Any]] = {}
 _uncached = itertools.count()
-_load_only: ContextVar[bool] = ContextVar("_nothing_compiled", default=False)
+_load_only: ContextVar[bool] = ContextVar("_load_only", default=False)
 _fingerprints: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
@@ -78,13 +78,31 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("entice", False))
 
 
+def cache_is_writable() -> bool:
+    """Return whether compiled code can be cached; make the folder if necessary."""
+    try:
+        with tempfile.TemporaryFile(dir=_make_cache_folder()):
+            return True
+    except OSError:  # such as a read-only home
+        return False
+
+
+def _make_cache_folder() -> Path:
+    folder = cache_folder()
+    # Only the user may write to the folder: its code is executed.
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
 class NotCompiled(Exception):
     """Machine code is not in the cache, and compilation is disabled by `load_only`."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, *, cacheable: bool = True) -> None:
         super().__init__(key)
         self.key = key
         """The name of its folder in the cache."""
+        self.cacheable = cacheable
+        """Whether compilation adds it to the cache. A function without a fingerprint is not."""
 
 
 @contextlib.contextmanager
@@ -138,7 +156,7 @@ def get_compiled(
             # A cached version could not be checked for changes, so do not cache it.
             key = f"uncached{next(_uncached)}"
             if _load_only.get():
-                raise NotCompiled(key) from None
+                raise NotCompiled(key, cacheable=False) from None
             _compiled[key] = _compile(entry, functions, types, folder=None, key=key)
             return _compiled[key]
         if key not in _compiled:
@@ -149,7 +167,7 @@ def get_compiled(
 def function_address(machine_code: Any) -> int:
     """Return the address of what `get_compiled` returned, for calls by Numba's convention.
 
-    It is valid for the life of this process: machine code in memory is never removed.
+    It is valid for the life of this process: `_compiled` keeps the function alive.
     """
     (result,) = machine_code.overloads.values()
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
@@ -188,8 +206,7 @@ def _from_cache(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], 
     if _load_only.get():
         raise NotCompiled(key)
     try:
-        # Only the user may write to the folder: its code is executed.
-        entry_folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_cache_folder()
     except OSError:  # no writable folder, such as a read-only home
         return _compile(entry, functions, types, folder=None, key=key)
     with entry_lock(entry_folder.parent, key):
