@@ -9,20 +9,19 @@ cached, for instance in a read-only home folder, this process compiles the polic
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from entice.jit.specialize import NotCompiled, cache_folder, load_only
+from entice.jit.specialize import NotCompiled, cache_is_writable, load_only
 from entice.model.in_flight import WITHDRAWN
 from entice.parallel import thread_count
 from entice.service import logs
@@ -183,27 +182,13 @@ def main(urgent: int, share: Sequence[str]) -> None:
 
     All but the first `urgent` ones are compiled at low priority.
     """
+    if not cache_is_writable():
+        sys.exit(1)  # the parent compiles the policies itself
     for number, kind in enumerate(share):
         if number == urgent:
             os.nice(LOW_PRIORITY)
-        with _lock(kind):
-            _exercise_all(kind)
+        _exercise_all(kind)
         print(kind, flush=True)
-
-
-@contextlib.contextmanager
-def _lock(kind: str) -> Iterator[None]:
-    """Hold a lock, so that only one of several workers compiles a policy."""
-    import fcntl
-
-    try:
-        cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = (cache_folder() / f"{kind}.lock").open("w")
-    except OSError:  # nothing can be cached: the parent compiles the policies itself
-        sys.exit(1)
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":
