@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import without_coverage
-from compiled_code import FIRST, SECOND, contents, entries, only_entry
+from compiled_code import FIRST, contents, entries, only_entry
+from example_runner import ExampleRunner, Finished
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -23,9 +26,17 @@ result = entice.simulate(
 output = result.final["pulls"][0].to_list()
 """
 
+# The same through an entry point with little to compile.
 ASK = """
-policy = entice.CustomPolicy(select)
-output = entice.Principal(policy, arms=2, seed=1, cold_start="prior").offer().arm
+import numpy as np
+from entice.jit.decorators import inline_always
+
+@inline_always
+def ask(select, pulls, means, memory, stream):
+    return 0 + select(1, pulls, means, memory, (), stream)
+
+arguments = np.zeros(2, np.int64), np.zeros(2), np.zeros(0), np.zeros(4, np.uint64)
+output = int(specialize.get_compiled(ask, (select,), arguments)(*arguments))
 """
 
 SCRIPT = """
@@ -98,10 +109,35 @@ def start_process(file: Path, cache: Path, **environment: str) -> subprocess.Pop
 def output_of(process: subprocess.Popen[str]) -> tuple[Any, int, int]:
     """Return the output, and how many functions were loaded and compiled."""
     out, err = process.communicate(timeout=120)
-    assert err == ""
-    assert process.returncode == 0
-    output, hits, misses = json.loads(out)
+    return _parsed(Finished(process.returncode, out, err))
+
+
+def _parsed(finished: Finished) -> tuple[Any, int, int]:
+    assert finished.err == ""
+    assert finished.code == 0
+    output, hits, misses = json.loads(finished.out)
     return output, hits, misses
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[ExampleRunner]:
+    with contextlib.closing(ExampleRunner(without_coverage(), timeout=120)) as running:
+        yield running
+
+
+Run = Callable[[Path, Path], tuple[Any, int, int]]
+
+
+@pytest.fixture
+def run(runner: ExampleRunner) -> Run:
+    """Run a script in a process of its own, which is forked from one that has imported Numba."""
+
+    def call(file: Path, cache: Path) -> tuple[Any, int, int]:
+        environment = {"ENTICE_CACHE_DIR": str(cache)}
+        prepare = f"import os, sys; os.environ |= {environment}; sys.dont_write_bytecode = True\n"
+        return _parsed(runner.run(prepare + file.read_text(), file.parent))
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -127,36 +163,37 @@ def copied(raced: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(raced, tmp_path / "copied"))
 
 
-def test_a_second_process_loads_what_the_first_one_compiled(copied: Path) -> None:
+def test_a_second_process_loads_what_the_first_one_compiled(copied: Path, run: Run) -> None:
     before = contents(copied / "cache")
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
+    assert run(copied / "script.py", copied / "cache") == (FIRST, 1, 0)
     assert contents(copied / "cache") == before
 
 
-def test_another_process_sees_that_a_callee_in_a_module_was_edited(copied: Path) -> None:
-    helpers = copied / "helpers.py"
-    helpers.write_text(HELPERS.format(arm=1))
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (SECOND, 0, 1)
-    assert len(entries(copied / "cache")) == 2
+def test_another_process_sees_that_a_callee_in_a_module_was_edited(
+    cache: Path, tmp_path: Path, run: Run
+) -> None:
+    file, helpers = script(tmp_path, CALLS_MODULE, ASK), tmp_path / "helpers.py"
     # After the edit is reverted, the old entry is loaded again.
-    helpers.write_text(HELPERS.format(arm=0))
-    assert output_of(start_process(copied / "script.py", copied / "cache")) == (FIRST, 1, 0)
+    for arm, loaded in (0, False), (1, False), (0, True):
+        helpers.write_text(HELPERS.format(arm=arm))
+        assert run(file, cache) == (arm, loaded, not loaded)
+    assert len(entries(cache)) == 2
 
 
 def test_another_process_sees_that_the_script_itself_was_edited(
-    cache: Path, tmp_path: Path
+    cache: Path, tmp_path: Path, run: Run
 ) -> None:
     for arm in 0, 1:
         file = script(tmp_path, CALLS_ITSELF.format(arm=arm), ASK)
-        assert output_of(start_process(file, cache)) == (arm, 0, 1)
+        assert run(file, cache) == (arm, 0, 1)
 
 
-def test_another_process_recompiles_a_damaged_entry(cache: Path, tmp_path: Path) -> None:
+def test_another_process_recompiles_a_damaged_entry(cache: Path, tmp_path: Path, run: Run) -> None:
     file = script(tmp_path, CALLS_ITSELF.format(arm=1), ASK)
-    assert output_of(start_process(file, cache)) == (1, 0, 1)
+    assert run(file, cache) == (1, 0, 1)
     (code,) = only_entry(cache).glob("__pycache__/*.nbc")
     code.write_bytes(code.read_bytes()[:-100])
-    assert output_of(start_process(file, cache)) == (1, 0, 1)
+    assert run(file, cache) == (1, 0, 1)
     assert only_entry(cache)
 
 

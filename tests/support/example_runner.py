@@ -1,4 +1,4 @@
-"""Runs the examples of the documents, each in a process of its own.
+"""Runs examples of the documents and short scripts, each in a process of its own.
 
 Importing Numba, polars and matplotlib takes most of the time of a short example: 1.2 s of CPU. So
 the processes are forked from one that has imported them, but nothing of Entice.
@@ -97,4 +97,5 @@ def _become(request: dict[str, str]) -> ModuleType:
 if __name__ == "__main__":
     _import_libraries()
     if (received := _wait_for_request()) is not None:
-        exec(compile(received["code"], "<string>", "exec"), _become(received).__dict__)
+        code = compile(received["code"], "<string>", "exec", dont_inherit=True)
+        exec(code, _become(received).__dict__)
