@@ -19,6 +19,7 @@ from plan_fixtures import (
     outcome,
     round_robin,
 )
+from sizes import sized
 
 import entice
 from entice.planner.campaign_loop import Visits, new_visits
@@ -109,32 +110,24 @@ def test_ratings_are_whole_stars_with_an_exact_mean() -> None:
     assert set(ratings(1, 100)) == {5}  # 5 stars are the maximum
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(
-    ("delay", "quantiles", "world"),
+    ("delay", "quantiles"),
     [
-        (0.5, [0.5, 0.5, 0.5], {}),
-        (
-            entice.ExponentialDelay(mean=3),
-            [-3 * math.log(1 - q) for q in (0.25, 0.5, 0.75)],
-            {"acceptance": ALWAYS},
-        ),
+        (0.5, [0.5, 0.5, 0.5]),
+        (entice.ExponentialDelay(mean=3), [-3 * math.log(1 - q) for q in (0.25, 0.5, 0.75)]),
         (
             entice.LogNormalDelay(median=2, sigma=1),
             [2 * math.exp(z) for z in (-0.6745, 0, 0.6745)],
-            {"policies": [entice.ThompsonSampling()]},
         ),
-        (entice.TableDelay(ages=[0, 1, 5], shares=[0.25, 0.5, 1]), [0, 1, 3], {}),
+        (entice.TableDelay(ages=[0, 1, 5], shares=[0.25, 0.5, 1]), [0, 1, 3]),
     ],
 )
-def test_delays_have_the_given_distribution(
-    delay: Any, quantiles: list[float], world: dict[str, Any]
-) -> None:
-    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them: 1 in 10^6.
-
-    The policies and acceptance rules are those with which other tests compile these delays.
-    """
-    settings = {"policies": PAYING[:1]} | world
-    plan = make_plan(visitors_a_day=800, rating_delay=delay, share_who_rate=1.0, **settings)
+def test_delays_have_the_given_distribution(delay: Any, quantiles: list[float]) -> None:
+    """4,000 delays: ranks of quantiles have a standard error of 0.008; 5 of them: 1 in 10^6."""
+    plan = make_plan(
+        policies=PAYING[:1], visitors_a_day=800, rating_delay=delay, share_who_rate=1.0
+    )
     visits, _ = PlanRunner(plan).simulate_run(0, 0)
     days = (visits.rated_at - np.arange(4000) * DAY // 800) / DAY
     for share, expected in zip((0.25, 0.5, 0.75), quantiles, strict=True):
@@ -187,11 +180,11 @@ def test_visitors_take_the_best_average_after_the_budget_is_spent() -> None:
     """Compare a budget with a policy that limits its payments itself.
 
     If all visitors rate, the policy sees each payment and can stop by itself. Both run in the same
-    400 worlds; 4 standard errors of the difference are exceeded for 1 in 16,000 seeds. The policy
+    worlds; 4 standard errors of the difference are exceeded for 1 in 16,000 seeds. The policy
     stops at once, while a budget still allows small payments.
     """
     settings: dict[str, Any] = {
-        "share_who_rate": 1.0, "replications": 400, "arms": 4, "days": 10,
+        "share_who_rate": 1.0, "replications": sized(100, 400), "arms": 4, "days": 10,
         "acceptance": ALWAYS_BY_TABLE,
     }  # fmt: skip
     own = msgspec.structs.replace(TURNS, params=[5.0])
@@ -227,6 +220,7 @@ def test_a_budget_changes_nothing_before_the_first_limited_offer() -> None:
     assert some > 0
 
 
+@pytest.mark.usefixtures("plain")
 def test_an_early_unexpected_limit_restarts_the_run() -> None:
     """The run without a budget equals that of a plan without one."""
     given = make_plan(

@@ -1,7 +1,12 @@
-"""A plan's run equals a live campaign, decision by decision and bit for bit."""
+"""A plan's run equals a live campaign, decision by decision and bit for bit.
+
+The loops of some plans run in plain Python, which gives the same numbers
+(`tests/engine/test_plain_kernel.py`); `make test-long` compiles all of them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -10,7 +15,9 @@ import msgspec
 import numpy as np
 import pytest
 from live_campaign import LiveRun, Response, play_live
+from plain_kernel import plain_kernel
 from plan_fixtures import ALWAYS, make_plan
+from sizes import LONG
 
 import entice
 from entice.planner.campaign_loop import REASONS, Visits
@@ -70,6 +77,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
+PLAIN = {"budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count"}
+"""The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
 
 @pytest.fixture
@@ -116,7 +125,8 @@ def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
     plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
-    runner = PlanRunner(plan)
+    with plain_kernel() if case in PLAIN and not LONG else contextlib.nullcontext():
+        runner = PlanRunner(plan)
     for run in (0, 1):
         visits, _ = runner.simulate_run(0, run)
         spec = campaign_spec(runner, run)

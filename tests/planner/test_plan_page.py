@@ -216,6 +216,7 @@ def test_a_forecast_is_saved_as_json_figure_and_page(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_page_escapes_names_and_is_self_contained(tmp_path: Path) -> None:
     hostile = entice.CustomPolicy(
         round_robin, update=add_payment, memory=1, params=[9.0],

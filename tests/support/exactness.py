@@ -137,7 +137,7 @@ def sample(study: entice.Study, replications: int) -> Sample:
     return np.nan_to_num(room.metrics, nan=RAN_AWAY), room.pulls
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)
 def by_kernel(case: Case, seed: int, replications: int) -> Sample:
     """Run a case on the generic kernel. All planted faults are compared with the same run."""
     return sample(case.study(seed, "generic"), replications)
@@ -145,35 +145,57 @@ def by_kernel(case: Case, seed: int, replications: int) -> Sample:
 
 def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
     """Return the p-values and names of all tests of one case."""
-    columns: list[tuple[str, Any, Any]] = [
-        (f"{METRICS[j]} at checkpoint {c}", one[0][:, c, j], other[0][:, c, j])
+    names = [
+        f"{METRICS[j]} at checkpoint {c}"
         for c in range(one[0].shape[1])
         for j in range(len(METRICS))
     ]
-    columns += [(f"pulls of arm {i}", one[1][:, i], other[1][:, i]) for i in range(one[1].shape[1])]
-    found = []
-    for name, x, y in columns:
-        x, y = np.round(x, 9), np.round(y, 9)  # the same sum may round differently on both sides
-        if np.ptp(x) == 0 and np.ptp(y) == 0:
-            found.append((float(np.isclose(x[0], y[0])), f"equal {name}"))
-            continue
-        found.append((float(stats.ks_2samp(x, y, method="asymp").pvalue), f"KS {name}"))
-        x, y = x - y[0], y - y[0]  # avoids cancellation if almost all values are equal
-        found.append((float(stats.ttest_ind(x, y, equal_var=False).pvalue), f"mean {name}"))
+    names += [f"pulls of arm {i}" for i in range(one[1].shape[1])]
+    # The same sum may round differently on both sides.
+    x, y = (np.round(np.c_[m.reshape(len(m), -1), pulls], 9) for m, pulls in (one, other))
+    equal = (np.ptp(x, axis=0) == 0) & (np.ptp(y, axis=0) == 0)
+    same = np.isclose(x[0], y[0])
+    found = [(float(same[i]), f"equal {names[i]}") for i in np.flatnonzero(equal)]
+    varying = np.flatnonzero(~equal)
+    x, y = x[:, varying], y[:, varying]
+    distances = [_largest_distance(x[:, i], y[:, i]) for i in range(len(varying))]
+    shape = stats.kstwo.sf(distances, round(len(x) * len(y) / (len(x) + len(y))))
+    # The shift avoids cancellation if almost all values are equal.
+    mean = stats.ttest_ind(x - y[0], y - y[0], equal_var=False).pvalue
+    for i, p, q in zip(varying, shape, mean, strict=True):
+        found += [(float(p), f"KS {names[i]}"), (float(q), f"mean {names[i]}")]
     return found
+
+
+def _largest_distance(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
+    """Return the Kolmogorov–Smirnov statistic of two samples."""
+    x, y = np.sort(x), np.sort(y)
+    values = np.r_[x, y]
+    below = (np.searchsorted(sample, values, side="right") / len(sample) for sample in (x, y))
+    return float(np.abs(np.subtract(*below)).max())
 
 
 def compare(cases: Iterable[Case], replications: int, seed: int) -> list[Finding]:
     """Run all cases both ways; return the findings, the smallest p-values first."""
-    found = []
-    for i, case in enumerate(cases):
-        fast = case.study(seed + 2 * i, "auto")
-        assert fast.fast_path(case.policy) is not None
-        kernel = by_kernel(case, seed + 2 * i + 1, replications)
-        tests = p_values(sample(fast, replications), kernel)
-        found += [Finding(p, what, case) for p, what in tests]
-    assert not any(np.isnan(f.p) for f in found)
+    found = [f for i, case in enumerate(cases) for f in _compare(case, replications, seed + 2 * i)]
     return sorted(found, key=lambda f: f.p)
+
+
+def _compare(case: Case, replications: int, seed: int) -> list[Finding]:
+    fast = case.study(seed, "auto")
+    assert fast.fast_path(case.policy) is not None
+    tests = p_values(sample(fast, replications), by_kernel(case, seed + 1, replications))
+    assert not any(np.isnan(p) for p, _ in tests)
+    return [Finding(p, what, case) for p, what in tests]
+
+
+def differs(cases: Sequence[Case], replications: int, seed: int) -> bool:
+    """Return whether `compare` would find a difference; the first case that differs is enough."""
+    threshold = ALPHA / sum(2 * (4 * len(METRICS) + case.arms) for case in cases)
+    return any(
+        min(f.p for f in _compare(case, replications, seed + 2 * i)) < threshold
+        for i, case in enumerate(cases)
+    )
 
 
 def is_exact(found: list[Finding]) -> bool:

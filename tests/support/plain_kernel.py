@@ -1,4 +1,4 @@
-"""Studies, traces and live principals in plain Python, without compilation.
+"""Studies, traces, live principals and plans in plain Python, without compilation.
 
 A combination of policy, drift, arms and players takes seconds to compile. In plain Python it costs
 some 40 µs a round. The source, the draws and the order of operations are the same, and so are the
@@ -16,13 +16,15 @@ from unittest import mock
 from entice.engine import kernel
 from entice.jit.interpret import interpret, is_user_function, takes_functions
 from entice.jit.specialize import get_compiled
+from entice.planner import campaign_loop
 
 
 @contextlib.contextmanager
 def plain_kernel() -> Iterator[None]:
-    """Run the generic kernel and live principals in plain Python; fast paths stay compiled."""
+    """Run the generic kernel, principals and plans in plain Python; fast paths stay compiled."""
     with (
         mock.patch("entice.study.running.cell.get_compiled", _get_plain),
+        mock.patch("entice.planner.runner.get_compiled", _get_plain),
         mock.patch("entice.live.specialize", _bind_plain),
     ):
         yield
@@ -31,7 +33,7 @@ def plain_kernel() -> Iterator[None]:
 def _get_plain(
     entry: Callable[..., Any], functions: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    if entry is kernel.replicate:
+    if entry in (kernel.replicate, campaign_loop.simulate_visits):
         return _bind_plain(entry, *functions)
     return get_compiled(entry, functions, arguments)
 
