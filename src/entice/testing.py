@@ -17,6 +17,7 @@ from entice.jit.interpret import find_fault, interpret, is_user_function
 from entice.jit.user_code import compile_user_function, reject_global_random
 from entice.model.step import PLAYERS_CHOICE
 from entice.policies import Policy
+from entice.policies.policy import PolicyKernel
 from entice.rng import PLAYER, POLICY, new_stream
 from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
 
@@ -62,12 +63,13 @@ def check_drift(
     elif as_number("check_drift: lipschitz", lipschitz) < 0:
         raise InputError("check_drift: lipschitz", "must not be negative", given=lipschitz)
     kernel = drift.kernel()
+    function = _Checked(kernel.function) if kernel.is_function_of_payment else None
     arms = len(drift.slopes) if isinstance(drift, ArmDrift) else arms
     payments = np.linspace(0.0, largest_payment, 201)
     for t in (1, 2, 10, 1_000, 1_000_000):
         for arm in range(arms):
             where = f"(t = {t}, arm {arm})"
-            values = _values(drift.label, kernel, payments, t, arm, arms, where)
+            values = _values(drift.label, kernel, function, payments, t, arm, arms, where)
             if values[0] != 0.0:
                 raise CheckFailed(f"{drift.label} is {values[0]:g} at payment 0, not 0 {where}")
             if claims_nothing:  # the drift declares itself outside Assumption 1
@@ -84,11 +86,11 @@ def check_drift(
 
 
 def _values(
-    label: str, kernel: DriftKernel, payments: Any, t: int, arm: int, arms: int, where: str
-) -> npt.NDArray[np.float64]:
+    label: str, kernel: DriftKernel, function: _Checked | None, payments: Any, t: int, arm: int,
+    arms: int, where: str,
+) -> npt.NDArray[np.float64]:  # fmt: skip
     """Return the drift of one player's rating for each of several payments."""
-    if kernel.is_function_of_payment:
-        function = _Checked(kernel.function)
+    if function is not None:
         found = [
             function.call(f"{label} at payment {x:g} {where}", float(x), t, arm, kernel.params)
             for x in payments
@@ -131,13 +133,17 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     arms = _at_least_one("check_policy: arms", arms)
     rounds = _at_least_one("check_policy: rounds", rounds)
     seed = as_seed("check_policy: seed", seed)
-    if _play(policy, arms, rounds, seed) != _play(policy, arms, rounds, seed):
+    kernel = policy.kernel(arms)
+    select, update = _Checked(kernel.select), _Checked(kernel.update)
+    one, other = (_play(policy, kernel, select, update, arms, rounds, seed) for _ in range(2))
+    if one != other:
         raise CheckFailed(f"{policy.label} chose different arms when run again with the same draws")
 
 
-def _play(policy: Policy, arms: int, rounds: int, seed: int) -> list[int]:
-    kernel = policy.kernel(arms)
-    select, update = _Checked(kernel.select), _Checked(kernel.update)
+def _play(
+    policy: Policy, kernel: PolicyKernel, select: _Checked, update: _Checked, arms: int,
+    rounds: int, seed: int,
+) -> list[int]:  # fmt: skip
     stream, world = new_stream(seed, 0, POLICY), np.random.default_rng(seed)
     memory = np.zeros(kernel.memory)
     pulls, sums, means = np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from plain_kernel import plain_kernel
+from sizes import sized
 
 import entice
 from entice.model.ledger import new_ledger, record
@@ -159,7 +160,7 @@ def test_drift_does_not_mislead_it() -> None:
         policies=[entice.DriftCorrectedThompson(), entice.ThompsonSampling()],
         drifts=drifts,
         horizon=20_000,
-        replications=300,
+        replications=sized(100, 300),
         seed=11,
         checkpoints=1,
         progress=False,
