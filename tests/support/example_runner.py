@@ -69,6 +69,17 @@ def _import_libraries() -> None:
     gc.freeze()
 
 
+def _use_one_core() -> None:
+    """Leave the other cores to the other workers of pytest-xdist.
+
+    With several cores, Entice compiles in a second process too, which takes 2 s to start.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
 def _wait_for_request() -> dict[str, str] | None:
     """Fork for each request; return it in the child, and None in the parent at the end."""
     for line in sys.stdin:
@@ -95,6 +106,7 @@ def _become(request: dict[str, str]) -> ModuleType:
 
 
 if __name__ == "__main__":
+    _use_one_core()
     _import_libraries()
     if (received := _wait_for_request()) is not None:
         code = compile(received["code"], "<string>", "exec", dont_inherit=True)
