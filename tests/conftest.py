@@ -9,7 +9,7 @@ import pytest
 from command_line import CommandResult, RunEntice
 from numba.core.dispatcher import Dispatcher
 from plain_kernel import plain_kernel
-from tracing import untraced
+from tracing import unmeasured, untraced
 
 from entice.jit import compile_all
 
@@ -30,6 +30,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def plain() -> Iterator[None]:
     """Run the generic kernel in plain Python: see `plain_kernel`."""
     with plain_kernel():
+        yield
+
+
+@pytest.fixture(scope="module", name="unmeasured")
+def _unmeasured() -> Iterator[None]:
+    """Pause coverage for tests of compiled code, or of code that other tests cover."""
+    with unmeasured():
         yield
 
 

@@ -30,6 +30,8 @@ from sizes import sized
 import entice
 from entice.policies import Policy
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 ONCE, PRIOR = "each_arm_once", "prior"
 EPS, TS, UCB = entice.EpsilonGreedy(c=1), entice.ThompsonSampling(), entice.UCB()
 

@@ -29,6 +29,8 @@ from entice.study.running.cell import Cell
 from entice.study.running.run import StudyRun
 from entice.study.running.threads import ThreadExecutor
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 POLICIES = [
     entice.UCB(),
     entice.EpsilonGreedy(c=1),

@@ -25,6 +25,8 @@ from entice.study.running.cell import Cell
 from entice.study.running.run import StudyRun
 from entice.study.running.threads import ThreadExecutor
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 POLICIES = [entice.EpsilonGreedy(c=1), entice.Greedy(), entice.UCB()]
 by_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.label)
 

@@ -21,6 +21,8 @@ from sizes import LONG, sized
 import entice
 from entice.rng import POLICY, REWARD, new_stream, normal, uniform
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 
 class Pair(NamedTuple):
     """The same policy or drift, in the package and in plain Python."""

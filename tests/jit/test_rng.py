@@ -18,6 +18,8 @@ from entice import rng
 from entice.jit.decorators import compiled_noinline
 from entice.rng import Stream
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 

@@ -32,6 +32,8 @@ from entice.model.in_flight import (
     update_ages,
 )
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 ARMS = 3
 OUTCOMES = {RATED: "rated", UNRATED: "unrated", WITHDRAWN: "withdrawn"}
 WINDOWS = [1, 2, 5, 50, 100, 1_000, 20_000, 10**6, 30 * 86_400_000_000]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from plan_against_live import Cell, certain_counting, disagreeing, run, uniformity
 
 import entice
+
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 CELLS = [Cell(0.05, 30, entice.UCB()), Cell(0.4, 30, entice.ThompsonSampling())]
 SETTINGS = 600, 200, 20

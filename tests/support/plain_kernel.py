@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+from tracing import untraced
+
 from entice.engine import kernel
 from entice.jit.interpret import interpret, is_user_function, takes_functions
 from entice.jit.specialize import get_compiled
@@ -40,5 +42,5 @@ def _get_plain(
 
 def _bind_plain(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
     plain = [interpret(f) if is_user_function(f) or takes_functions(f) else f for f in functions]
-    run = interpret(entry)
+    run = untraced(interpret(entry))  # the report of coverage excludes compiled functions
     return lambda *arguments: run(*plain, *arguments)

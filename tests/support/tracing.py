@@ -1,11 +1,14 @@
-"""A decorator for code that coverage need not trace; tracing costs a third of the time or more."""
+"""Code that coverage need not trace: tracing makes Python 1.5 to 2.3 times as slow."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
+
+import coverage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,3 +30,17 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
             sys.settrace(tracer)
 
     return call
+
+
+@contextlib.contextmanager
+def unmeasured() -> Iterator[None]:
+    """Pause the measurement of coverage, in all threads."""
+    measurement = coverage.Coverage.current()
+    if measurement is None:
+        yield
+        return
+    measurement.stop()
+    try:
+        yield
+    finally:
+        measurement.start()

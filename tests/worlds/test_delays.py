@@ -21,6 +21,8 @@ from entice.policies.policy import update_inverse_roots
 from entice.rng import PLAYER, new_stream
 from entice.worlds.delays import Delay
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 POLICIES: dict[str, tuple[Any, oracle.Policy, bool]] = {
     "ucb": (entice.UCB(), oracle.UCB(), False),
     "ucb in flight": (entice.UCB(count_in_flight=True), oracle.UCB(), True),
