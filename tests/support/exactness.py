@@ -151,8 +151,7 @@ def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
         for j in range(len(METRICS))
     ]
     names += [f"pulls of arm {i}" for i in range(one[1].shape[1])]
-    # The same sum may round differently on both sides.
-    x, y = (np.round(np.c_[m.reshape(len(m), -1), pulls], 9) for m, pulls in (one, other))
+    x, y = _columns(one), _columns(other)
     equal = (np.ptp(x, axis=0) == 0) & (np.ptp(y, axis=0) == 0)
     same = np.isclose(x[0], y[0])
     found = [(float(same[i]), f"equal {names[i]}") for i in np.flatnonzero(equal)]
@@ -167,12 +166,18 @@ def p_values(one: Sample, other: Sample) -> list[tuple[float, str]]:
     return found
 
 
+def _columns(found: Sample) -> npt.NDArray[np.float64]:
+    metrics, pulls = found
+    columns = np.concatenate([metrics.reshape(len(metrics), -1), pulls], axis=1)
+    return np.round(columns, 9)  # the same sum may round differently on both sides
+
+
 def _largest_distance(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
     """Return the Kolmogorov–Smirnov statistic of two samples."""
     x, y = np.sort(x), np.sort(y)
     values = np.r_[x, y]
-    below = (np.searchsorted(sample, values, side="right") / len(sample) for sample in (x, y))
-    return float(np.abs(np.subtract(*below)).max())
+    below = [np.searchsorted(sample, values, side="right") / len(sample) for sample in (x, y)]
+    return float(np.abs(below[0] - below[1]).max())
 
 
 def compare(cases: Iterable[Case], replications: int, seed: int) -> list[Finding]:
