@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -192,13 +193,18 @@ def test_quantiles_of_equal_values_are_exact() -> None:
 # Whole studies
 
 
+@functools.cache
+def by_one_thread() -> entice.Result:
+    return StudyRun(STUDY, ThreadExecutor(1)).run(silent)
+
+
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block_size", [1, 7, 64, 1000])
 def test_threads_and_blocks_change_no_number_of_a_large_study(
-    threads: int, block_size: int, tmp_path: Path
+    threads: int, block_size: int
 ) -> None:
-    expected = StudyRun(STUDY, ThreadExecutor(1)).run(silent)
+    expected = by_one_thread()
     found = StudyRun(STUDY, ThreadExecutor(threads), block_size=block_size).run(silent)
     assert_frame_equal(found.curves, expected.curves, check_exact=True)
     assert_frame_equal(found.final, expected.final, check_exact=True)

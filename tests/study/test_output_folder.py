@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from command_line import without_coverage
 from study_fixtures import (
     ENTICE,
     HANG,
@@ -64,8 +65,9 @@ def test_a_stopped_process_resumes_to_the_same_result(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text)
     out = tmp_path / "out"
     command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(out)]
+    environment = without_coverage()
     for how, blocks in (signal.SIGKILL, 3), (signal.SIGINT, 6):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         wait_for_blocks(process, out, blocks)
         process.send_signal(how)
         _, errors = process.communicate(timeout=HANG)
@@ -76,7 +78,9 @@ def test_a_stopped_process_resumes_to_the_same_result(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert not list(out.glob("**/.writing-*"))
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10 * HANG, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=10 * HANG, check=True, env=environment
+    )
     assert "Result:" in done.stdout
     uninterrupted = entice.run(entice.Study.from_toml(text), progress=False)
     assert_same_results(entice.Result.load(out), uninterrupted)

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import polars as pl
 import pytest
+from command_line import without_coverage
 from plain_kernel import plain_kernel
 from polars.testing import assert_frame_equal
 from study_fixtures import HANG
@@ -422,8 +423,9 @@ entice.simulate(
     progress=lambda done, total: print(done, flush=True))
 """
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=without_coverage(),
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "0\n"  # compiled, and running
         time.sleep(0.5)
