@@ -11,6 +11,7 @@ from .planner.forecast import Forecast, forecast, plan
 from .planner.spec import Plan
 from .policies import (
     KLUCB,
+    MOSS,
     UCB,
     AlternatingThompson,
     BetaThompson,
@@ -19,6 +20,8 @@ from .policies import (
     DriftCorrectedThompson,
     EliminationRace,
     EpsilonGreedy,
+    EqualPay,
+    EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
     SlidingWindowUCB,
@@ -52,6 +55,7 @@ __version__: str
 
 __all__ = [
     "KLUCB",
+    "MOSS",
     "PLAYERS_CHOICE",
     "UCB",
     "AlternatingThompson",
@@ -71,6 +75,8 @@ __all__ = [
     "Empirical",
     "EnticeError",
     "EpsilonGreedy",
+    "EqualPay",
+    "EqualPayElimination",
     "ExponentialDelay",
     "FadingDrift",
     "Forecast",

@@ -6,6 +6,7 @@ functions together, and can only pass on the compiler's message.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, get_args
 
 import numpy as np
@@ -15,7 +16,9 @@ from entice.checks import as_number, as_seed, as_whole_number
 from entice.errors import EnticeError, InputError
 from entice.jit.interpret import find_fault, interpret, is_user_function
 from entice.jit.user_code import compile_user_function, reject_global_random
-from entice.model.step import PLAYERS_CHOICE
+from entice.model.display import display_averages
+from entice.model.ledger import new_ledger, record
+from entice.model.step import PLAYERS_CHOICE, ROUNDING
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.rng import PLAYER, POLICY, new_stream
@@ -113,8 +116,9 @@ def _values(
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:
     """Run a policy on random ratings and check that it follows the rules.
 
-    It must choose an existing arm in each round, not change counts and averages, stay within its
-    memory, and draw from its own stream only (the same draws give the same choices). A user's own
+    It must choose an existing arm in each round, pay at least what a player requires to try it, not
+    change counts and averages, stay within its memory, and draw from its own stream only (the same
+    draws give the same arms and payments). A user's own
     functions are also run in plain Python, which reports 1/0 and log(0) with their line; compiled
     code continues with inf or nan. In the first rounds some arms have no ratings, as with
     ``cold_start="prior"`` or late ratings.
@@ -129,48 +133,63 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     """
     if not isinstance(policy, get_args(Policy)):
         raise InputError("check_policy: policy", "must be a policy", given=policy)
-    reject_global_random(policy.kernel(2).select)
+    for function in policy.kernel(2).functions:
+        reject_global_random(function)
     arms = _at_least_one("check_policy: arms", arms)
     rounds = _at_least_one("check_policy: rounds", rounds)
     seed = as_seed("check_policy: seed", seed)
     kernel = policy.kernel(arms)
-    select, update = _Checked(kernel.select), _Checked(kernel.update)
-    one, other = (_play(policy, kernel, select, update, arms, rounds, seed) for _ in range(2))
+    functions = [_checked(function) for function in kernel.functions]
+    one, other = (_play(policy, kernel, functions, arms, rounds, seed) for _ in range(2))
     if one != other:
         raise CheckFailed(f"{policy.label} chose different arms when run again with the same draws")
 
 
 def _play(
-    policy: Policy, kernel: PolicyKernel, select: _Checked, update: _Checked, arms: int,
-    rounds: int, seed: int,
-) -> list[int]:  # fmt: skip
+    policy: Policy, kernel: PolicyKernel, functions: list[_Checked], arms: int, rounds: int,
+    seed: int,
+) -> list[tuple[int, float]]:  # fmt: skip
+    """Play a few rounds, and return the arm and the payment of each."""
+    select, update, display, price = functions
     stream, world = new_stream(seed, 0, POLICY), np.random.default_rng(seed)
-    memory = np.zeros(kernel.memory)
-    pulls, sums, means = np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms)
-    chosen = []
+    memory, ledger = np.zeros(kernel.memory), new_ledger(arms, 0.0)
+    displayed = ledger.means if kernel.display is display_averages else np.zeros(arms)
+    played = []
     for t in range(1, rounds + 1):
-        before = pulls.copy(), means.copy()
-        description = f"{policy.label}: select in round {t}"
-        arm = select.call(description, t, pulls, means, memory, kernel.params, stream)
-        if isinstance(arm, bool) or not isinstance(arm, int):
-            raise CheckFailed(f"{description} must return a whole number, not {arm!r}")
+        before = ledger.pulls.copy(), ledger.means.copy()
+        where = f"{policy.label}: {{}} in round {t}".format
+        parts = t, ledger.pulls, ledger.means, memory, kernel.params, stream
+        arm = select.call(where("select"), *parts)
+        _check_whole(where("select"), arm)
+        greedy = display.call(where("display"), ledger, memory, kernel.params, displayed)
+        _check_whole(where("display"), greedy)
+        if not 0 <= greedy < arms or not np.isfinite(displayed).all():
+            rule = f"must fill in finite numbers and return one of the arms 0 to {arms - 1}"
+            raise CheckFailed(f"{where('display')} {rule}, not {greedy} for {displayed}")
         if arm == PLAYERS_CHOICE:
-            arm = int(means.argmax())
+            arm = greedy
         if not 0 <= arm < arms:
             raise CheckFailed(
                 f"{policy.label} selected arm {arm} in round {t}, of arms 0 to {arms - 1}"
             )
-        if not (np.array_equal(before[0], pulls) and np.array_equal(before[1], means)):
+        if not all(map(np.array_equal, before, (ledger.pulls, ledger.means))):
             raise CheckFailed(f"{policy.label} changed the counts or averages in round {t}")
-        payment = float(means.max() - means[arm])
+        required = float(displayed[greedy] - displayed[arm])
+        offered = t, arm, greedy, required, memory, kernel.params, stream
+        payment = price.call(where("price"), *offered)
+        if not payment >= required * (1.0 - ROUNDING) or not np.isfinite(payment):
+            rule = f"must be at least {required:g}, the displayed value that the player gives up"
+            raise CheckFailed(f"{where('price')} {rule}, not {payment!r}")
         feedback = float(world.normal(loc=1.0 / (1 + arm)))
-        pulls[arm] += 1
-        sums[arm] += feedback
-        means[arm] = sums[arm] / pulls[arm]
-        description = f"{policy.label}: update in round {t}"
-        update.call(description, memory, kernel.params, arm, payment, feedback)
-        chosen.append(int(arm))
-    return chosen
+        record(ledger, arm, feedback)
+        update.call(where("update"), memory, kernel.params, arm, payment, feedback)
+        played.append((int(arm), float(payment)))
+    return played
+
+
+def _check_whole(description: str, given: Any) -> None:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise CheckFailed(f"{description} must return a whole number, not {given!r}")
 
 
 def _call(description: str, function: Any, *arguments: Any) -> Any:
@@ -209,6 +228,11 @@ class _Checked:
                 "continues with inf or nan. Handle this case before the computation."
             ) from fault.error
         return found
+
+
+@lru_cache(maxsize=16)  # policies share their defaults, such as `pay_required`
+def _checked(function: Any) -> _Checked:
+    return _Checked(function)
 
 
 def _at_least_one(name: str, given: Any) -> int:

@@ -85,6 +85,8 @@ def _with_payment(
     return arm, greedy, payment_rule(t, arm, greedy, required, memory, params, stream)
 
 
+ROUNDING = 1e-9
+"""Relative rounding error up to which a payment equals the required one."""
 TRIES = 64
 """Maximum number of calls of `select` in a round until it returns a permitted arm."""
 
@@ -113,7 +115,9 @@ def constrained_offer(
 
     An arm is permitted if it is `eligible`, requires a payment of at most `max_payment`, and is not
     an unrated arm whose first rating is `awaited`. An eligible arm that requires no payment is
-    always permitted. `effective_pulls` counts each arm's ratings and those expected from pulls in
+    always permitted. A policy's payment rule may pay more than an arm requires, but an offer never
+    costs more than `max_payment` or pays less than its arm requires: instead, the player gets their
+    own choice, unpaid. `effective_pulls` counts each arm's ratings and those expected from pulls in
     flight. `display_override` replaces displayed values; nan leaves a value as it is. The last four
     arrays are outputs: the displayed values, the permitted arms, and the averages and counts that
     the policy saw.
@@ -156,7 +160,10 @@ def constrained_offer(
     arm, players_choice, payment = _with_payment(
         payment_rule, t, arm, greedy, displayed, memory, params, stream
     )
-    return arm, players_choice, payment if payment <= max_payment else 0.0, unaffordable, greedy
+    required = required_payment(displayed, players_choice, arm)
+    if payment > max_payment or payment < required * (1.0 - ROUNDING):
+        arm, payment = players_choice, 0.0
+    return arm, players_choice, payment, unaffordable, greedy
 
 
 @compiled

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from entice.checks import set_numbers, set_whole
+from entice.model.display import display_averages
+from entice.model.payment import pay_required
 from entice.policies.policy import PolicyKernel, PolicySpec, no_update
 from entice.user_functions import custom_label, set_function
 
@@ -22,8 +24,17 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         it may return `entice.PLAYERS_CHOICE`, which selects the arm that looks best to the player.
     update
         Optional `update(memory, params, arm, payment, feedback)`, called for each rating.
+    display
+        Optional `display(ledger, memory, params, displayed) -> arm`: fills `displayed` with the
+        values that players see, and returns the arm that they would pick, such as
+        `displayed.argmax()`. `ledger.pulls` and `ledger.means` are the counts and averages. By
+        default players see the averages. In a simulation it is called after `select`.
+    price
+        Optional `price(t, arm, greedy, required, memory, params, rng) -> payment`: the payment for
+        `arm` if players would pick `greedy`. `required` is the difference of their displayed
+        values, the least that makes a player try the arm, and the default payment.
     params
-        Numbers passed to both functions.
+        Numbers passed to all functions.
     memory, memory_per_arm
         The policy's memory has `memory + memory_per_arm * K` numbers, 0.0 before the first round.
 
@@ -36,6 +47,8 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
 
     select: Any
     update: Any = None
+    display: Any = None
+    price: Any = None
     params: Sequence[float] = ()
     memory: int = 0
     memory_per_arm: int = 0
@@ -45,6 +58,11 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         set_function(self, "select", ("t", "pulls", "means", "memory", "params", "rng"))
         if self.update is not None:
             set_function(self, "update", ("memory", "params", "arm", "payment", "feedback"))
+        if self.display is not None:
+            set_function(self, "display", ("ledger", "memory", "params", "displayed"))
+        if self.price is not None:
+            arguments = ("t", "arm", "greedy", "required", "memory", "params", "rng")
+            set_function(self, "price", arguments)
         set_numbers(self, "params")
         set_whole(self, "memory", at_least=0)
         set_whole(self, "memory_per_arm", at_least=0)
@@ -55,4 +73,11 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         size = self.memory + self.memory_per_arm * arms
-        return PolicyKernel(self.select, self.update or no_update, tuple(self.params), size)
+        return PolicyKernel(
+            self.select,
+            self.update or no_update,
+            tuple(self.params),
+            size,
+            self.display or display_averages,
+            self.price or pay_required,
+        )

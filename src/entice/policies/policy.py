@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.errors import InputError
 from entice.jit.decorators import compiled, compiled_noinline
 from entice.labels import Named
 from entice.model.display import display_averages
@@ -46,6 +47,9 @@ class PolicyKernel(NamedTuple):
     """Whether `select` reads `pulls`."""
     counts_in_flight: bool = False
     """Whether `pulls` includes the ratings still expected from pulls in flight."""
+    relearns: bool = True
+    """Whether the memory is a function of the ratings and their payments alone, so that a campaign
+    can compute it again after a rating has been changed or removed."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -58,6 +62,16 @@ class PolicySpec(Named, frozen=True, forbid_unknown_fields=True, tag_field="kind
 
     unit_ratings: ClassVar[bool] = False
     """Whether the policy is designed for ratings between 0 and 1."""
+    equal_pay: ClassVar[bool] = False
+    """Whether the policy compares only ratings under equal payments, which a probe would break."""
+
+
+def check_probe(where: str, probe: object, policy: PolicySpec) -> None:
+    """Reject a probe together with a policy that depends on equal payments."""
+    if probe is not None and policy.equal_pay:
+        rule = f"can't be used with {policy.label}, which compares ratings under equal payments"
+        todo = "A probe pays some players more. Remove the probe, or choose another policy."
+        raise InputError(where, rule, given=probe, todo=todo)
 
 
 @compiled

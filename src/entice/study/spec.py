@@ -24,6 +24,7 @@ from entice.jit.fingerprint import NoFingerprint, fingerprint
 from entice.labels import unique_labels
 from entice.model.probe import Probe
 from entice.policies import Policy
+from entice.policies.policy import check_probe
 from entice.spec_parsing import (
     UNIONS,
     as_table,
@@ -346,6 +347,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         self.adversary.kernel(self.arms.true_means())  # checks the target of an attacker
         low, high = np.clip(self.arms.support(), *self.feedback_limits)
         for i, policy in enumerate(self.policies):
+            check_probe("Study: probe", self.probe, policy)
             if policy.unit_ratings and not 0 <= low <= high <= 1:
                 rule = f"is {policy.label}, which needs ratings between 0 and 1"
                 todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."

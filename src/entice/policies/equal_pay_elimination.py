@@ -1,0 +1,341 @@
+"""Equal-pay elimination: successive elimination in which compared ratings got the same payment.
+
+This policy is not from the paper. docs/theory.md has its theorems: every decision is the same for
+every drift that does not depend on the arm, and regret and compensation are O(Σ log T / Δ_i) with
+constants that do not depend on the drift.
+
+Rounds form blocks. In a block each arm still in the race is pulled once and the leader k times, in
+random order, all for the same payment p: the largest displayed gap at the start of the block.
+Displayed values are frozen within a block. Then each arm's sum Z_i grows by the mean of its ratings
+in the block, and an arm whose Z_i is significantly below the highest is dropped.
+
+If ratings are late or missing, a block goes on with another sweep over its arms, for the same
+payment, until each has ratings for half of its pulls. Its mean then counts with a weight w: the
+harmonic mean of the arms' numbers of ratings. A rating belongs to the block whose payment it was
+given under: the current block, or the one before it, which still collects its late ratings.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from entice.checks import set_noise, set_number, set_whole
+from entice.errors import InputError
+from entice.jit.decorators import compiled, compiled_noinline
+from entice.model.ledger import Ledger
+from entice.model.step import PLAYERS_CHOICE
+from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
+from entice.rng import Stream, below, uniform
+
+_PATIENCE = 64.0
+"""Number of sweeps after which a block slows down, and no longer waits for unrated arms."""
+_GRID = 4096.0
+"""Payments are rounded up to multiples of noise/4096, so that rounding errors in sums of ratings do
+not change them."""
+
+WAITING, RACING, DROPPED = 0.0, 1.0, 2.0
+"""The status of an arm. A waiting arm, such as a new one, takes part in the next race."""
+
+# Layout of memory: a head, then a block of numbers for each arm.
+_PAID, _SWEEP, _BLOCKS = 0, 1, 2  # the payment of this round; sweeps of this block; Σ w
+_PRICE, _LEADER, _PLACES = 3, 4, 5  # of the current block; the leader has `_PLACES` a sweep
+_OLD_PRICE, _OLD_LEADER, _OLD_PLACES = 6, 7, 8  # of the block before it
+_HEAD = 9
+_STATUS, _GAP, _ASKED = 0, 1, 2
+_SUM, _SPREAD = 3, 4  # Z_i and v_i = Σ w²/n over the blocks that are final
+_COUNT, _TOTAL = 5, 6  # ratings in the current block
+_OLD_COUNT, _OLD_TOTAL = 7, 8  # ratings in the block before it
+_BLOCK = 9
+
+# Layout of params.
+_NOISE, _HORIZON, _RHO, _PRIOR = 0, 1, 2, 3
+Params = tuple[float, float, float, float]
+
+
+class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
+    """Drop arms that are significantly worse, by ratings under equal payments only.
+
+    After b blocks, an arm i with Z_g − Z_i > sqrt(2ρ V log⁺(2σ²T / V)) is dropped. Z_g is the
+    highest sum, V the variance of the difference (2σ²b if both have one rating a block), σ the
+    noise, and log⁺ the logarithm, but at least 1. The last remaining arm is the players' own
+    choice, unpaid.
+
+    The leader is paid like the other arms of its block, so each difference within a block is free
+    of drift. Players see the leader's average minus (Z_g − Z_i) / (b + `display_prior`); a dropped
+    arm keeps the gap that it had when it was dropped, so it never looks best again.
+
+    Late, lost and declined offers make blocks longer; docs/theory.md states what then remains of
+    the theorems. After 64 sweeps a block ends without the arms that have no rating, and they wait
+    for the next race. Arms that are added later also start a new race with the last survivor.
+
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds. More rounds may be played, but without the guarantee.
+    noise
+        σ: the ratings' standard deviation, or more generally their sub-Gaussian parameter, which is
+        0.5 for ratings between 0 and 1. The guarantee needs a value that is not too small.
+    rho
+        ρ > 1. A smaller ρ drops arms earlier; the probability to drop the best arm has a factor of
+        about 1/log ρ.
+    display_prior
+        Displayed gaps are Bayesian averages: a prior of 0 worth this number of blocks makes them,
+        and so the payments, smaller at first.
+
+    >>> import entice
+    >>> entice.EqualPayElimination(horizon=20_000).label
+    'EqualPayElimination(horizon=20000)'
+    """
+
+    equal_pay: ClassVar[bool] = True
+
+    horizon: int
+    noise: float = 1.0
+    rho: float = 1.1
+    display_prior: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_whole(self, "horizon", at_least=3)
+        set_noise(self)
+        if set_number(self, "rho") <= 1:
+            rule = "must be greater than 1"
+            raise InputError("EqualPayElimination: rho", rule, given=self.rho)
+        if set_number(self, "display_prior") < 0:
+            rule = "must not be negative"
+            raise InputError("EqualPayElimination: display_prior", rule, given=self.display_prior)
+
+    @property
+    def default_label(self) -> str:  # noqa: D102
+        settings = [f"horizon={self.horizon}"]
+        settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
+        settings += [] if self.rho == 1.1 else [f"rho={self.rho:g}"]
+        settings += [] if self.display_prior == 20 else [f"display_prior={self.display_prior:g}"]
+        return f"EqualPayElimination({', '.join(settings)})"
+
+    def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
+        return PolicyKernel(
+            select,
+            update,
+            params=(self.noise, float(self.horizon), self.rho, self.display_prior),
+            memory=_HEAD + _BLOCK * arms,
+            display=display_gaps,
+            payment_rule=pay_block_price,
+            reads_counts=False,
+            relearns=False,
+        )
+
+
+@compiled
+def select(
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: Params, rng: Stream
+) -> int:
+    """Choose among the places of the sweep that are still open; otherwise, the player's choice."""
+    memory[_PAID] = 0.0
+    arms = pulls.shape[0]
+    racing, waiting = 0, 0
+    for i in range(arms):
+        status = memory[_HEAD + _BLOCK * i + _STATUS]
+        racing += status == RACING
+        waiting += status == WAITING and means[i] > -math.inf
+    if racing < 2:
+        if waiting == 0:
+            return PLAYERS_CHOICE
+        _start_race(memory, means, params)
+    places = _open_places(memory, means)
+    if places == 0:
+        _next_sweep(memory, params, rng)
+        places = _open_places(memory, means)
+    if places == 0:
+        return PLAYERS_CHOICE
+    place = below(rng, places)
+    for i in range(arms):
+        place -= _places_of(i, memory, means)
+        if place < 0:
+            memory[_HEAD + _BLOCK * i + _ASKED] += 1.0
+            memory[_PAID] = memory[_PRICE]
+            return i
+    return PLAYERS_CHOICE
+
+
+@compiled
+def _places_of(arm: int, memory: Floats, means: Floats) -> int:
+    """Return how often an arm is still to be pulled in this sweep; 0 if it is not permitted."""
+    at = _HEAD + _BLOCK * arm
+    if memory[at + _STATUS] != RACING or means[arm] == -math.inf:
+        return 0
+    places = memory[_PLACES] if arm == memory[_LEADER] else 1.0
+    return max(0, int(memory[_SWEEP] * places - _pulled(at, memory)))
+
+
+@compiled
+def _pulled(at: int, memory: Floats) -> float:
+    """Return an arm's pulls in this block. The rounds of the cold start are not asked for."""
+    return float(max(memory[at + _ASKED], memory[at + _COUNT]))
+
+
+@compiled
+def _open_places(memory: Floats, means: Floats) -> int:
+    """Return the number of pulls that this sweep still lacks."""
+    places = 0
+    for i in range(means.shape[0]):
+        places += _places_of(i, memory, means)
+    return places
+
+
+@compiled_noinline
+def _start_race(memory: Floats, means: Floats, params: Params) -> None:
+    """Start a race of the waiting arms and the survivor of the last race."""
+    for i in range(means.shape[0]):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING or memory[_PRICE] > 0.0:
+            memory[at + _COUNT] = memory[at + _TOTAL] = 0.0
+        if memory[at + _STATUS] == WAITING and means[i] > -math.inf:
+            memory[at + _STATUS] = RACING
+        if memory[at + _STATUS] == RACING:
+            memory[at + _GAP] = memory[at + _ASKED] = memory[at + _OLD_COUNT] = 0.0
+            memory[at + _SUM] = memory[at + _SPREAD] = memory[at + _OLD_TOTAL] = 0.0
+    memory[_BLOCKS] = memory[_PRICE] = 0.0
+    memory[_OLD_PRICE] = -1.0  # no payment equals it
+    memory[_SWEEP] = memory[_PLACES] = 1.0
+    _close_if_complete(memory, params)
+
+
+@compiled_noinline
+def _next_sweep(memory: Floats, params: Params, rng: Stream) -> None:
+    """Start another sweep of a block that waits for ratings: at first at once, later rarely."""
+    if uniform(rng) * memory[_SWEEP] < _PATIENCE:
+        memory[_SWEEP] += 1.0
+        if memory[_SWEEP] > _PATIENCE:
+            _close_if_complete(memory, params)
+
+
+@compiled_noinline
+def update(memory: Floats, params: Params, arm: int, payment: float, feedback: float) -> None:
+    """Add a rating to the block whose payment it was given under, and end a complete block."""
+    at = _HEAD + _BLOCK * arm
+    rounding = 1e-9 * params[_NOISE]
+    if abs(payment - memory[_PRICE]) <= rounding:
+        memory[at + _COUNT] += 1.0
+        memory[at + _TOTAL] += feedback
+        _close_if_complete(memory, params)
+    elif abs(payment - memory[_OLD_PRICE]) <= rounding:
+        memory[at + _OLD_COUNT] += 1.0
+        memory[at + _OLD_TOTAL] += feedback
+
+
+@compiled
+def _close_if_complete(memory: Floats, params: Params) -> None:
+    """End the block if its arms have enough ratings: drop arms, and start the next block."""
+    arms = (memory.shape[0] - _HEAD) // _BLOCK
+    racing, rated, ratings, pulled = 0, 0, 0.0, 0.0
+    for i in range(arms):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING:
+            racing += 1
+            rated += memory[at + _COUNT] > 0.0
+            ratings += memory[at + _COUNT]
+            pulled += _pulled(at, memory)
+    complete = rated == racing and ratings >= racing - 1 + memory[_PLACES]
+    if memory[_SWEEP] <= _PATIENCE and not (complete and ratings >= 0.5 * pulled):
+        return
+    if rated >= 2:
+        _close(memory, params)
+
+
+@compiled_noinline
+def _close(memory: Floats, params: Params) -> None:
+    """End the block: compare all arms, drop some, and set the price of the next block."""
+    arms = (memory.shape[0] - _HEAD) // _BLOCK
+    for i in range(arms):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING and memory[at + _COUNT] == 0.0:
+            memory[at + _STATUS] = WAITING
+    _settle_old_block(memory)
+    weight = _old_weight(memory)
+    blocks = memory[_BLOCKS] + weight
+    leader, best = -1, -math.inf
+    for i in range(arms):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING:
+            total = memory[at + _SUM] + weight * memory[at + _OLD_TOTAL] / memory[at + _OLD_COUNT]
+            memory[at + _GAP] = total
+            if total > best:
+                leader, best = i, total
+    g = _HEAD + _BLOCK * leader
+    own = memory[g + _SPREAD] + weight * weight / memory[g + _OLD_COUNT]
+    racing, price = 0, 0.0
+    variance = params[_NOISE] * params[_NOISE]
+    for i in range(arms):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING:
+            v = own + memory[at + _SPREAD] + weight * weight / memory[at + _OLD_COUNT]
+            behind = best - memory[at + _GAP]
+            memory[at + _GAP] = behind / (blocks + params[_PRIOR])
+            if i != leader and behind > _width(variance * v, params):
+                memory[at + _STATUS] = DROPPED
+            else:
+                racing += 1
+                price = max(price, memory[at + _GAP])
+    unit = params[_NOISE] / _GRID
+    memory[_PRICE] = unit * math.ceil(price / unit)
+    memory[_LEADER] = leader
+    memory[_PLACES] = math.ceil(math.sqrt(0.5 * (racing - 1)))
+    memory[_SWEEP] = 1.0
+
+
+@compiled
+def _settle_old_block(memory: Floats) -> None:
+    """Add the old block to the sums, and make the current block the old one."""
+    weight = _old_weight(memory)
+    memory[_BLOCKS] += weight
+    for i in range((memory.shape[0] - _HEAD) // _BLOCK):
+        at = _HEAD + _BLOCK * i
+        if weight > 0.0 and memory[at + _STATUS] == RACING:
+            memory[at + _SUM] += weight * memory[at + _OLD_TOTAL] / memory[at + _OLD_COUNT]
+            memory[at + _SPREAD] += weight * weight / memory[at + _OLD_COUNT]
+        memory[at + _OLD_COUNT], memory[at + _OLD_TOTAL] = memory[at + _COUNT], memory[at + _TOTAL]
+        memory[at + _COUNT] = memory[at + _TOTAL] = memory[at + _ASKED] = 0.0
+    memory[_OLD_PRICE], memory[_OLD_LEADER] = memory[_PRICE], memory[_LEADER]
+    memory[_OLD_PLACES] = memory[_PLACES]
+
+
+@compiled
+def _old_weight(memory: Floats) -> float:
+    """Return the harmonic mean of the arms' ratings for each of their places in the old block."""
+    arms, total = 0, 0.0
+    for i in range((memory.shape[0] - _HEAD) // _BLOCK):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING:
+            if memory[at + _OLD_COUNT] == 0.0:
+                return 0.0  # there is no old block
+            arms += 1
+            places = memory[_OLD_PLACES] if i == memory[_OLD_LEADER] else 1.0
+            total += places / memory[at + _OLD_COUNT]
+    return arms / total
+
+
+@compiled
+def _width(v: float, params: Params) -> float:
+    """Return by how much a sum of variance v must be behind for its arm to be dropped."""
+    rounds = 2.0 * params[_NOISE] * params[_NOISE] * params[_HORIZON]
+    return math.sqrt(2.0 * params[_RHO] * v * max(1.0, math.log(rounds / v)))
+
+
+@compiled
+def display_gaps(ledger: Ledger, memory: Floats, params: Params, displayed: Floats) -> int:
+    """Display the leader's average minus the gaps at the start of the block."""
+    leader = int(memory[_LEADER])
+    top = ledger.means[leader]
+    for i in range(displayed.shape[0]):
+        displayed[i] = top - memory[_HEAD + _BLOCK * i + _GAP]
+    return leader
+
+
+@compiled
+def pay_block_price(
+    t: int, arm: int, greedy: int, required: float, memory: Floats, params: Params, rng: Stream
+) -> float:
+    """Pay each arm of the block the same, the leader too."""
+    return float(memory[_PAID])
