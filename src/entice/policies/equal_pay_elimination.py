@@ -29,7 +29,8 @@ from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, below, uniform
 
 _PATIENCE = 64.0
-"""Number of sweeps after which a block slows down, and no longer waits for unrated arms."""
+"""Number of sweeps after which a block no longer waits for unrated arms. Sweeps then get rarer: each
+64 more halve their rate, so that arms that nobody rates are tried O(log t) times."""
 _GRID = 4096.0
 """Payments are rounded up to multiples of noise/4096, so that rounding errors in sums of ratings do
 not change them."""
@@ -205,7 +206,7 @@ def _start_race(memory: Floats, means: Floats, params: Params) -> None:
 @compiled_noinline
 def _next_sweep(memory: Floats, params: Params, rng: Stream) -> None:
     """Start another sweep of a block that waits for ratings: at first at once, later rarely."""
-    if uniform(rng) * memory[_SWEEP] < _PATIENCE:
+    if uniform(rng) < 2.0 ** (1.0 - memory[_SWEEP] / _PATIENCE):
         memory[_SWEEP] += 1.0
         if memory[_SWEEP] > _PATIENCE:
             _close_if_complete(memory, params)
