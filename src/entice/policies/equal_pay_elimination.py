@@ -29,8 +29,8 @@ from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, below, uniform
 
 _PATIENCE = 64.0
-"""Number of sweeps after which a block no longer waits for unrated arms. Sweeps then get rarer: each
-64 more halve their rate, so that arms that nobody rates are tried O(log t) times."""
+"""Number of sweeps after which a block no longer waits for unrated arms. Then sweeps get rarer:
+each 64 more halve their rate, so that arms that nobody rates are tried O(log t) times."""
 _GRID = 4096.0
 """Payments are rounded up to multiples of noise/4096, so that rounding errors in sums of ratings do
 not change them."""
