@@ -1,0 +1,204 @@
+"""Compare the equal-pay policies with others: the tables of docs/beyond.md.
+
+The constants of `EqualPay` were tuned on the paper's instance without drift. The random instances
+are new to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from typing import Any
+
+import numpy as np
+import polars as pl
+from corrected import print_table, with_lock_ins
+
+import entice
+from entice.paper.setups import MEANS
+from entice.policies import Policy
+from entice.policies import drift_corrected_thompson as corrected
+from entice.policies.policy import Counts, Floats
+from entice.rng import Stream
+from entice.worlds.drifts import Drift
+
+T = 20_000
+INSTANCES, SEED_OF_INSTANCES = 60, 18_181
+DRIFTS: tuple[Drift, ...] = (
+    *(entice.LinearDrift(l) for l in (0.0, 1.1, 3.0, 5.0)),
+    entice.StepDrift(0.3),
+    entice.NegativeDrift(1.1),
+)
+EQUAL_PAY = (
+    entice.EqualPay(horizon=T),
+    entice.EqualPay(),
+    entice.EqualPayElimination(horizon=T),
+)
+POLICIES: tuple[Policy, ...] = (*EQUAL_PAY, entice.UCB())
+OTHERS = (entice.DriftCorrectedThompson(), entice.ThompsonSampling(), entice.UCB())
+
+
+def gated_select(
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: Any, rng: Stream
+) -> int:
+    """Choose by the gate of EqualPay, with the estimates of the drift-corrected policy."""
+    variance = corrected._variance(memory, params)
+    arm, top = 0, -math.inf
+    for i in range(pulls.shape[0]):
+        index = means[i]
+        for j in range(3):
+            phi = memory[corrected._HEAD + corrected._BLOCK * i + corrected._PHI + j]
+            index -= memory[corrected._BETA + j] * phi
+        gate = max(0.5, math.log(20_000.0 / (15.0 * pulls[i])))
+        index += math.sqrt(2.0 * variance * gate / pulls[i])
+        if index > top:
+            arm, top = i, index
+    return arm
+
+
+def gated_drift_corrected() -> entice.CustomPolicy:
+    """Return the drift-corrected policy with the gate of EqualPay instead of Thompson sampling."""
+    kernel = entice.DriftCorrectedThompson().kernel(9)
+    return entice.CustomPolicy(
+        gated_select, corrected.update, corrected.display_corrected,
+        corrected.pay_required_and_probe, params=kernel.params, name="drift-corrected, gate",
+        memory=corrected._HEAD, memory_per_arm=corrected._BLOCK,
+    )  # fmt: skip
+
+
+def simulate(policies: Any, drifts: Any = DRIFTS, arms: Any = None, **settings: Any) -> Any:
+    """Run a study with one checkpoint, by default on the paper's instance."""
+    defaults = {"horizon": T, "checkpoints": 1, "progress": False}
+    return entice.simulate(
+        arms=arms or entice.Gaussian(MEANS), policies=policies, drifts=drifts,
+        **{**defaults, **settings},
+    )  # fmt: skip
+
+
+def on_the_papers_instance(replications: int, seed: int) -> None:
+    result = simulate((*EQUAL_PAY, *OTHERS), replications=replications, seed=seed)
+    print_table(f"The paper's instance, {replications:,} runs", with_lock_ins(result))
+    gate = simulate(
+        [entice.MOSS(horizon=T), gated_drift_corrected()], replications=replications, seed=seed
+    )
+    print_table(f"Is it the gate? {replications:,} runs", with_lock_ins(gate))
+
+
+def on_random_instances(replications: int, seed: int) -> None:
+    for kind in (entice.Gaussian, entice.Bernoulli):
+        rng = np.random.default_rng(SEED_OF_INSTANCES)
+        noise: dict[str, Any] = {} if kind is entice.Gaussian else {"noise": 0.5}
+        policies = (
+            entice.EqualPay(horizon=T, **noise),
+            entice.EqualPay(**noise),
+            entice.EqualPayElimination(horizon=T, **noise),
+            entice.DriftCorrectedThompson(**noise),
+            entice.ThompsonSampling(**noise),
+            entice.UCB(**noise),
+        )
+        frames = []
+        for k in range(INSTANCES):
+            arms = kind(rng.uniform(0, 1, (5, 10, 20)[k % 3]).tolist())
+            runs = {"replications": replications, "seed": seed + k}
+            frames.append(with_lock_ins(simulate(policies, arms=arms, **runs)))
+        title = f"{INSTANCES} random instances, {kind.__name__}, K = 5, 10, 20, {replications} runs"
+        print_table(title, pl.concat(frames))
+
+
+def over_time(replications: int, seed: int) -> None:
+    for horizon in (20_000, 200_000, 2_000_000):
+        policies = (
+            entice.EqualPay(horizon=horizon),
+            entice.EqualPay(),
+            entice.EqualPayElimination(horizon=horizon),
+        )
+        result = simulate(
+            policies, DRIFTS[1:2], horizon=horizon, replications=replications, seed=seed
+        )
+        print_table(f"T = {horizon:,}, {replications} runs", with_lock_ins(result))
+
+
+def with_other_players(replications: int, seed: int) -> None:
+    players = {
+        "immediate ratings": entice.Players(),
+        "ratings 50 rounds late": entice.Players(delay=50),
+        "delays of 50 rounds on average": entice.Players(delay=entice.ExponentialDelay(50.0)),
+        "30 % of ratings lost": entice.Players(loss=0.3),
+        "late and lost": entice.Players(delay=entice.ExponentialDelay(50.0), loss=0.3),
+        "players who decline": entice.Players(
+            acceptance=entice.LogisticAcceptance(midpoint=0.05, width=0.05)
+        ),
+    }
+    for title, kind in players.items():
+        result = simulate(
+            EQUAL_PAY, DRIFTS[1:2], players=kind, replications=replications, seed=seed
+        )
+        print_table(f"{title}, {replications} runs", with_lock_ins(result))
+
+
+def invariance(replications: int, seed: int) -> None:
+    """Compare the arms and payments of all rounds, run by run, with those without drift."""
+    print("\n| policy | drift | runs | runs that differ |\n|---|---|---:|---:|")
+    drifts = [*DRIFTS[1:], entice.PowerDrift(5, 2)]
+    for policy in POLICIES:
+        paths: dict[str, list[pl.DataFrame]] = {}
+        for drift in (DRIFTS[0], *drifts):
+            study = entice.Study(
+                arms=entice.Gaussian(MEANS), policies=[policy], drifts=[drift], horizon=T, seed=seed
+            )
+            paths[drift.label] = [
+                entice.trace(study, replication=r, displayed=False).select("arm", "payment")
+                for r in range(replications)
+            ]
+        for drift in drifts:
+            pairs = zip(paths[drift.label], paths[DRIFTS[0].label], strict=True)
+            different = sum(not one.equals(other) for one, other in pairs)
+            print(f"| {policy.label} | {drift.label} | {replications} | {different} |")
+
+
+def cost_per_round(seed: int) -> None:
+    """Measure the CPU time of a round against the number of arms, with UCB in the same run."""
+    print("\n| K | policy | ns per round | UCB, generic kernel |\n|---:|---|---:|---:|")
+    for K in (3, 10, 30, 100, 300, 1_000):
+        runs = max(1, 100 // K)
+        arms = entice.Gaussian(np.linspace(0, 1, K).tolist())
+        spent = []
+        for kind in POLICIES:
+            for _ in range(2):  # the first call compiles
+                start = time.process_time()
+                simulate(
+                    [kind], DRIFTS[1:2], arms, replications=runs, seed=seed, threads=1,
+                    engine="generic",
+                )  # fmt: skip
+                cpu = time.process_time() - start
+            spent.append(cpu / (runs * T) * 1e9)
+        for policy, cost in zip(EQUAL_PAY, spent, strict=False):
+            print(f"| {K:,} | {policy.label} | {cost:,.0f} | {spent[-1]:,.0f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=2026)
+    tables = ["paper", "random", "time", "players", "invariance", "cost"]
+    parser.add_argument("--only", choices=tables, help="one of the tables")
+    options = parser.parse_args()
+    print('"Locked in": regret above a tenth of that of uniform play.')
+    runs, seed, only = options.replications, options.seed, options.only
+    if only in (None, "paper"):
+        on_the_papers_instance(runs, seed)
+    if only in (None, "random"):
+        on_random_instances(max(1, runs // 50), seed)
+    if only in (None, "time"):
+        over_time(max(1, runs // 10), seed)
+    if only in (None, "players"):
+        with_other_players(max(1, runs // 2), seed)
+    if only in (None, "invariance"):
+        invariance(max(1, runs // 5), seed)
+    if only in (None, "cost"):
+        cost_per_round(seed)
+
+
+if __name__ == "__main__":
+    main()
