@@ -34,6 +34,9 @@ _PRIOR_RATINGS = 20.0
 """A displayed gap is a Bayesian average: the fitted gap, with a prior of 0 worth 20 ratings."""
 _GUESS = 2.0
 """The number of ratings that the initial guess of the noise is worth."""
+_TIE = 1e-9
+"""Fitted values and indices within this multiple of the noise tie. Ratings on a scale, such as
+stars, tie often, and only rounding errors, which depend on the drift, would tell them apart."""
 _KNOWN_HORIZON, _ANYTIME = 15.0, 5.0
 """The gate is log(T · V / 15), or log(t · V / 5) without a horizon."""
 
@@ -154,7 +157,7 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
             v = memory[at + _VARIANCE] * arrived
             gate = max(0.5, math.log(horizon * min(v, 1.0)))
             index = math.sqrt(2.0 * variance * v * gate) - memory[at + _GAP]
-            if index > top:
+            if index > top + _TIE * params[_NOISE]:
                 best, top = i, index
     if best < 0:
         return PLAYERS_CHOICE
@@ -300,7 +303,7 @@ def _compare(memory: Floats, params: Params) -> None:
             for j in range(size):
                 value -= memory[at + _SHARE + j] * memory[_EFFECT + j]
             memory[at + _GAP] = value
-            if value > best:
+            if value > best + _TIE * params[_NOISE]:
                 leader, best = i, value
     memory[_LEADER] = leader
     of_g = _HEAD + _BLOCK * leader
@@ -311,7 +314,8 @@ def _compare(memory: Floats, params: Params) -> None:
         at = _HEAD + _BLOCK * i
         n = memory[at + _COUNT]
         if n > 0.0:
-            gap, v = best - memory[at + _GAP], 1.0 / n + 1.0 / memory[of_g + _COUNT]
+            gap = max(0.0, best - memory[at + _GAP] - _TIE * params[_NOISE])
+            v = 1.0 / n + 1.0 / memory[of_g + _COUNT]
             is_worse = i != leader and gap * gap > 4.0 * variance * v
             if n >= _COLD or (n >= 2.0 and is_worse):
                 memory[at + _WARM] = 1.0

@@ -31,9 +31,13 @@ from entice.rng import Stream, below, uniform
 _PATIENCE = 64.0
 """Number of sweeps after which a block no longer waits for unrated arms. Then sweeps get rarer:
 each 64 more halve their rate, so that arms that nobody rates are tried O(log t) times."""
-_GRID = 4096.0
+GRID = 4096.0
 """Payments are rounded up to multiples of noise/4096, so that rounding errors in sums of ratings do
 not change them."""
+_ROUNDING = 1e-10
+"""Sums within this multiple of the noise tie, and prices above a multiple of the grid by less than
+this share of it are that multiple. Ratings on a scale, such as stars, tie often and lie on the
+grid, and only rounding errors, which depend on the drift, would tell them apart."""
 
 WAITING, RACING, DROPPED = 0.0, 1.0, 2.0
 """The status of an arm. A waiting arm, such as a new one, takes part in the next race."""
@@ -257,12 +261,13 @@ def _close(memory: Floats, params: Params) -> None:
     weight = _old_weight(memory)
     blocks = memory[_BLOCKS] + weight
     leader, best = -1, -math.inf
+    tie = _ROUNDING * params[_NOISE]
     for i in range(arms):
         at = _HEAD + _BLOCK * i
         if memory[at + _STATUS] == RACING:
             total = memory[at + _SUM] + weight * memory[at + _OLD_TOTAL] / memory[at + _OLD_COUNT]
             memory[at + _GAP] = total
-            if total > best:
+            if total > best + tie:
                 leader, best = i, total
     g = _HEAD + _BLOCK * leader
     own = memory[g + _SPREAD] + weight * weight / memory[g + _OLD_COUNT]
@@ -272,18 +277,24 @@ def _close(memory: Floats, params: Params) -> None:
         at = _HEAD + _BLOCK * i
         if memory[at + _STATUS] == RACING:
             v = own + memory[at + _SPREAD] + weight * weight / memory[at + _OLD_COUNT]
-            behind = best - memory[at + _GAP]
+            behind = max(0.0, best - memory[at + _GAP] - tie)
             memory[at + _GAP] = behind / (blocks + params[_PRIOR])
             if i != leader and behind > _width(variance * v, params):
                 memory[at + _STATUS] = DROPPED
             else:
                 racing += 1
                 price = max(price, memory[at + _GAP])
-    unit = params[_NOISE] / _GRID
-    memory[_PRICE] = unit * math.ceil(price / unit)
+    unit = params[_NOISE] / GRID
+    memory[_PRICE] = unit * math.ceil(price / unit * (1.0 - _ROUNDING))
     memory[_LEADER] = leader
-    memory[_PLACES] = math.ceil(math.sqrt(0.5 * (racing - 1)))
+    memory[_PLACES] = leader_places(racing)
     memory[_SWEEP] = 1.0
+
+
+@compiled
+def leader_places(arms: int) -> int:
+    """Return k, the number of pulls of the leader in each sweep over a number of arms."""
+    return math.ceil(math.sqrt(0.5 * (arms - 1)))
 
 
 @compiled
