@@ -162,8 +162,7 @@ def test_a_payment_between_the_levels_is_ignored() -> None:
 
 
 WORLDS = {
-    "late": entice.Players(delay=entice.ExponentialDelay(50.0)),
-    "late by 50": entice.Players(delay=50),
+    "late": entice.Players(delay=50),
     "lost": entice.Players(loss=0.3),
     "declining": entice.Players(acceptance=entice.LogisticAcceptance(midpoint=0.05, width=0.05)),
 }
@@ -191,7 +190,7 @@ def test_late_lost_and_declined_offers_cost_little(policy: Any) -> None:
         return float(np.mean(result.final["regret"].to_numpy()))
 
     immediate = regret(entice.Players())
-    for world, limit in (("late", 1.7), ("late by 50", 1.7), ("lost", 2.0), ("declining", 1.6)):
+    for world, limit in (("late", 1.7), ("lost", 2.0), ("declining", 1.6)):
         assert regret(WORLDS[world]) < limit * immediate, world
 
 
