@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import entice
+from entice.study.aggregation import aggregators
+from entice.study.aggregation.statistics import statistics
+from entice.study.results import deferred
+from entice.study.results.deferred import DeferredFrame
 from entice.study.results.result import Result
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -217,3 +223,44 @@ def test_parameters_of_different_types_become_text() -> None:
     assert _column([1, None]).dtype == pl.Int64
     assert _column([0.5, "estimated", None]).to_list() == ["0.5", "estimated", None]
     assert _column([None, None]).null_count() == 2
+
+
+def test_curves_are_computed_when_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+
+    def counting(*parts: Any) -> Any:
+        computed.append(len(parts))
+        return statistics(*parts)
+
+    monkeypatch.setattr(aggregators, "statistics", counting)
+    first, second = (run() for _ in range(2))
+    assert not computed
+    expected = first.curves
+    assert len(computed) == len(list(STUDY.cells()))
+    assert first.curves is expected
+    assert len(computed) == len(list(STUDY.cells()))
+    for copied in (pickle.loads(pickle.dumps(second)), copy.deepcopy(second)):
+        assert_frame_equal(copied.curves, expected)
+        assert_frame_equal(copied.final, first.final)
+
+
+def test_numbers_of_unread_curves_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def frame(name: str, size: int) -> DeferredFrame:
+        def build() -> pl.DataFrame:
+            built.append(name)
+            return pl.DataFrame({"name": [name]})
+
+        return DeferredFrame(build, size)
+
+    monkeypatch.setattr(deferred, "MAX_BYTES", 10)
+    monkeypatch.setattr(deferred, "_waiting", [])
+    kept = [frame("a", 4), frame("b", 4)]
+    frame("released", 4)
+    assert built == ["a"]
+    kept += [frame("c", 4), frame("small", 0)]
+    assert built == ["a"]
+    kept.append(frame("larger than the limit", 11))
+    assert built == ["a", "b", "c", "larger than the limit"]
+    assert kept[3].read()["name"].to_list() == ["small"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.kernel import METRICS
-from entice.study.aggregation.block_digest import BlockDigest, BlockResult
+from entice.study.aggregation.block_digest import BlockDigest, BlockResult, FinalRounds
 from entice.study.aggregation.histogram import Histogram
 from entice.study.aggregation.moments import Moments
 from entice.study.aggregation.statistics import QUANTILES, statistics
@@ -23,30 +23,43 @@ class ExactAggregator:
     """An aggregator that keeps all numbers of a cell, so its quantiles are exact."""
 
     def __init__(self, study: Study) -> None:
-        arms, rounds = len(study.arms.true_means()), len(study.checkpoint_rounds())
-        self.arrays = RunArrays(
-            np.empty((study.replications, rounds, len(METRICS))),
-            np.empty((study.replications, arms), dtype=np.int64),
-            np.empty(study.replications, dtype=np.int64),
+        self._shapes = (
+            (len(study.checkpoint_rounds()), len(METRICS)),
+            (len(study.arms.true_means()),),
+            (),
         )
+        self._blocks: dict[int, RunArrays] = {}
 
     def add(self, block: Block, result: BlockResult) -> bool:
         """Add a block. Return False if it does not belong to this cell."""
-        rows = self.arrays.rows(block.first, block.replications)
         if not isinstance(result, RunArrays) or any(
-            new.shape != row.shape for new, row in zip(result, rows, strict=True)
+            new.shape != (block.replications, *shape)
+            for new, shape in zip(result, self._shapes, strict=True)
         ):
             return False
-        if block.replications == len(self.arrays.stopped):
-            self.arrays = result  # the whole cell: no copy
-            return True
-        for new, row in zip(result, rows, strict=True):
-            row[...] = new
+        self._blocks[block.first] = result
         return True
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all numbers."""
+        return sum(array.nbytes for block in self._blocks.values() for array in block)
+
+    def last_rounds(self) -> FinalRounds:
+        """Return a copy of the numbers of the last round."""
+        blocks = self._in_order()
+        return FinalRounds(
+            np.concatenate([block.metrics[:, -1, :] for block in blocks]),
+            np.concatenate([block.pulls for block in blocks]),
+            np.concatenate([block.stopped for block in blocks]),
+        )
 
     def statistics(self) -> dict[str, Floats]:
         """Return each statistic as an array of checkpoints × metrics."""
-        return statistics(self.arrays.metrics)
+        return statistics(*(block.metrics for block in self._in_order()))
+
+    def _in_order(self) -> list[RunArrays]:
+        return [self._blocks[first] for first in sorted(self._blocks)]
 
 
 class StreamingAggregator:
@@ -66,6 +79,11 @@ class StreamingAggregator:
         self._moments.add(result.nodes)
         self._histogram.add(result.bucket_counts)
         return True
+
+    @property
+    def nbytes(self) -> int:
+        """0: moments and histogram are small."""
+        return 0
 
     def statistics(self) -> dict[str, Floats]:
         """Return each statistic as an array of checkpoints × metrics."""

@@ -9,6 +9,7 @@ import polars as pl
 
 from entice.engine.kernel import METRICS
 from entice.labels import parameter_columns
+from entice.study.aggregation.aggregators import ExactAggregator, StreamingAggregator
 from entice.study.spec import Study
 
 CELL = ("policy_index", "drift_index")
@@ -72,12 +73,15 @@ def final_frame(
     return pl.DataFrame(columns | about)
 
 
-def curves_frame(study: Study, cell: int, statistics: dict[str, Any]) -> pl.DataFrame:
-    """Return each statistic (checkpoints × metrics) of a cell."""
+def curves_frame(
+    study: Study, cell: int, aggregator: ExactAggregator | StreamingAggregator
+) -> pl.DataFrame:
+    """Return the statistics of a cell at each checkpoint."""
     rounds = study.checkpoint_rounds()
     about = _cell_columns(study, cell, len(METRICS) * len(rounds))
     columns: dict[str, Any] = {name: about.pop(name) for name in ("policy", "drift")}
     columns["metric"] = [metric for metric in METRICS for _ in rounds]
     columns["t"] = np.tile(rounds, len(METRICS))
-    columns |= {name: values.T.ravel() for name, values in statistics.items()}
+    # Each statistic is an array of checkpoints × metrics.
+    columns |= {name: values.T.ravel() for name, values in aggregator.statistics().items()}
     return pl.DataFrame(columns | about)

@@ -14,6 +14,7 @@ from entice.engine.kernel import METRICS
 from entice.extras import require
 from entice.study.aggregation.statistics import STATISTICS, statistics
 from entice.study.results import files as result_files
+from entice.study.results.deferred import DeferredFrame
 from entice.study.results.frames import with_settings
 from entice.study.spec import Study
 
@@ -51,12 +52,12 @@ class Result:
     def __init__(
         self,
         study: Study,
-        final: pl.DataFrame | Path,
-        curves: pl.DataFrame,
+        final: DeferredFrame | Path,
+        curves: DeferredFrame,
         engines: Sequence[str],
     ) -> None:
         self._study = study
-        self._curves = with_settings(curves, study)
+        self._curves = curves
         self._engines = tuple(engines)
         self._final = final
 
@@ -75,16 +76,17 @@ class Result:
         """The engine of each policy: ``"fast"`` or ``"generic"``."""
         return self._engines
 
-    @property
+    @cached_property
     def curves(self) -> pl.DataFrame:
-        """One row for each cell, metric and checkpoint."""
-        return self._curves
+        """One row for each cell, metric and checkpoint. Computed on first use."""
+        return with_settings(self._curves.read(), self.study)
 
     @cached_property
     def final(self) -> pl.DataFrame:
-        """One row for each cell and replication. For a large study, read on first use."""
-        final = pl.read_parquet(self._final) if isinstance(self._final, Path) else self._final
-        return with_settings(final, self.study)
+        """One row for each cell and replication. Built on first use, or read for a large study."""
+        final = self._final
+        frame = pl.read_parquet(final) if isinstance(final, Path) else final.read()
+        return with_settings(frame, self.study)
 
     def __repr__(self) -> str:
         cells = len(self.study.policies) * len(self.study.drifts)
@@ -162,7 +164,7 @@ class Result:
     def _rows_of(self, p: int, d: int, columns: Sequence[str]) -> pl.DataFrame:
         """Return some columns of one cell, without reading the other cells."""
         final = self._final
-        rows = final.lazy() if isinstance(final, pl.DataFrame) else pl.scan_parquet(final)
+        rows = pl.scan_parquet(final) if isinstance(final, Path) else final.read().lazy()
         return rows.filter(policy_index=p, drift_index=d).select(columns).collect()
 
     def plot(self, metric: str = "regret") -> Figure:
@@ -201,7 +203,8 @@ class Result:
 
         Results of several studies are written into sub-folders.
         """
-        return result_files.save(Path(folder), self.study, self._final, self.curves)
+        final = self._final if isinstance(self._final, Path) else self._final.read()
+        return result_files.save(Path(folder), self.study, final, self.curves)
 
     @staticmethod
     def load(folder: str | Path) -> Result:
@@ -212,5 +215,7 @@ class Result:
         """
         folder = Path(folder)
         if within := result_files.folders_within(folder):
-            return Result.concat(Result(*result_files.load(one)) for one in within)
-        return Result(*result_files.load(folder))
+            return Result.concat(Result.load(one) for one in within)
+        study, final, curves, engines = result_files.load(folder)
+        last = final if isinstance(final, Path) else DeferredFrame(final.clone)
+        return Result(study, last, DeferredFrame(curves.clone), engines)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from entice.study.aggregation.block_digest import (
     is_on_disk,
 )
 from entice.study.blocks import Block, split
+from entice.study.results.deferred import DeferredFrame, concat_deferred
 from entice.study.results.files import FINAL, folders_for, write_final
 from entice.study.results.frames import curves_frame, final_frame
 from entice.study.results.result import Result
@@ -241,8 +243,8 @@ class StudyRun:
         self.blocks = split(work, study.replications, numbers, block_size, list(saved))
         self._missing = [study.replications] * len(self.cells)
         self._aggregators: dict[int, ExactAggregator | StreamingAggregator] = {}
-        self._finals: dict[int, pl.DataFrame] = {}
-        self._curves: dict[int, pl.DataFrame] = {}
+        self._finals: dict[int, DeferredFrame] = {}
+        self._curves: dict[int, DeferredFrame] = {}
         policies, drifts = study.policy_labels, study.drift_labels
         self._labels = [f"{policies[p]} with {drifts[d]}" for p, d, _, _ in self.cells]
         self._runaways = Runaways()
@@ -316,20 +318,24 @@ class StudyRun:
         self._done += block.replications
         self._missing[cell] -= block.replications
         if self._missing[cell] == 0:
-            aggregator = self._aggregators.pop(cell)
-            self._curves[cell] = curves_frame(self.study, cell, aggregator.statistics())
-            if isinstance(aggregator, ExactAggregator) and not self._is_on_disk:
-                metrics, pulls, stopped = aggregator.arrays
-                last = metrics[:, -1, :]
-                self._finals[cell] = final_frame(self.study, cell, 0, last, pulls, stopped)
+            self._add_frames(cell, self._aggregators.pop(cell))
         return True
+
+    def _add_frames(self, cell: int, aggregator: ExactAggregator | StreamingAggregator) -> None:
+        """Prepare the frames of a cell whose blocks are all finished."""
+        curves = partial(curves_frame, self.study, cell, aggregator)
+        self._curves[cell] = DeferredFrame(curves, aggregator.nbytes)
+        if self._is_on_disk:
+            self._curves[cell].read()  # the study is too large to keep its numbers
+        elif isinstance(aggregator, ExactAggregator):
+            final = partial(final_frame, self.study, cell, 0, *aggregator.last_rounds())
+            self._finals[cell] = DeferredFrame(final)
 
     def _result(self, folder: Path | None) -> Result:
         """Build the result; that of a study whose last rounds are on disk needs a folder."""
-        order, engines = range(len(self.cells)), self.study.engines()
-        curves = pl.concat([self._curves[c] for c in order])
+        engines, curves = self.study.engines(), concat_deferred(self._curves)
         if not self._is_on_disk:
-            final = pl.concat([self._finals[c] for c in order])
+            final = concat_deferred(self._finals)
             return Result(self.study, final, curves, engines)
         assert folder is not None
         write_final(folder / FINAL, self.study, self._last_rounds())
