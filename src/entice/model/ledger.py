@@ -27,11 +27,11 @@ class Ledger(NamedTuple):
 
 def new_ledger(arms: int, prior: float) -> Ledger:
     """Return a ledger without ratings, in which each arm displays the prior."""
-    ledger = Ledger(
-        np.empty(arms, np.int64), np.empty(arms), np.empty(arms), np.empty(1, np.int64), np.empty(1)
+    # Not by `clear`, which would have to be compiled for calls from Python.
+    pulls, greedy = np.zeros(arms, np.int64), np.zeros(1, np.int64)
+    return Ledger(
+        pulls, np.zeros(arms), np.full(arms, float(prior)), greedy, np.full(1, float(prior))
     )
-    clear(ledger, prior)
-    return ledger
 
 
 @compiled
