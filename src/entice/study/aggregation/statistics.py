@@ -12,8 +12,8 @@ from entice.study.aggregation.order_statistics import order_statistics
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}
 STATISTICS = ("mean", "stderr", *QUANTILES)
-_SERIES_AT_ONCE = 64
-"""Number of series that are copied and summarised at a time, so that they stay in the cache."""
+_MIN_SERIES, _NUMBERS_AT_ONCE = 64, 1 << 17
+"""How many series, and numbers, are copied and summarised at a time: they stay in the cache."""
 
 
 def statistics(*parts: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
@@ -30,8 +30,9 @@ def statistics(*parts: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     series = rows[0].shape[1]
     mean, spread = np.empty(series), np.full(series, math.nan)
     found = np.empty((series, len(wanted)))
-    for begin in range(0, series, _SERIES_AT_ONCE):
-        some = slice(begin, begin + _SERIES_AT_ONCE)
+    width = max(_MIN_SERIES, _NUMBERS_AT_ONCE // count)
+    for begin in range(0, series, width):
+        some = slice(begin, begin + width)
         values = np.concatenate([part[:, some] for part in rows])
         mean[some] = values.mean(axis=0)
         if count > 1:
