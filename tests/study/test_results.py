@@ -16,9 +16,8 @@ from polars.testing import assert_frame_equal
 import entice
 from entice.study.aggregation import aggregators
 from entice.study.aggregation.statistics import statistics
-from entice.study.results import deferred
-from entice.study.results.deferred import DeferredFrame
 from entice.study.results.result import Result
+from entice.study.running import run as run_module
 
 pytestmark = pytest.mark.usefixtures("plain")
 
@@ -244,23 +243,11 @@ def test_curves_are_computed_when_first_read(monkeypatch: pytest.MonkeyPatch) ->
         assert_frame_equal(copied.final, first.final)
 
 
-def test_numbers_of_unread_curves_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[str] = []
-
-    def frame(name: str, size: int) -> DeferredFrame:
-        def build() -> pl.DataFrame:
-            built.append(name)
-            return pl.DataFrame({"name": [name]})
-
-        return DeferredFrame(build, size)
-
-    monkeypatch.setattr(deferred, "MAX_BYTES", 10)
-    monkeypatch.setattr(deferred, "_waiting", [])
-    kept = [frame("a", 4), frame("b", 4)]
-    frame("released", 4)
-    assert built == ["a"]
-    kept += [frame("c", 4), frame("small", 0)]
-    assert built == ["a"]
-    kept.append(frame("larger than the limit", 11))
-    assert built == ["a", "b", "c", "larger than the limit"]
-    assert kept[3].read()["name"].to_list() == ["small"]
+def test_curves_of_large_studies_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    monkeypatch.setattr(run_module, "MAX_DEFERRED", 1)
+    monkeypatch.setattr(
+        aggregators, "statistics", lambda *parts: computed.append(1) or statistics(*parts)
+    )
+    run()
+    assert len(computed) == len(list(STUDY.cells()))

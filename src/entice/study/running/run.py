@@ -209,6 +209,11 @@ def _run_count(study: Study) -> int:
     return len(study.policies) * len(study.drifts) * study.replications
 
 
+MAX_DEFERRED = 2**24
+"""Maximum size of the numbers that a result keeps until its curves are read: 16 MiB. The curves of
+larger studies are computed at once."""
+
+
 class StudyRun:
     """A study with a seed, prepared to run.
 
@@ -323,11 +328,11 @@ class StudyRun:
 
     def _add_frames(self, cell: int, aggregator: ExactAggregator | StreamingAggregator) -> None:
         """Prepare the frames of a cell whose blocks are all finished."""
-        curves = partial(curves_frame, self.study, cell, aggregator)
-        self._curves[cell] = DeferredFrame(curves, aggregator.nbytes)
-        if self._is_on_disk:
-            self._curves[cell].read()  # the study is too large to keep its numbers
-        elif isinstance(aggregator, ExactAggregator):
+        curves = DeferredFrame(partial(curves_frame, self.study, cell, aggregator))
+        if self._is_on_disk or aggregator.nbytes > MAX_DEFERRED // len(self.cells):
+            curves.read()
+        self._curves[cell] = curves
+        if isinstance(aggregator, ExactAggregator) and not self._is_on_disk:
             final = partial(final_frame, self.study, cell, 0, *aggregator.last_rounds())
             self._finals[cell] = DeferredFrame(final)
 
