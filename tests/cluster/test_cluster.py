@@ -20,11 +20,12 @@ import study_fixtures
 from command_line import RunEntice, without_coverage
 from dask_cluster import DaskCluster, dask_cluster
 from distributed import Client
+from forking import ForkedPopen, run_forked
+from sizes import sized
 from study_fixtures import (
     ENDLESS_STUDY,
     ENTICE,
     HANG,
-    LONG_STUDY,
     assert_same_files,
     assert_same_results,
     interrupt_at,
@@ -39,6 +40,8 @@ from entice.user_functions import include
 STUDY = msgspec.structs.replace(
     study_fixtures.STUDY, policies=[entice.UCB(), entice.EpsilonGreedy(c=5)], replications=60
 )
+LONG_STUDY = study_fixtures.LONG_STUDY.replace("4000", str(sized(1500, 4000)))
+"""12 blocks of 0.2 s, or 32: a process dies after the first three."""
 DRIFT_MODULE = "def drift(payment, t, arm, params):\n    return 2.0 * payment\n"
 
 
@@ -61,7 +64,7 @@ def start_long(
     """Start a long study from the command line, and wait until some of it is finished."""
     (folder / "study.toml").write_text(study)
     out = folder / "out"
-    process = subprocess.Popen(
+    process = ForkedPopen(
         command_for(folder, cluster), env=without_coverage(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -126,8 +129,7 @@ def test_a_killed_client_resumes(cluster: DaskCluster, expected: Path, tmp_path:
     process.communicate()
     saved = len(list(out.glob("blocks-*/*.npz")))
     assert saved >= 3
-    run = subprocess.run(command_for(tmp_path, cluster), capture_output=True, text=True, check=True)
-    assert f"resuming with {saved} finished blocks" in run.stderr
+    assert f"resuming with {saved} finished blocks" in run_forked(*command_for(tmp_path, cluster))
     assert_same_files(out, expected)
 
 
@@ -174,9 +176,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_ctrl_c_stops_blocks_that_would_take_minutes(cluster: DaskCluster, tmp_path: Path) -> None:
     """Dask itself cannot stop a running task."""
-    endless = LONG_STUDY.replace("horizon = 20000", "horizon = 20000000000")
-    (tmp_path / "study.toml").write_text(endless.replace("4000", "2"))
-    process = subprocess.Popen(
+    text = study_fixtures.LONG_STUDY.replace("horizon = 20000", "horizon = 20000000000")
+    (tmp_path / "study.toml").write_text(text.replace("4000", "2"))
+    process = ForkedPopen(
         command_for(tmp_path, cluster), env=without_coverage(), stderr=subprocess.PIPE, text=True
     )
     with Client(cluster.address, set_as_default=False) as client:
@@ -234,7 +236,7 @@ def test_a_killed_scheduler_is_reported_and_the_next_one_resumes(
     assert "connection to the scheduler was lost" in " ".join(errors.split())
     assert "Traceback" not in errors
     cluster.repair(workers=1)
-    subprocess.run(command_for(tmp_path, cluster), check=True, capture_output=True)
+    run_forked(*command_for(tmp_path, cluster))
     assert_same_files(out, expected)
 
 
@@ -242,7 +244,8 @@ def test_workers_may_join_late(cluster: DaskCluster, capfd: Any) -> None:
     for worker in cluster.workers:
         worker.terminate()
         worker.wait()
-    later = threading.Timer(4, cluster.start_worker)
+    # After the message, which is printed at the first count of the workers.
+    later = threading.Timer(0.5, cluster.start_worker)
     later.start()
     try:
         found = entice.run(STUDY, cluster=cluster.address, progress=False)
@@ -304,6 +307,13 @@ def test_a_worker_of_another_version_that_joins_late_is_rejected(
         entice.run(STUDY, cluster=cluster.address, progress=False)
 
 
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a tenth of the time for a scheduler that does not reply."""
+    monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", clusters.CONNECT_TIMEOUT / 10)
+
+
+@pytest.mark.usefixtures("_impatient")
 def test_a_missing_scheduler_is_reported(tmp_path: Path) -> None:
     with pytest.raises(entice.InputError, match="address of a running Dask scheduler") as error:
         run_in_folder(STUDY, tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
@@ -321,6 +331,7 @@ def silent() -> Iterator[str]:
 INVALID_ADDRESS = "Error: cluster must be the address of a running Dask"
 
 
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize(
     "address", ["", "scheduler", "tcp://127.0.0.1", "tcp://127.0.0.1:abc", "ftp://x:1"]
 )
@@ -333,18 +344,27 @@ def test_an_invalid_address_is_reported(address: str, run_entice: RunEntice) -> 
     assert not Path("out").exists()
 
 
+IMPATIENT = """
+from entice.cli.app import main
+from entice.study.running import cluster
+cluster.CONNECT_TIMEOUT /= 10
+main()
+"""
+
+
 def test_the_address_of_a_silent_server_is_reported_without_hanging(
     silent: str, tmp_path: Path
 ) -> None:
     (tmp_path / "study.toml").write_text(LONG_STUDY)
-    command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]
-    run = subprocess.run(
-        [*command, "--cluster", silent],
-        capture_output=True, text=True, timeout=HANG, env=without_coverage(),
+    arguments = ["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]
+    process = ForkedPopen(
+        [sys.executable, "-c", IMPATIENT, *arguments, "--cluster", silent],
+        stderr=subprocess.PIPE, text=True, env=without_coverage(),
     )  # fmt: skip
-    assert run.returncode == 2
-    assert " ".join(run.stderr.split()).startswith(INVALID_ADDRESS)
-    assert "Traceback" not in run.stderr
+    _, errors = process.communicate(timeout=HANG)
+    assert process.returncode == 2
+    assert " ".join(errors.split()).startswith(INVALID_ADDRESS)
+    assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
 
 

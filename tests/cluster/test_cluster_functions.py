@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import study_fixtures
-from command_line import without_coverage
 from dask_cluster import DaskCluster, InstalledElsewhere
+from forking import run_forked
 from study_fixtures import ENTICE, assert_same_files, assert_same_results
 
 import entice
@@ -76,19 +75,12 @@ if __name__ == "__main__":
 """
 
 
-def run_python(*command: str, cwd: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=without_coverage(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
 # A policy with random draws, helpers (compiled and not) and memory
 
 
 def test_a_random_policy_of_a_script(cluster: DaskCluster, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(RANDOM_POLICY + RUN)
-    run_python("script.py", cluster.address, cwd=tmp_path)
+    run_forked(sys.executable, "script.py", cluster.address, cwd=tmp_path)
     assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
@@ -108,7 +100,8 @@ for number, file in enumerate(cells, 1):
     for name, source in {"kernel": kernel, "a": RANDOM_POLICY, "b": edited, "c": RUN}.items():
         (tmp_path / f"{name}.py").write_text(source)
     # The cell of the functions is run, edited and run again before the study.
-    run_python("kernel.py", cluster.address, "a.py", "b.py", "c.py", cwd=tmp_path)
+    command = sys.executable, "kernel.py", cluster.address, "a.py", "b.py", "c.py"
+    run_forked(*command, cwd=tmp_path)
     assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
@@ -135,9 +128,7 @@ def test_a_random_policy_of_an_included_file(cluster: DaskCluster, tmp_path: Pat
     )
     command = [*ENTICE, "run", str(tmp_path / "study.toml"), "--include", str(file)]
     for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
-        whole = [*command, "--out", str(tmp_path / out), *more]
-        done = subprocess.run(whole, env=without_coverage(), capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        run_forked(*command, "--out", str(tmp_path / out), *more)
     assert_same_files(tmp_path / "here", tmp_path / "there")
 
 
@@ -229,7 +220,7 @@ def test_an_included_file_is_sent_in_its_current_version(
         file.write_text(DRIFT_MODULE.replace("2.0", slope))
         for out, more in (("there", ["--cluster", cluster.address]), ("here", [])):
             out = str(tmp_path / f"{out}{slope}")
-            subprocess.run([*command, "--out", out, *more], check=True, capture_output=True)
+            run_forked(*command, "--out", out, *more)
         assert_same_files(tmp_path / f"here{slope}", tmp_path / f"there{slope}")
     slopes = [entice.Result.load(tmp_path / f"there{s}").final for s in ("2.0", "4.0")]
     assert not slopes[0].equals(slopes[1])

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from command_line import without_coverage
 from distributed import Client
+from forking import ForkedPopen
 from study_fixtures import HANG
 
 
@@ -34,7 +35,7 @@ class DaskCluster:
     def repair(self, workers: int) -> None:
         """Replace dead processes, and kill workers that differ from this machine.
 
-        Starting a process takes two seconds, so tests that damage a cluster share one.
+        Tests that damage a cluster share one.
         """
         if self.scheduler.poll() is not None:
             self.kill()
@@ -74,8 +75,10 @@ class DaskCluster:
         log = (self._folder / f"{role}-{time.monotonic_ns()}.log").open("wb")
         command = [sys.executable, "-m", "dask", role, *options]
         quiet = {"DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__STATUS__TASK_STREAM_LENGTH": "0"}
+        # A process with another environment may have to import other modules.
+        start = subprocess.Popen if environment else ForkedPopen
         with log:
-            return subprocess.Popen(
+            return start(
                 command, stdout=log, stderr=log, env=without_coverage() | quiet | environment
             )
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import httpx
 from command_line import without_coverage
+from forking import ForkedPopen
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.testing import TestClient
@@ -121,14 +122,14 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def server(folder: Path, *options: str, traced: bool = True) -> Iterator[Server]:
-    """Run `entice serve` in a folder. Measuring its coverage costs a third of its time."""
+def server(folder: Path, *options: str, new: bool = False) -> Iterator[Server]:
+    """Run `entice serve` in a folder: in a forked process, or in a new one with coverage."""
     log = folder / "server.log"
     command = [str(Path(sys.executable).with_name("entice")), "serve", "--port", "0", *options]
     with log.open("w") as errors:
-        process = subprocess.Popen(
+        process = (subprocess.Popen if new else ForkedPopen)(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env=None if traced else without_coverage(),
+            env=None if new else without_coverage(),
         )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -145,11 +146,11 @@ def server(folder: Path, *options: str, traced: bool = True) -> Iterator[Server]
 
 def _wait_until_ready(url: str, log: Path) -> None:
     with httpx.Client() as client:  # `httpx.get` would load certificates for each request
-        for _ in range(6000):
+        for _ in range(30_000):
             with contextlib.suppress(httpx.TransportError):
                 if client.get(f"{url}/readyz").status_code == 200:
                     return
-            time.sleep(0.05)
+            time.sleep(0.02)
     raise AssertionError(log.read_text())
 
 

@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from forking import ForkedPopen
 from service_faults import __main__ as runner
+from service_faults import processes
 from service_faults.outcome import Outcome
 from service_faults.trials import (
     clock_jumps,
@@ -19,6 +21,14 @@ from service_faults.trials import (
     reordering,
     replay,
 )
+from sizes import LONG
+
+
+@pytest.fixture(autouse=True)
+def _forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the servers, which the trials start a dozen times; `make test-long` starts them."""
+    if not LONG:
+        monkeypatch.setattr(processes, "Popen", ForkedPopen)
 
 
 def assert_passed(outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from entice.client import Client
 
 @pytest.fixture(scope="module")
 def keyless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server(tmp_path_factory.mktemp("keyless"), traced=False) as running:
+    with server(tmp_path_factory.mktemp("keyless")) as running:
         yield running
 
 

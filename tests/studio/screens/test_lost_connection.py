@@ -15,7 +15,7 @@ LOST = "ERR_|dynamically imported module|service may be down|503"
 
 
 def test_pages_survive_a_restart_of_the_service(visit: Visit, tmp_path: Path) -> None:
-    with server(tmp_path, traced=False) as first, Client(first.url) as client:
+    with server(tmp_path) as first, Client(first.url) as client:
         campaign = client.create_campaign(**TEAS).id
         client.offer(campaign, "one")
         explore = visit(f"{first.url}/{SMALL}", expecting=LOST)
@@ -35,7 +35,7 @@ def test_pages_survive_a_restart_of_the_service(visit: Visit, tmp_path: Path) ->
         other.get_by_role("link", name="Trust").click()
         expect(other.get_by_role("alert")).to_contain_text("the service may be down")
     port = first.url.rpartition(":")[2]
-    with server(tmp_path, "--port", port, traced=False) as second, Client(second.url) as client:
+    with server(tmp_path, "--port", port) as second, Client(second.url) as client:
         assert second.url == first.url
         client.offer(campaign, "two")
         for page in (followed, explore, other):

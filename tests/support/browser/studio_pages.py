@@ -72,9 +72,8 @@ def run_studio(folder: Path, visitors: int) -> Iterator[Studio]:
     """Run a service with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
-    # The tests of the service and of the studio's routes measure its coverage.
     with (
-        server(folder, traced=False) as running,
+        server(folder) as running,
         Client(running.url, key) as client,
     ):
         campaign = client.create_campaign(**SETTINGS)

@@ -26,6 +26,8 @@ TESTS = Path(__file__).parents[1]
 START_WITHIN = 600.0
 """Seconds; compilation on a busy machine takes long."""
 STOP_WITHIN = 60.0
+Popen: type[subprocess.Popen[bytes]] = subprocess.Popen
+"""Starts the servers. `make test` replaces it: see `forking`."""
 SERVE = (str(Path(sys.executable).with_name("entice")), "serve")
 ACK_BEFORE_COMMIT = (sys.executable, "-m", "service_faults.ack_before_commit")
 """A server that acknowledges before it commits."""
@@ -71,7 +73,7 @@ class Server:
         """Start the server, wait until it is ready, and return the seconds that it took."""
         began = time.monotonic()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Popen(
                 [
                     *self._command, "--db", self.db, "--port", str(self.port),
                     "--workers", str(self.workers),
@@ -84,7 +86,7 @@ class Server:
             if self._process.poll() is not None or time.monotonic() - began > START_WITHIN:
                 self.kill()
                 raise RuntimeError(f"The server did not start: {self.log.read_text()[-3000:]}")
-            time.sleep(0.02)
+            time.sleep(0.01)
         return time.monotonic() - began
 
     def ready(self) -> bool:
