@@ -87,7 +87,7 @@ def measure(count: int) -> dict[str, list[Delay]]:
     """Measure on a temporary service."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        server(Path(folder)) as running,
+        server(Path(folder), new=True) as running,
         run_browser() as chromium,
         browser_pages(chromium) as visit,
     ):

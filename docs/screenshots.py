@@ -40,7 +40,7 @@ def main() -> None:
     OUT.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_studio(Path(folder), VISITORS) as studio,
+        run_studio(Path(folder), VISITORS, new=True) as studio,
         run_browser() as chromium,
         browser_pages(chromium) as visit,
     ):

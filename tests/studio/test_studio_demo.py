@@ -12,12 +12,15 @@ from typing import IO
 
 import httpx
 import pytest
-from command_line import RunEntice, plain
+from command_line import RunEntice, plain, without_coverage
+from forking import ForkedPopen
 from studio_fixtures import TIMEOUT, child_pids, is_running, wait_until, worker_pids
 
-DEMO = (
-    "from entice.studio.demo.demo import demo; demo(0, lambda t: print(t, flush=True), visitors=30)"
-)
+DEMO = """
+from entice.studio.demo import demo
+demo.PAUSE /= 5
+demo.demo(0, lambda text: print(text, flush=True), visitors=30)
+"""
 
 
 def read_until(text: str, stream: IO[str]) -> str:
@@ -30,8 +33,7 @@ def read_until(text: str, stream: IO[str]) -> str:
     return output
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
-def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.Signals) -> None:
+def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", DEMO],
         stdout=subprocess.PIPE,
@@ -70,7 +72,7 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
         other = f"{found[1]}/v1/campaigns/{new}"
         wait_until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
         assert list(tmp_path.iterdir())
-        process.send_signal(stop_signal)
+        process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 0
         assert "Stopped." in process.stdout.read()
         assert list(tmp_path.iterdir()) == []
@@ -83,18 +85,23 @@ def test_the_demo_runs_until_it_is_stopped(tmp_path: Path, stop_signal: signal.S
     assert not is_running(process.pid)
 
 
-def test_closing_the_terminal_stops_the_demo_before_it_is_ready(tmp_path: Path) -> None:
-    with subprocess.Popen(
+@pytest.mark.parametrize("stop_signal", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_stops_the_demo_before_it_is_ready(
+    tmp_path: Path, stop_signal: signal.Signals
+) -> None:
+    """SIGHUP: the terminal was closed."""
+    with ForkedPopen(
         [sys.executable, "-c", DEMO],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**without_coverage(), "TMPDIR": str(tmp_path)},
     ) as process:
         assert process.stdout is not None
         read_until("Ctrl-C", process.stdout)
         [service] = child_pids(process.pid)
-        process.send_signal(signal.SIGHUP)
+        process.send_signal(stop_signal)
         assert process.wait(TIMEOUT) == 0
+        assert "Stopped." in process.stdout.read()
         assert not is_running(service)
         assert list(tmp_path.iterdir()) == []
 

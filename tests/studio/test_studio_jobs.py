@@ -27,9 +27,12 @@ from studio_fixtures import (
     wait_until,
     worker_pids,
 )
+from studio_worker import USERS_WORKER
 
+import entice
 from entice.service.domain.errors import Refusal
 from entice.studio.jobs import queue as queue_module
+from entice.studio.jobs import worker
 from entice.studio.jobs.job import Reproduce
 from entice.studio.jobs.queue import JobQueue
 from entice.studio.jobs.simulate import FIRST_REPLICATIONS
@@ -179,15 +182,32 @@ def test_stopping_the_service_ends_simulations_and_the_worker(tmp_path: Path) ->
 
 
 def test_the_worker_starts_with_the_page_and_ends_with_the_service(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(queue_module, "_COMMAND", USERS_WORKER)
     with service(tmp_path) as api:
         campaign = api.campaign()
         api.offer(campaign, "ann")
         assert studio_of(api.context).jobs.pid is None
         api.client.get("/")
         process = wait_until(lambda: studio_of(api.context).jobs.pid)
+        assert run_simulation(api, SMALL)[-1]["kind"] == "done"
     wait_until(lambda: not is_running(process))
+
+
+def test_the_worker_warms_up_for_every_policy_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells: list[Any] = []
+    plans: list[Any] = []
+    monkeypatch.setattr(worker, "Cell", lambda *arguments: cells.append(arguments))
+    monkeypatch.setattr(worker, "PlanRunner", plans.append)
+    for step in worker.warm_up_steps():
+        step()
+    policies = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
+    assert [plan.policies for plan in plans] == [[policy] for policy in policies]
+    for delay in (0, 1):
+        for traced in (False, True):
+            found = [c[1] for c in cells if (c[0].players.delay, c[4]) == (delay, traced)]
+            assert found == policies
 
 
 # The queue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from service_fixtures import Service, service
 from studio_fixtures import PLAN, parse_lines
+from studio_worker import REPLICATIONS
 
-from entice.paper.reproduce import measure
+from entice.paper.reproduce import measure, reproduce
 from entice.planner.belief import Spread
 from entice.planner.forecast import Forecast, forecast
 from entice.planner.forecast import plan as make_plan
@@ -19,6 +21,7 @@ from entice.planner.summary_text import summary_sentences
 from entice.policies import UCB, EliminationRace, Greedy
 from entice.service.domain.from_plan import campaigns
 from entice.service.domain.spec import CampaignSpec
+from entice.studio.jobs import paper_data
 from entice.studio.jobs.paper_data import reproduction_payload
 from entice.studio.jobs.plan import MAX_SAMPLES, forecast_payload
 
@@ -122,13 +125,19 @@ def test_the_paper_is_reproduced_once(api: Service) -> None:
     assert lines[0]["kind"] == "queued"
     assert any(line["kind"] == "progress" for line in lines)
     found = lines[-1]
-    assert (found["kind"], found["seed"], found["replications"]) == ("paper", 7, 1000)
+    assert (found["kind"], found["seed"], found["replications"]) == ("paper", 7, REPLICATIONS)
     assert len(found["table1"]) == len(found["table2"]) == 2 * 3 * 7 * 2
     assert {row["inside"] for row in found["table1"]} == {True, False}
     assert sum(row["published"] for row in found["coverage"]) == 2 * 63
     again = api.client.get("/v1/paper")
     assert again.headers["content-type"] == "application/x-ndjson"
     assert parse_lines(again.text) == [found]
+
+
+def test_the_paper_is_reproduced_with_the_defaults_of_the_command_line() -> None:
+    defaults = inspect.signature(reproduce).parameters
+    assert paper_data.REPLICATIONS == defaults["replications"].default == 1000
+    assert paper_data.SEED == 7
 
 
 def test_the_paper_as_json_equals_the_reproduction() -> None:

@@ -2,7 +2,8 @@
 
 A new process of `entice serve`, of a Dask worker or of the command line takes 1 to 3 s of CPU to
 import its modules and to load machine code, and a fork 0.1 s. Tests whose subject is not the start
-of a process use `ForkedPopen` in place of `subprocess.Popen`, with the same command.
+of a process use `ForkedPopen` in place of `subprocess.Popen`, with the same command. A forked
+service has the studio's worker of `studio_worker`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import studio_worker
 from command_line import without_coverage
 
 MODULES = (
@@ -204,6 +206,7 @@ def _run(command: list[str]) -> None:
 if __name__ == "__main__":
     for name in MODULES:
         import_module(name)
+    studio_worker.use_in_this_process()
     gc.collect()
     gc.freeze()  # children do not collect what they share, which would copy it
     if (received := _serve(socket.socket(fileno=int(sys.argv[1])))) is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import studio_worker
 from command_line import without_coverage
 from forking import ForkedPopen
 from litestar import Litestar
@@ -27,6 +28,8 @@ from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store, open_store
 from entice.service.storage.writer import Writer
 from entice.studio.app import studio_extensions
+
+studio_worker.use_in_this_process()
 
 HERE = "http://127.0.0.1:8000"
 TEAS: dict[str, Any] = {
@@ -123,7 +126,7 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def server(folder: Path, *options: str, new: bool = False) -> Iterator[Server]:
-    """Run `entice serve` in a folder: in a forked process, or in a new one with coverage."""
+    """Run `entice serve` in a folder: forked, or in a new process that coverage measures."""
     log = folder / "server.log"
     command = [str(Path(sys.executable).with_name("entice")), "serve", "--port", "0", *options]
     with log.open("w") as errors:

@@ -68,12 +68,12 @@ class Studio:
 
 
 @contextlib.contextmanager
-def run_studio(folder: Path, visitors: int) -> Iterator[Studio]:
-    """Run a service with a campaign that simulated visitors have visited."""
+def run_studio(folder: Path, visitors: int, *, new: bool = False) -> Iterator[Studio]:
+    """Run a `server` with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
     with (
-        server(folder) as running,
+        server(folder, new=new) as running,
         Client(running.url, key) as client,
     ):
         campaign = client.create_campaign(**SETTINGS)

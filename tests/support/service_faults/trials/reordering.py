@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from sizes import sized
+
 import entice
 from entice.service.domain.commands import Accept, Command, Decline, MakeOffer, MakeOffers, Rate
 from entice.service.domain.errors import Refusal
@@ -198,8 +200,8 @@ def sum_with_duplicates(sent: list[Feedback]) -> int:
 
 
 def run(long: bool) -> Outcome:
-    """Shuffle 20,000 messages 20 times, or 600 of them 4 times, for two policies."""
-    size, shuffles = (20_000, 20) if long else (600, 4)
+    """Shuffle 20,000 messages 20 times, or 200 of them 4 times, for two policies."""
+    size, shuffles = (20_000, 20) if long else (sized(200, 600), 4)
     original = feedback(size, seed=1)
     descriptions, same = [], True
     sent = premature = bad = 0
