@@ -129,7 +129,8 @@ def test_a_killed_client_resumes(cluster: DaskCluster, expected: Path, tmp_path:
     process.communicate()
     saved = len(list(out.glob("blocks-*/*.npz")))
     assert saved >= 3
-    assert f"resuming with {saved} finished blocks" in run_forked(*command_for(tmp_path, cluster))
+    run = run_forked(*command_for(tmp_path, cluster))
+    assert f"resuming with {saved} finished blocks" in run.err
     assert_same_files(out, expected)
 
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 from command_line import RunEntice, assert_error, without_coverage
+from forking import ForkedPopen
 from packaging.requirements import Requirement
 from studio_fixtures import wait_until
 
@@ -178,7 +179,7 @@ def test_a_missing_extra_is_one_sentence_on_the_command_line(
 
 def test_without_the_studio_the_api_is_served(tmp_path: Path) -> None:
     script = "import sys; sys.modules['plotly'] = None; from entice.cli.app import main; main()"
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [sys.executable, "-c", script, "serve", "--port", "0"],
         cwd=tmp_path, env=without_coverage(), text=True, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any
 
 import studio_worker
-from command_line import without_coverage
+from command_line import CommandResult, without_coverage
 
 MODULES = (
     "dask.__main__", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "entice",
@@ -84,15 +84,15 @@ class ForkedPopen(subprocess.Popen[Any]):
         return self.returncode
 
 
-def run_forked(*command: str | Path, cwd: Path | None = None) -> str:
-    """Run a command to its end without coverage; return its standard error if it succeeds."""
+def run_forked(*command: str | Path, cwd: Path | None = None, code: int = 0) -> CommandResult:
+    """Run a command to its end without coverage, and assert its exit code."""
     pipe = subprocess.PIPE
     process = ForkedPopen(
         command, cwd=cwd, stdout=pipe, stderr=pipe, text=True, env=without_coverage()
     )
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    return str(errors)
+    out, errors = process.communicate(timeout=600)
+    assert process.returncode == code, errors
+    return CommandResult(code, out, errors)
 
 
 class _Server:

@@ -18,6 +18,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from command_line import without_coverage
+from forking import ForkedPopen, run_forked
 
 from entice.client import Client, ServiceError
 
@@ -45,9 +47,9 @@ class Service:
     def start(self) -> None:
         log = (self.folder / "log").open("ab")
         with log:
-            self.process = subprocess.Popen(
+            self.process = ForkedPopen(
                 self.entice("serve", "--port", str(self.port)), stdout=log, stderr=log,
-                start_new_session=True,
+                env=without_coverage(), start_new_session=True,
             )  # fmt: skip
 
     def wait(self) -> None:
@@ -57,7 +59,7 @@ class Service:
             assert self.process is not None
             assert self.process.poll() is None, log
             assert time.monotonic() < end, log
-            time.sleep(0.05)
+            time.sleep(0.02)
         client.close()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -199,13 +201,8 @@ def test_events_in_pages_as_a_stream_and_as_a_file(shop: Client, tmp_path: Path)
 
 def test_a_key_allows_what_its_role_allows(tmp_path: Path) -> None:
     service = Service(tmp_path)
-    made = subprocess.run(
-        service.entice("keys", "create", "--role", "read", "--name", "reader"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (key,) = re.findall(r"entice_[0-9a-f]{8}_[\w-]{43}", made.stdout)
+    made = run_forked(*service.entice("keys", "create", "--role", "read", "--name", "reader"))
+    (key,) = re.findall(r"entice_[0-9a-f]{8}_[\w-]{43}", made.out)
     service.start()
     try:
         service.wait()
@@ -293,7 +290,8 @@ def test_the_example_completes_open_offers_on_interrupt(service: Service, shop: 
     before = {campaign.id for campaign in shop.campaigns()}
     example = Path(__file__).parents[3] / "examples" / "simulated_visitors.py"
     command = [sys.executable, example, "--visitors", "1000000", "--url", service.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    pipe = subprocess.PIPE
+    with ForkedPopen(command, stdout=pipe, text=True, env=without_coverage()) as running:
         end = time.monotonic() + 600
         while not any(c.decisions > 100 for c in shop.campaigns() if c.id not in before):
             assert time.monotonic() < end
@@ -310,10 +308,7 @@ def test_the_example_reports_errors(service: Service, shop: Client) -> None:
     other = shop.create_campaign(**TEA).id
     example = Path(__file__).parents[3] / "examples" / "simulated_visitors.py"
     for campaign, code, expected in (("c_nosuchthing", 1, "404"), (other, 2, "must have the arms")):
-        done = subprocess.run(
-            [sys.executable, example, "--url", service.url, "--campaign", campaign],
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == code
-        assert expected in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
+        command = sys.executable, example, "--url", service.url, "--campaign", campaign
+        done = run_forked(*command, code=code)
+        assert expected in done.out + done.err
+        assert "Traceback" not in done.err

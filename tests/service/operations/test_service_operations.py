@@ -42,7 +42,7 @@ def lines_of(log: Path) -> list[dict[str, Any]]:
 def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
     tmp_path: Path,
 ) -> None:
-    with server(tmp_path) as running:
+    with server(tmp_path, new=True) as running:
         campaign = campaign_at(running)
         url = f"{running.url}/v1/campaigns/{campaign}"
         answered: list[str] = []
@@ -134,7 +134,7 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
 ) -> None:
     monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
     options = ("--db", postgres.new_database(), "--workers", "2")
-    with server(tmp_path, *options) as running:
+    with server(tmp_path, *options, new=True) as running:
         before = child_pids(running.process.pid)
         os.kill(before[0], signal.SIGKILL)
         for _ in range(600):

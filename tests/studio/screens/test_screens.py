@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -16,6 +17,8 @@ from browser.studio_pages import (
     Studio,
     Visit,
     explore_table,
+    new_page,
+    show,
     small_plan,
 )
 from playwright.sync_api import Browser, Page, expect
@@ -46,9 +49,28 @@ def overflowing(page: Page) -> list[str]:
     return found
 
 
+class Phone(NamedTuple):
+    """A narrow and dark page that the tests of all screens share, and its errors."""
+
+    page: Page
+    errors: list[str]
+
+
+@pytest.fixture(scope="module")
+def phone(chromium: Browser, studio: Studio) -> Iterator[Phone]:
+    errors: list[str] = []
+    page = new_page(chromium, errors.append, viewport=NARROW, color_scheme="dark")
+    page.goto(studio.at("#/left"))
+    yield Phone(page, errors)
+    page.context.close()
+
+
 @pytest.mark.parametrize("screen", READY)
-def test_a_screen_is_accessible_and_fits(studio: Studio, visit: Visit, screen: str) -> None:
-    page = visit(studio.address(screen), viewport=NARROW, color_scheme="dark")
+def test_a_screen_is_accessible_and_fits(studio: Studio, phone: Phone, screen: str) -> None:
+    page = phone.page
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
+    show(page, studio.address(screen))
     if screen == "plan":
         small_plan(page, days=5)
     page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
@@ -59,6 +81,7 @@ def test_a_screen_is_accessible_and_fits(studio: Studio, visit: Visit, screen: s
     page.set_viewport_size(WIDE)
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert findings(page) == []
+    assert phone.errors == []
 
 
 def test_violations_are_found(studio: Studio, chromium: Browser) -> None:
