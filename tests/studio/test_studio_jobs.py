@@ -27,7 +27,7 @@ from studio_fixtures import (
     wait_until,
     worker_pids,
 )
-from studio_worker import USERS_WORKER
+from studio_worker import ECHO_WORKER, USERS_WORKER
 
 import entice
 from entice.service.domain.errors import Refusal
@@ -203,7 +203,7 @@ def test_the_worker_warms_up_for_every_policy_of_the_page(monkeypatch: pytest.Mo
     for step in worker.warm_up_steps():
         step()
     policies = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
-    assert [plan.policies for plan in plans] == [[policy] for policy in policies]
+    assert [[*plan.policies] for plan in plans] == [[policy] for policy in policies]
     for delay in (0, 1):
         for traced in (False, True):
             found = [c[1] for c in cells if (c[0].players.delay, c[4]) == (delay, traced)]
@@ -212,18 +212,10 @@ def test_the_worker_warms_up_for_every_policy_of_the_page(monkeypatch: pytest.Mo
 
 # The queue
 
-ECHO = """
-import sys
-for line in sys.stdin.buffer:
-    sys.stdout.buffer.write(b'.{"kind":"done"}\\n')
-    sys.stdout.buffer.flush()
-"""
-
 
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the worker by one that finishes every job at once."""
-    monkeypatch.setattr(queue_module, "_COMMAND", (sys.executable, "-c", ECHO))
+    monkeypatch.setattr(queue_module, "_COMMAND", ECHO_WORKER)
 
 
 @pytest.mark.usefixtures("echo")

@@ -28,14 +28,16 @@ from typing import Any
 import studio_worker
 from command_line import CommandResult, without_coverage
 
-MODULES = (
-    "dask.__main__", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "entice",
+SERVICE = (
     "entice.cli.app", "entice.service.http.app", "entice.service.http.server",
     "entice.service.http.supervisor", "entice.service.operations.warm_up",
     "entice.service.storage.postgres", "entice.service.storage.sqlite", "entice.studio.app",
-    "entice.study.running.cluster", "matplotlib.pyplot", "numba", "polars",
 )  # fmt: skip
-"""What the processes would import."""
+CLUSTER = (
+    "dask.__main__", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker",
+    "entice.cli.app", "entice.study.running.cluster",
+)  # fmt: skip
+"""What the processes of a service and of a cluster import."""
 
 
 class ForkedPopen(subprocess.Popen[Any]):
@@ -123,13 +125,25 @@ def _server() -> _Server:
     return _Server()
 
 
-def _load_compiled() -> None:
-    """Load the machine code of served policies, if it is in the cache."""
-    from entice.service.operations import warm_up
+def _prepare(command: list[str]) -> None:
+    """Import what a command does, and load the machine code of served policies, if it is cached."""
+    if any("dask" in part for part in command):
+        _import(CLUSTER)
+    elif any("serv" in part for part in command):  # also those of service_faults
+        _import(SERVICE)
+        from entice.service.operations import warm_up
 
-    for kind in warm_up.kinds():
-        if kind not in warm_up._loaded:
-            warm_up._load(kind)
+        for kind in warm_up.kinds():
+            if kind not in warm_up._loaded:
+                warm_up._load(kind)
+
+
+@functools.cache
+def _import(modules: tuple[str, ...]) -> None:
+    for name in modules:
+        import_module(name)
+    gc.collect()
+    gc.freeze()  # children do not collect what they share, which would copy it
 
 
 def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
@@ -150,8 +164,7 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         if not message:
             return None
         request = json.loads(message)
-        if any("serv" in part for part in request["command"]):  # also those of service_faults
-            _load_compiled()
+        _prepare(request["command"])
         child = os.fork()
         if not child:
             for pidfd, (_, target) in statuses.items():
@@ -178,9 +191,8 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
         os.close(fd)
     sys.stdout.reconfigure(line_buffering=True)
     sys.path[:1] = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    import dask
-
-    dask.config.refresh()
+    if "dask" in sys.modules:
+        sys.modules["dask"].config.refresh()
 
 
 def _run(command: list[str]) -> None:
@@ -204,11 +216,7 @@ def _run(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    for name in MODULES:
-        import_module(name)
     studio_worker.use_in_this_process()
-    gc.collect()
-    gc.freeze()  # children do not collect what they share, which would copy it
     if (received := _serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
         _become(*received)
         _run(received[0]["command"])

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from command_line import RunEntice, assert_error
 from service_fixtures import HERE, JSON, TEAS, Service, assert_problem, handlers, service
+from studio_worker import ECHO_WORKER
 
 from entice.errors import InputError
 from entice.service.operations.verify import verify
@@ -21,12 +23,16 @@ from entice.service.storage import api_keys as keys_module
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher, WrongSecret, player_hasher_for
 from entice.service.storage.store import open_store
+from entice.studio.jobs import queue
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that requires keys."""
-    with service(tmp_path_factory.mktemp("shop")) as made:
+    """A service that requires keys, and whose studio runs no job."""
+    with (
+        mock.patch.object(queue, "_COMMAND", ECHO_WORKER),
+        service(tmp_path_factory.mktemp("shop")) as made,
+    ):
         made.client.headers.update(made.bearer("admin"))
         yield made
 

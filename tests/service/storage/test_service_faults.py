@@ -5,9 +5,6 @@ nobody would know whether the trial could find anything.
 """
 
 import re
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,23 +23,14 @@ from service_faults.trials import (
 )
 from sizes import LONG
 
+pytestmark = pytest.mark.usefixtures("untraced")
+
 
 @pytest.fixture(autouse=True)
 def _forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the servers, which the trials start a dozen times; `make test-long` starts them."""
     if not LONG:
         monkeypatch.setattr(processes, "Popen", ForkedPopen)
-
-
-@pytest.fixture(autouse=True)
-def _untraced() -> Iterator[None]:
-    """Measure no coverage: other tests cover the service, and the trials take a third longer."""
-    tracer, of_threads = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
-    yield
-    threading.settrace(of_threads)  # type: ignore[arg-type]
-    sys.settrace(tracer)
 
 
 def assert_passed(outcome: Outcome) -> None:

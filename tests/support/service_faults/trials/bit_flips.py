@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from unittest import mock
 
 import msgspec
+from sizes import sized
 
 from entice.service.domain.commands import CommandResult
 from entice.service.domain.errors import Refusal
@@ -199,8 +200,8 @@ def count_undetected(original: Original, bits: list[int]) -> int:
 
 
 def run(long: bool) -> Outcome:
-    """Flip 1,000 bits, or 60 in the short version."""
-    length, flips = (200, 1_000) if long else (80, 60)
+    """Flip 1,000 bits, or 30 in the short version."""
+    length, flips = (200, 1_000) if long else sized((50, 30), (80, 60))
     original = make_original(length, seed=4)
     bits = bits_of(original, flips, seed=4)
     found = flip_each(original, bits)

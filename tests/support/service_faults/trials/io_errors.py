@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sizes import sized
+
 from entice.service.domain.commands import CommandResult, Expire, MakeOffer
 from entice.service.domain.errors import Refusal, Unavailable
 from entice.service.storage.queries import Queries
@@ -231,8 +233,8 @@ def control(folder: Path, seed: int) -> tuple[int, int]:
 
 
 def run(long: bool) -> Outcome:
-    """Fail at each disk call of 80 requests; in the short version, at every 7th of 30."""
-    length, every = (80, 1) if long else (30, 7)
+    """Fail at each disk call of 80 requests; in the short version, at every 17th of 30."""
+    length, every = (80, 1) if long else (30, sized(17, 7))
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         trial = fail_throughout(Path(folder), length, every, seed=3)
         at_start, problems = fail_at_the_start(every)

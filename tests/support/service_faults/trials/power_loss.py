@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sizes import sized
+
 from entice.errors import EnticeError
 from entice.service.domain.commands import CommandResult, MakeOffer
 from entice.service.storage.sqlite import SqliteStore
@@ -133,8 +135,8 @@ def missing_from(store: Store, acknowledged: list[Any]) -> Iterator[str]:
 
 
 def run(long: bool) -> Outcome:
-    """Cut the power 2,000 times, or 150 in the short version; the control syncs nothing."""
-    length, cuts = (400, 2_000) if long else (150, 150)
+    """Cut the power 2,000 times, or 60 in the short version; the control syncs nothing."""
+    length, cuts = (400, 2_000) if long else sized((80, 60), (150, 150))
     with (
         tempfile.TemporaryDirectory() as synced,
         tempfile.TemporaryDirectory() as unsynced,
