@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import functools
 import gc
+import io
 import json
 import os
 import runpy
@@ -46,6 +47,10 @@ class ForkedPopen(subprocess.Popen[Any]):
     The command is `entice`, or Python with `-c`, `-m` or a script. It overrides internals of
     `subprocess.Popen`: how a process is started and how its exit status is read.
     """
+
+    _close_pipe_fds: Any
+    _handle_exitstatus: Any
+    _waitpid_lock: threading.Lock
 
     def _execute_child(
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any,
@@ -150,7 +155,7 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Fork for each request; return it in the child, and None in the parent at the end."""
     statuses: dict[int, tuple[int, int]] = {}
     while True:
-        ready, _, _ = select.select([requests, *statuses], [], [])
+        ready, _, _ = select.select([requests.fileno(), *statuses], [], [])
         for pidfd in set(ready) & set(statuses):
             pid, target = statuses.pop(pidfd)
             _, status = os.waitpid(pid, 0)
@@ -158,7 +163,7 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
             with contextlib.suppress(BrokenPipeError):  # nobody waits for it
                 os.write(target, str(status).encode())
             os.close(target)
-        if requests not in ready:
+        if requests.fileno() not in ready:
             continue
         message, fds, _, _ = socket.recv_fds(requests, 1 << 20, 4)
         if not message:
@@ -189,6 +194,7 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     for number, fd in zip(request["streams"], fds, strict=True):
         os.dup2(fd, number)
         os.close(fd)
+    assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)
     sys.path[:1] = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     if "dask" in sys.modules:

@@ -27,14 +27,20 @@ STUDY: dict[str, Any] = {
 }
 LARGE: dict[str, Any] = {
     **STUDY,
-    "horizon": 200_000,
+    "horizon": 1_000_000,
     "replications": 5000,
-    "policies": [{"kind": "thompson_sampling"}],
+    "policies": [{"kind": "ucb"}],
     "drifts": [{"kind": "linear", "l": 1.1}],
     "engine": "generic",
 }
-"""Takes minutes."""
-SMALL: dict[str, Any] = {**STUDY, "horizon": 100, "replications": 10}
+"""Takes minutes: the largest study that the studio runs."""
+SMALL: dict[str, Any] = {
+    **STUDY,
+    "horizon": 100,
+    "replications": 10,
+    "policies": [{"kind": "ucb"}],
+    "drifts": [{"kind": "linear", "l": 1.1}],
+}
 PLAN: dict[str, Any] = {
     "arms": 4,
     "spread": {"centre": 4.1, "width": 0.45},
