@@ -96,8 +96,8 @@ for number, file in enumerate(cells, 1):
     linecache.cache[name] = len(source), None, source.splitlines(True), name
     exec(compile(source, name, "exec"), __main__.__dict__)
 """
-    edited = RANDOM_POLICY.replace("WIDTH = 0.5", "WIDTH = 0.8")
-    for name, source in {"kernel": kernel, "a": RANDOM_POLICY, "b": edited, "c": RUN}.items():
+    first = RANDOM_POLICY.replace("WIDTH = 0.5", "WIDTH = 0.8")
+    for name, source in {"kernel": kernel, "a": first, "b": RANDOM_POLICY, "c": RUN}.items():
         (tmp_path / f"{name}.py").write_text(source)
     # The cell of the functions is run, edited and run again before the study.
     command = sys.executable, "kernel.py", cluster.address, "a.py", "b.py", "c.py"
