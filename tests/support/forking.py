@@ -1,7 +1,7 @@
 """Python processes that are forked from one which has imported Entice and what it uses.
 
-A new process imports its modules and loads machine code: `entice serve` takes 5.2 s of CPU on a busy
-machine until it is ready, and a Dask scheduler 1.4 s. Forked, they take 0.6 s and 0.05 s. Tests
+A new process imports its modules and loads machine code: `entice serve` takes 5.2 s of CPU until it
+is ready, on a busy machine, and a Dask scheduler 1.4 s. Forked, they take 0.6 s and 0.05 s. Tests
 whose subject is not the start of a process use `ForkedPopen` in place of `subprocess.Popen`, with
 the same command. A forked service has the studio's worker of `studio_worker`.
 """
