@@ -42,6 +42,16 @@ def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
     assert list(Path().iterdir()) == [Path("paper.toml")]  # nothing is saved without --out
 
 
+def test_bounds_of_equal_pay_elimination(run_entice: RunEntice) -> None:
+    policy = '{ kind = "equal_pay_elimination", horizon = 20000, noise = 0.5, rho = 1.5 }'
+    text = PAPER.replace('{ kind = "ucb" }', policy).replace('"gaussian"', '"bernoulli"')
+    Path("paper.toml").write_text(text)
+    ran = run_entice("bounds", "paper.toml")
+    assert ran.code == 0
+    assert plain(ran.out).count("≤ Theorem E2 1,318 yes no") == 2  # with and without drift
+    assert plain(ran.out).count("≤ Theorem E2 2,223 yes no") == 2
+
+
 def test_bounds_fit_into_eighty_columns(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,28 @@ def test_horizons_are_half_decades_below_the_longest() -> None:
     study = nine_arm_study(policies=[entice.UCB()], drifts=[entice.NoDrift()], horizon=200_000)
     points = theory.growth(study, progress=False).points
     assert points["T"].unique().sort().to_list() == [2_000, 6_325, 20_000, 63_246, 200_000]
+
+
+def test_a_horizon_that_is_the_studys_follows_t(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[entice.Study] = []
+
+    def run_each(studies: list[entice.Study], **_: Any) -> list[entice.Result]:
+        run.extend(studies)
+        raise InterruptedError
+
+    # The module, which the function of the same name hides in its package.
+    monkeypatch.setattr(sys.modules["entice.theory.growth"], "run_each", run_each)
+    policies = [
+        entice.EqualPayElimination(horizon=100_000), entice.EqualPay(horizon=100_000, noise=0.5),
+        entice.MOSS(horizon=50_000), entice.EqualPay(), entice.UCB(),
+    ]  # fmt: skip
+    with pytest.raises(InterruptedError):
+        theory.growth(nine_arm_study(policies=policies, horizon=100_000), progress=False)
+    assert [study.horizon for study in run] == [1_000, 3_162, 10_000, 31_623, 100_000]
+    for study in run:
+        horizons = [getattr(policy, "horizon", None) for policy in study.policies]
+        assert horizons == [study.horizon, study.horizon, 50_000, None, None]
+        assert [policy.label for policy in study.policies] == [
+            "EqualPayElimination(horizon=T)", "EqualPay(horizon=T, noise=0.5)",
+            "MOSS(horizon=50000)", "EqualPay", "UCB",
+        ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""The bounds of the paper, and how they compare with studies.
+"""The bounds of the paper and of equal-pay elimination, and how they compare with studies.
 
 There is a module for each result of the paper: `theorem1`, `theorem2` (with Lemma 1), `theorem3`
-(with Lemma 3), `ucb_proof`, and one for lower bounds, `lower`. Each defines `Bound` objects with
+(with Lemma 3), `ucb_proof`; one for our own Theorem E2, `equal_pay`; and one for lower bounds,
+`lower`. Each defines `Bound` objects with
 the formulas `as_stated` and `as_proved`, and the checks `applies(study)` and `vacuous(study)`.
 
 `bounds(result)` compares all of them with the measurements, `plot_bounds(result)` plots them.
@@ -9,7 +10,7 @@ the formulas `as_stated` and `as_proved`, and the checks `applies(study)` and `v
 compensation grow with T.
 """
 
-from entice.theory import lower, steady_state, theorem1, theorem2, theorem3, ucb_proof
+from entice.theory import equal_pay, lower, steady_state, theorem1, theorem2, theorem3, ucb_proof
 from entice.theory.bound import Bound, BoundCheck
 from entice.theory.bounds_table import BOUNDS, bounds, plot_bounds
 from entice.theory.growth import Growth, growth
@@ -20,6 +21,7 @@ __all__ = [
     "BoundCheck",
     "Growth",
     "bounds",
+    "equal_pay",
     "growth",
     "lower",
     "plot_bounds",

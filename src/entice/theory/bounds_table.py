@@ -10,7 +10,7 @@ import polars as pl
 from entice.extras import require
 from entice.study.results.result import Result
 from entice.study.spec import Study
-from entice.theory import lower, theorem1, theorem2, theorem3
+from entice.theory import equal_pay, lower, theorem1, theorem2, theorem3
 from entice.theory.bound import Bound, Version
 from entice.theory.setting import Setting
 
@@ -26,6 +26,8 @@ BOUNDS: tuple[Bound, ...] = (
     theorem3.regret,
     theorem3.compensation,
     theorem3.paid_pulls,
+    equal_pay.regret,
+    equal_pay.compensation,
     lower.regret,
     lower.compensation,
 )

@@ -14,7 +14,7 @@ from entice.checks import as_whole_number, is_list
 from entice.errors import InputError
 from entice.extras import require
 from entice.paper.setups import MEANS
-from entice.policies import UCB, EpsilonGreedy, ThompsonSampling
+from entice.policies import UCB, EpsilonGreedy, Policy, ThompsonSampling
 from entice.progress import Report
 from entice.study.running.run import run_each
 from entice.study.spec import Study
@@ -82,6 +82,9 @@ def growth(
     exponent's interval is valid: 1.96 standard errors, by the delta method. If a few runs account
     for most of the regret (ε-greedy with a small c), neither mean nor interval is reliable.
 
+    A policy whose `horizon` is that of the study is run with the horizon T at each T, and labelled
+    `horizon=T`. Other policies are the same at each T.
+
     Parameters
     ----------
     study
@@ -108,7 +111,13 @@ def growth(
     study = study.with_seed()
     assert study.seed is not None
     studies = [
-        msgspec.structs.replace(study, horizon=T, checkpoints=1, seed=(study.seed + k) % 2**63)
+        msgspec.structs.replace(
+            study,
+            horizon=T,
+            policies=tuple(_with_horizon(policy, study.horizon, T) for policy in study.policies),
+            checkpoints=1,
+            seed=(study.seed + k) % 2**63,
+        )
         for k, T in enumerate(chosen)
     ]
     results = run_each(
@@ -132,6 +141,14 @@ def growth(
         for metric in METRICS
     ]
     return Growth(points, pl.DataFrame(rows))
+
+
+def _with_horizon(policy: Policy, longest: int, T: int) -> Policy:
+    """Return a policy for T rounds, if it is one for the longest horizon of the study."""
+    if getattr(policy, "horizon", None) != longest:
+        return policy
+    label = policy.label.replace(f"horizon={longest}", "horizon=T")
+    return msgspec.structs.replace(policy, horizon=T, name=label)
 
 
 def _horizons(study: Study, given: Any) -> list[int]:

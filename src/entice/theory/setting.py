@@ -9,21 +9,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from entice.model.payment import pay_required
 from entice.policies import (
     KLUCB,
     UCB,
     BetaThompson,
     EpsilonGreedy,
+    EqualPayElimination,
     Policy,
     ThompsonSampling,
 )
+from entice.policies.equal_pay_elimination import GRID, leader_places
 from entice.study.spec import Study
 from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
 from entice.user_functions import is_placeholder
 from entice.worlds.adversaries import NoAdversary
-from entice.worlds.arms import Bernoulli, Gaussian
-from entice.worlds.drifts import CustomDrift, Drift
+from entice.worlds.arms import Arms, Bernoulli, Gaussian
+from entice.worlds.drifts import ArmDrift, CustomDrift, Drift, FadingDrift
 from entice.worlds.players import Players
 
 
@@ -125,6 +128,39 @@ def _counterexample(drift: CustomDrift, arms: int) -> str | None:
     return None
 
 
+def drift_of_the_payment_alone(setting: Setting) -> Iterator[str]:
+    """A drift is a function of the payment: the same for all arms, players and rounds.
+
+    A custom drift is compared between arms and between rounds on a grid of payments.
+    """
+    drift = setting.drift
+    rule = "it must depend on the payment alone"
+    if isinstance(drift, CustomDrift):
+        if is_placeholder(drift.function):
+            yield f"{drift.label} cannot be checked: its function is not available here"
+        elif (differs := _differs_between(drift, setting.arms)) is not None:
+            yield f"{drift.label} differs between {differs}: {rule}"
+    elif isinstance(drift, ArmDrift):
+        if len(set(drift.slopes)) > 1:
+            yield f"{drift.label} differs between arms: {rule}"
+    elif isinstance(drift, FadingDrift):
+        yield f"{drift.label} differs between the rounds of a block: {rule}"
+    elif not drift.kernel().is_function_of_payment:
+        yield f"{drift.label} is not a function of the payment: {rule}"
+
+
+@functools.lru_cache(maxsize=256)
+def _differs_between(drift: CustomDrift, arms: int) -> str | None:
+    params = tuple(drift.params)
+    for payment in np.linspace(0.0, 2.0, 41).tolist():
+        first = drift.function(payment, 1, 0, params)
+        if any(drift.function(payment, 1, arm, params) != first for arm in range(1, arms)):
+            return "arms"
+        if any(drift.function(payment, t, 0, params) != first for t in (2, 10, 1_000, 1_000_000)):
+            return "rounds"
+    return None
+
+
 def each_arm_rated_first(setting: Setting) -> Iterator[str]:
     """Each arm is rated once before any payment: averages divide by the number of ratings."""
     if setting.study.cold_start != "each_arm_once":
@@ -173,12 +209,13 @@ def policy_is_consistent(setting: Setting) -> Iterator[str]:
     - With another `noise`, the same holds for rewards divided by it.
     - KL-UCB is consistent for rewards in [0, 1] (Garivier and Cappé 2011), Beta–Thompson sampling
       for Bernoulli arms (Agrawal and Goyal 2012).
+    - Equal-pay elimination is consistent if it knows the horizon and its noise is not too small
+      (Theorem E2).
     - ε-greedy with a fixed c is not: on instances with small enough gaps, c is too small.
     """
     policy, arms = setting.policy, setting.study.arms
-    low, high = arms.support()
     is_gaussian = isinstance(arms, Gaussian)
-    noise = float(np.max(arms.std)) if isinstance(arms, Gaussian) else (high - low) / 2
+    noise = sub_gaussian_parameter(arms)
     assumed = policy.noise if isinstance(policy, UCB | ThompsonSampling) else 1.0
     if isinstance(policy, UCB):
         if noise > assumed:
@@ -205,10 +242,24 @@ def policy_is_consistent(setting: Setting) -> Iterator[str]:
     elif isinstance(policy, BetaThompson):
         if not isinstance(arms, Bernoulli):
             yield "BetaThompson is known to be consistent for Bernoulli arms only"
+    elif isinstance(policy, EqualPayElimination):
+        if noise > policy.noise or policy.horizon != setting.study.horizon:
+            yield (
+                f"{policy.label} is known to be consistent if its noise is at least that of the "
+                f"arms, {noise:g}, and its horizon that of the study"
+            )
     elif isinstance(policy, EpsilonGreedy):
         yield "ε-greedy with a fixed c is not consistent: c is too small for small gaps"
     else:
         yield f"{policy.label} is not known to be consistent (regret o(T^a) on every instance)"
+
+
+def sub_gaussian_parameter(arms: Arms) -> float:
+    """Return the largest standard deviation of Gaussian arms; otherwise half the range."""
+    if isinstance(arms, Gaussian):
+        return float(np.max(arms.std))
+    low, high = arms.support()
+    return (high - low) / 2
 
 
 def _thompson(noise: float) -> str:
@@ -240,6 +291,8 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
         cap = noise * 2 * math.sqrt(2 * K * T * math.log(T))
         factor = "2" if noise == 1 else f"{2 * noise:g}"
         total = min(total, (cap, f"{factor}·sqrt(2KT log T), UCB's largest possible total"))
+    if isinstance(setting.policy, EqualPayElimination) and not any(no_model_extensions(setting)):
+        total = _largest_equal_pay(setting.policy, T, K)
     if metric == "compensation":
         return total
     if metric == "arm_drift":
@@ -248,11 +301,24 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
     raise KeyError(metric)
 
 
+def _largest_equal_pay(policy: EqualPayElimination, T: int, arms: int) -> tuple[float, str]:
+    """Return the largest possible compensation of equal-pay elimination, and the reason.
+
+    A block has at most K−1+k places. The payments of a place in its first n blocks sum to at most
+    4σ·sqrt(ρ n log T) (docs/equal_pay.md, step 4), before rounding. Sum over the places by the
+    Cauchy–Schwarz inequality.
+    """
+    places = arms - 1 + leader_places(arms)
+    cap = 4 * policy.noise * math.sqrt(policy.rho * places * T * math.log(policy.horizon))
+    why = "4σ·sqrt(ρ(K−1+k)T log T), equal-pay elimination's largest possible total"
+    return cap + T * policy.noise / GRID, why
+
+
 def _largest_payment(setting: Setting) -> float:
     """Return the largest possible difference of two displayed averages."""
     study = setting.study
     low, high = -math.inf, math.inf
-    if study.probe is not None:
+    if study.probe is not None or _sets_prices(setting.policy):
         return math.inf
     if (
         setting.lipschitz == 0
@@ -267,3 +333,8 @@ def _largest_payment(setting: Setting) -> float:
     if study.cold_start == "prior":
         low, high = min(low, study.prior), max(high, study.prior)
     return high - low
+
+
+def _sets_prices(policy: Policy) -> bool:
+    """Return whether a policy may pay more than the difference of displayed averages."""
+    return policy.kernel(2).payment_rule is not pay_required

@@ -216,3 +216,61 @@ def steady_state_gap_by_iteration(gap: float, l: float, start: float, pulls: int
     for n in range(1, pulls + 1):
         d += (gap - (1 + l) * d) / (n + 1)
     return d
+
+
+def equal_pay_terms(
+    T: int, gaps: Sequence[float], noise: float, rho: float, eta: float
+) -> tuple[list[float], list[float], float]:
+    """docs/equal_pay.md: tau_i and X_i of each suboptimal arm, and P, for a policy of horizon T."""
+    tau, X = [], []
+    P = 0.0
+    kappa = 1 / math.log(rho) + math.exp(-1)
+    for gap in gaps:
+        smaller = (1 - eta) * gap
+        logarithm = math.log(T * smaller**2 / (4 * rho * noise**2))
+        tau.append(4 * rho * noise**2 * max(1.0, logarithm) / smaller**2)
+        X.append(4 * noise**2 / (eta * gap) ** 2)
+        P += 4 * rho * kappa * noise**2 / (T * gap**2)
+    return tau, X, min(P, 1.0)
+
+
+def equal_pay_leader_pulls(K: int) -> int:
+    """The smallest whole k with 2 k^2 >= K - 1: pulls of the leader in a block of K arms."""
+    k = 1
+    while 2 * k * k < K - 1:
+        k += 1
+    return k
+
+
+def equal_pay_regret(T: int, gaps: Sequence[float], noise: float, rho: float, eta: float) -> float:
+    """Theorem E2, regret: shared blocks, extra pulls of a wrong leader, and the drop of arm 1."""
+    tau, X, P = equal_pay_terms(T, gaps, noise, rho, eta)
+    k = equal_pay_leader_pulls(len(gaps) + 1)
+    bound = T * max(gaps) * P
+    for gap, early, late in zip(gaps, tau, X, strict=True):
+        bound += gap * (1 + early + late)
+        bound += (k - 1) * 4 * noise**2 / gap
+    return bound
+
+
+def equal_pay_compensation(
+    T: int, gaps: Sequence[float], noise: float, rho: float, eta: float, *, rounding: bool = True
+) -> float:
+    """Theorem E2, compensation: w summed over the blocks of each place, and the rounding."""
+    tau, X, P = equal_pay_terms(T, gaps, noise, rho, eta)
+    K = len(gaps) + 1
+    k = equal_pay_leader_pulls(K)
+    longest = max(tau) + 1 + sum(X)
+    roots, payments = 0.0, 0.0
+    for early, late in zip(tau, X, strict=True):
+        roots += math.sqrt(1 + early + late)
+        payments += 1 + early + late
+    roots += k * math.sqrt(longest) + (K + k - 2) * math.sqrt(T) * P
+    payments += k * longest + T * P
+    bound = 4 * noise * math.sqrt(rho * max(1.0, math.log(T))) * roots
+    return bound + rounding * payments * noise / 4096
+
+
+def equal_pay_width(b: int, T: int, noise: float, rho: float) -> float:
+    """w_b: the largest difference of two average ratings with which both arms survive b blocks."""
+    return math.sqrt(4 * rho * noise**2 * max(1.0, math.log(T / b)) / b)
