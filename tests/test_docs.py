@@ -30,6 +30,7 @@ DOCUMENTS = [
     "docs/speed.md",
     "docs/peers.md",
     "docs/theory.md",
+    "docs/equal_pay.md",
     "docs/beyond.md",
     "docs/studies.md",
     "docs/results.md",

@@ -4,7 +4,7 @@ This policy is not from the paper. A rating of arm i under payment level l is mo
 μ_i + φ_l + noise, with nothing assumed about φ: two-way fixed effects, with one effect for each
 level. Payments are restricted to a few levels that all arms share, and sometimes the leader is paid
 too, as a control. Arms are compared by fitted differences μ_g − μ_i, from which φ cancels, so every
-decision is the same whatever the drift, as long as it is the same for all arms (docs/theory.md).
+decision is the same whatever the drift, as long as it is the same for all arms (docs/equal_pay.md).
 
 The fit is recursive least squares on contrasts within arms. An arm's ratings have a mean m_i and
 shares u_i of the levels; a rating y at level l adds the observation (y − m_i) = (e_l − u_i)·φ of

@@ -1,6 +1,6 @@
 """Equal-pay elimination: successive elimination in which compared ratings got the same payment.
 
-This policy is not from the paper. docs/theory.md has its theorems: every decision is the same for
+This policy is not from the paper. docs/equal_pay.md has its theorems: every decision is the same for
 every drift that does not depend on the arm, and regret and compensation are O(Σ log T / Δ_i) with
 constants that do not depend on the drift.
 
@@ -70,7 +70,7 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
     of drift. Players see the leader's average minus (Z_g − Z_i) / (b + `display_prior`); a dropped
     arm keeps the gap that it had when it was dropped, so it never looks best again.
 
-    Late, lost and declined offers make blocks longer; docs/theory.md states what then remains of
+    Late, lost and declined offers make blocks longer; docs/equal_pay.md states what then remains of
     the theorems. After 64 sweeps a block ends without the arms that have no rating, and they wait
     for the next race. Arms that are added later also start a new race with the last survivor.
 

@@ -97,7 +97,8 @@ def regret_bound(
     dropped = race.rounds * race.gaps.max() * race.failure
 
     def at(eta: float) -> Floats:
-        return (race.blocks(eta).shared * race.gaps).sum(axis=-1) + wrong_leader + dropped
+        shared = (race.blocks(eta).shared * race.gaps).sum(axis=-1)
+        return np.asarray(shared + wrong_leader + dropped)
 
     return _lowest(at, eta)
 
