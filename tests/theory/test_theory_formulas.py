@@ -302,8 +302,12 @@ def _close(ours: Any, theirs: float, relative: float = 1e-9) -> None:
 
 def _arguments(bound: theory.Bound) -> dict[str, Any]:
     """Return the arguments that the bound derives from a study."""
+    with_parameters: dict[Any, Any] = {
+        entice.EpsilonGreedy: entice.EpsilonGreedy(c=500),
+        entice.EqualPayElimination: entice.EqualPayElimination(horizon=20_000),
+    }
     kind: Any = bound.policies[0] if bound.kind == "upper" else entice.UCB
-    policy: Any = entice.EpsilonGreedy(c=500) if "ε" in bound.description else kind()
+    policy = with_parameters.get(kind) or kind()
     study = entice.Study(arms=entice.Gaussian(MEANS), policies=[policy], horizon=20_000)
     arguments = bound.formula_arguments(
         theory.setting.Setting(study, policy, entice.LinearDrift(1.1))

@@ -1,8 +1,8 @@
 """Equal-pay elimination: successive elimination in which compared ratings got the same payment.
 
-This policy is not from the paper. docs/equal_pay.md has its theorems: every decision is the same for
-every drift that does not depend on the arm, and regret and compensation are O(Σ log T / Δ_i) with
-constants that do not depend on the drift.
+This policy is not from the paper. docs/equal_pay.md has its theorems: every decision is the same
+for every drift that does not depend on the arm, and regret and compensation are O(Σ log T / Δ_i)
+with constants that do not depend on the drift.
 
 Rounds form blocks. In a block each arm still in the race is pulled once and the leader k times, in
 random order, all for the same payment p: the largest displayed gap at the start of the block.
