@@ -77,7 +77,8 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
     Parameters
     ----------
     horizon
-        T, the number of rounds. More rounds may be played, but without the guarantee.
+        T, the number of rounds. More may be played, but the term of the bounds for runs that drop
+        the best arm grows with them.
     noise
         σ: the ratings' standard deviation, or more generally their sub-Gaussian parameter, which is
         0.5 for ratings between 0 and 1. The guarantee needs a value that is not too small.
