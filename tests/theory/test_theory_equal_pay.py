@@ -319,6 +319,25 @@ def test_every_run_is_below_the_bound_under_every_drift() -> None:
         assert runs["compensation"].n_unique() == 1
 
 
+def test_runs_with_ratings_on_a_scale_are_the_same_under_every_drift() -> None:
+    """Sums of stars tie often; rounding errors, which depend on the drift, must not break ties."""
+    stars = entice.Empirical(
+        [1, 2, 3, 4, 5], [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [1, 1, 1, 1, 1], [3, 1, 2, 4, 1]]
+    )
+    result = entice.simulate(
+        arms=stars, horizon=20_000, replications=100, seed=7,
+        policies=[
+            entice.EqualPayElimination(horizon=20_000, noise=2.0),
+            entice.EqualPay(horizon=20_000, noise=1.5),
+        ],
+        drifts=[entice.LinearDrift(0.0), entice.LinearDrift(1.1), entice.StepDrift(0.3)],
+    )  # fmt: skip
+    for _, runs in result.final.group_by("policy_index", "replication"):
+        assert runs.height == 3
+        assert runs["regret"].n_unique() == 1
+        assert runs["compensation"].n_unique() == 1
+
+
 def test_the_bound_is_drawn_beside_runs() -> None:
     result = entice.run(equal_pay_study(replications=5))
     for metric in ("regret", "compensation"):
