@@ -37,8 +37,8 @@ _GUESS = 2.0
 _TIE = 1e-9
 """Fitted values and indices within this multiple of the noise tie. Ratings on a scale, such as
 stars, tie often, and only rounding errors, which depend on the drift, would tell them apart."""
-_KNOWN_HORIZON, _ANYTIME = 15.0, 5.5
-"""The gate is log(T · V / 15), or log(t · V / 5.5) without a horizon."""
+_KNOWN_HORIZON, _ANYTIME = 15.0, 5.0
+"""The gate is log(T · V / 15), or log(t · V / 5) without a horizon."""
 
 # Layout of memory: a head, then a block for each arm.
 _LEADER, _RESIDUALS, _DEGREES, _IN_USE, _PRICE, _PAIR_LEVEL, _PAIR_ARM = 0, 1, 2, 3, 4, 5, 6
@@ -61,7 +61,7 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     The arm with the best fitted value leads. The other arms first get up to ten unpaid ratings.
     After that, an arm i is explored while it may still be better than the leader g:
 
-        gap_i < sqrt(2 s² V_i log(T V_i / 15)),   or log(t V_i / 5.5) without a horizon,
+        gap_i < sqrt(2 s² V_i log(T V_i / 15)),   or log(t V_i / 5) without a horizon,
 
     with the fitted gap, its variance V_i in units of the noise, and the estimated noise variance
     s²: the index of MOSS, with fitted differences instead of averages. The payment is the lowest

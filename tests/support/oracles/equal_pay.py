@@ -75,7 +75,7 @@ class ReferenceEqualPay:
             self.pair = None
             if challenger != leader:
                 return leader, level
-        scale = t / 5.5 if self.horizon is None else self.horizon / 15
+        scale = t / 5 if self.horizon is None else self.horizon / 15
         indices = [-math.inf] * self.arms
         for i in set(range(self.arms)) - {leader}:
             v = self.variance_of(design, leader, i)
