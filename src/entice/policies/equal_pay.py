@@ -28,6 +28,9 @@ LEVELS = 26
 """Number of payment levels. Level 0 is no payment."""
 _LOWEST, _RATIO = 0.03, 1.25
 """The lowest paid level in units of the noise, and the ratio between neighbouring levels."""
+_SPAN = 8
+"""Number of levels, from the lowest sufficient one, that are compared. A higher one costs more, but
+may have ratings already: with 8 levels instead of 1 the policy without a horizon pays 4 % less."""
 _COLD = 10.0
 """Number of unpaid ratings of an arm at the start, unless it is clearly worse before."""
 _PRIOR_RATINGS = 20.0
@@ -67,7 +70,8 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     s²: the index of MOSS, with fitted differences instead of averages. The payment is the lowest
     level that covers the displayed gap. Of three pulls, the policy takes the one that lowers V_i
     most for its cost: the arm itself, the leader at the same payment (a control), or both in turn
-    (a pair). If no arm is worth exploring, the player's own choice is unpaid.
+    (a pair); for the first two, also at a somewhat higher level that has ratings already. If no arm
+    is worth exploring, the player's own choice is unpaid.
 
     Players see Bayesian averages: the leader's average minus gap_i / (1 + 20 V_i). The path of
     arms and payments is the same for every drift that does not depend on the arm or the round. It
@@ -172,18 +176,21 @@ def _most_informative(g: int, i: int, means: Floats, memory: Floats, params: Par
     level = sufficient_level(_shown(at, memory), params)
     if level > LEVELS:
         return PLAYERS_CHOICE
-    cost = price(level, params)
-    memory[_PRICE] = cost
-    pair = v * v / (v + 2.0) / (gap + 2.0 * cost)
-    if memory[_SLOT + level] > 0.0:
-        control = information(g, level, g, i, memory) / cost
-        challenge = information(i, level, g, i, memory) / (gap + cost)
-        if control > max(challenge, pair) and means[g] > -math.inf:
-            return g
-        if challenge > pair:
-            return i
-    memory[_PAIR_LEVEL], memory[_PAIR_ARM] = level, i
-    return i
+    arm, paid, pair = i, level, True
+    top = v * v / (v + 2.0) / (gap + 2.0 * price(level, params))
+    for other in range(level, min(level + _SPAN, LEVELS + 1)):
+        if memory[_SLOT + other] > 0.0:
+            cost = price(other, params)
+            control = information(g, other, g, i, memory) / cost
+            challenge = information(i, other, g, i, memory) / (gap + cost)
+            if control > max(challenge, top) and means[g] > -math.inf:
+                arm, paid, top, pair = g, other, control, False
+            elif challenge > top:
+                arm, paid, top, pair = i, other, challenge, False
+    memory[_PRICE] = price(paid, params)
+    if pair:
+        memory[_PAIR_LEVEL], memory[_PAIR_ARM] = paid, i
+    return arm
 
 
 @compiled_noinline

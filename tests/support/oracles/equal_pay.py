@@ -87,18 +87,18 @@ class ReferenceEqualPay:
         v = self.variance_of(design, leader, best)
         shown = gaps[best] / (1 + 20 * v)
         level = next(level for level in range(1, 27) if self.price(level) >= shown)
-        cost = self.price(level)
-        pair = v**2 / (v + 2) / (gaps[best] + 2 * cost)
-        if any(r.level == level for r in self.ratings):
-            control = v - self.variance_of([*design, (leader, level)], leader, best)
-            challenge = v - self.variance_of([*design, (best, level)], leader, best)
-            control, challenge = control / cost, challenge / (gaps[best] + cost)
-            if control > max(challenge, pair):
-                return leader, level
-            if challenge > pair:
-                return best, level
-        self.pair = (best, level)
-        return best, level
+        # Variance removed for its cost: by a pair, by the leader as a control, by the arm.
+        pair = v**2 / (v + 2) / (gaps[best] + 2 * self.price(level))
+        options = [(pair, (best, level), True)]
+        used = {r.level for r in self.ratings}
+        for other in sorted(used & set(range(level, level + 8))):
+            cost = self.price(other)
+            for arm, at_cost in ((leader, cost), (best, gaps[best] + cost)):
+                gain = v - self.variance_of([*design, (arm, other)], leader, best)
+                options.append((gain / at_cost, (arm, other), False))
+        _, offer, is_pair = max(options, key=lambda option: option[0])
+        self.pair = (best, level) if is_pair else None
+        return offer
 
     def rate(self, arm: int, level: int, feedback: float) -> None:
         self.ratings.append(Rating(arm, level, feedback))
