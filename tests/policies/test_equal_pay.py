@@ -194,6 +194,26 @@ def test_late_lost_and_declined_offers_cost_little(policy: Any) -> None:
         assert regret(WORLDS[world]) < limit * immediate, world
 
 
+def test_rounding_errors_do_not_add_up_over_many_blocks() -> None:
+    """Ratings of 0 and 1 tie often. With drift, sums of many ratings would no longer tie."""
+    policy = entice.EqualPayElimination(horizon=10**9, noise=0.5)
+    kernel = policy.kernel(2)
+    ratings = np.random.default_rng(4).integers(0, 2, 200_000).astype(float).tolist()
+    pulls, means = np.zeros(2, np.int64), np.zeros(2)
+    prices = []
+    for drift in (0.0, 0.3):
+        memory, stream = np.zeros(kernel.memory), new_stream(1, 0, POLICY)
+        found = []
+        for rating in ratings:
+            arm = kernel.select(1, pulls, means, memory, kernel.params, stream)
+            payment = float(memory[elimination._PAID])
+            kernel.update(memory, kernel.params, arm, payment, rating + drift * (payment > 0))
+            found.append(payment)
+        prices.append(found)
+    assert prices[0] == prices[1]
+    assert max(prices[0]) > 0
+
+
 def test_an_arm_that_is_never_rated_does_not_stop_the_race() -> None:
     """Ratings of arm 2 never arrive. The race goes on without it, and it is tried ever less."""
     policy = entice.EqualPayElimination(horizon=5_000, noise=0.1)
