@@ -50,13 +50,16 @@ class OfferReason(StrEnum):
     """The reason for an offer's arm and amount.
 
     `explore`: the policy chose another arm than the player would. `own_choice`: the player's own
-    choice, unpaid. `probe`: the player's own choice, paid by the probe's coin flip. `limited`: a
-    limit changed the decision. `paused`: the campaign is paused, so the offer is unpaid.
+    choice, unpaid. `probe`: the player's own choice, paid at random to measure the drift.
+    `control`: the player's own choice, paid by an equal-pay policy like the arms that it is
+    compared with. `limited`: a limit changed the decision. `paused`: the campaign is paused, so the
+    offer is unpaid.
     """
 
     EXPLORE = "explore"
     OWN_CHOICE = "own_choice"
     PROBE = "probe"
+    CONTROL = "control"
     LIMITED = "limited"
     PAUSED = "paused"
 

@@ -32,9 +32,9 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-OWN_CHOICE, EXPLORE, PROBE, LIMITED = 0, 1, 2, 3
+OWN_CHOICE, EXPLORE, PROBE, LIMITED, CONTROL = 0, 1, 2, 3, 4
 """The reasons for an offer, as the service reports them."""
-REASONS = ("own_choice", "explore", "probe", "limited")
+REASONS = ("own_choice", "explore", "probe", "limited", "control")
 
 DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
 """End codes of `simulate_visits`."""
@@ -75,6 +75,8 @@ class LoopSettings(NamedTuple):
     probe_amounts: Floats
     custom_payment_rule: bool
     """Whether the policy has its own payment rule."""
+    equal_pay: bool
+    """Whether the policy compares ratings under equal payments."""
 
 
 class LoopState(NamedTuple):
@@ -305,7 +307,7 @@ def simulate_visits(
         if arm != own:
             reason = EXPLORE
         elif stars > 0:
-            reason = PROBE
+            reason = CONTROL if settings.equal_pay else PROBE
         if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(settings, limit):
             stars, reason = coin_amount, PROBE
         if limited > 0 and limit >= ample_amount:

@@ -112,7 +112,7 @@ class LoopMode(NamedTuple):
     explain: bool
 
 
-def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
+def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) -> LoopSettings:
     """Return a plan's settings as numbers for the compiled loop."""
     money, probe = plan.money, plan.probe
     caps = [cap for cap in (plan.cap_per_offer, plan.cap_per_player) if cap is not None]
@@ -131,6 +131,7 @@ def loop_settings(plan: Plan, seed: int, rules: PolicyKernel) -> LoopSettings:
         probe_share=probe.share if probe else 0.0,
         probe_amounts=np.array(probe.amounts if probe else (0.0,)),
         custom_payment_rule=rules.payment_rule is not pay_required,
+        equal_pay=policy.equal_pay,
     )
 
 
@@ -151,7 +152,7 @@ class _PolicyRunner:
         )
         for part in parts:
             ensure_found(part)
-        settings, mode = loop_settings(plan, 0, self._rules), LoopMode(0, False, False)
+        settings, mode = loop_settings(plan, 0, policy, self._rules), LoopMode(0, False, False)
         state, no_visits = self._state(settings), new_visits(0)
         arguments = self._arguments(settings, worlds.draw(0), 0, mode, state, no_visits)
         try:
@@ -167,7 +168,7 @@ class _PolicyRunner:
         largest possible offer. That offer is taken to be worth twice the rating scale, because
         averages corrected for drift may exceed the scale.
         """
-        settings = loop_settings(self._plan, self._worlds.seed(run), self._rules)
+        settings = loop_settings(self._plan, self._worlds.seed(run), self._policy, self._rules)
         ample_amount = amount_of(
             2 * (STARS[-1] - STARS[0]), settings.price_of_a_star, settings.margin
         )

@@ -26,6 +26,7 @@ from entice.model.settings import (
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.policies.policy import check_probe
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
@@ -152,6 +153,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         self._check_amounts()
         check_settings(self, int(STARS[0]), int(STARS[-1]))
         check_probe_cost(self, self.money.to_minor(self.price_of_a_star))
+        for policy in self.policies:
+            check_probe("Plan: probe", self.probe, policy)
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:

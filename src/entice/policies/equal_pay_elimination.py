@@ -140,18 +140,11 @@ def select(
     """Choose among the places of the sweep that are still open; otherwise, the player's choice."""
     memory[_PAID] = 0.0
     arms = pulls.shape[0]
-    racing, waiting = 0, 0
-    for i in range(arms):
-        status = memory[_HEAD + _BLOCK * i + _STATUS]
-        racing += status == RACING
-        waiting += status == WAITING and means[i] > -math.inf
-    if racing < 2:
-        if waiting == 0:
-            return PLAYERS_CHOICE
-        _start_race(memory, means, params)
+    if not _is_racing(memory, means, params):
+        return PLAYERS_CHOICE
     places = _open_places(memory, means)
-    if places == 0:
-        _next_sweep(memory, params, rng)
+    if places == 0 and uniform(rng) < _sweep_probability(memory):
+        _next_sweep(memory, params)
         places = _open_places(memory, means)
     if places == 0:
         return PLAYERS_CHOICE
@@ -163,6 +156,39 @@ def select(
             memory[_PAID] = memory[_PRICE]
             return i
     return PLAYERS_CHOICE
+
+
+@compiled_noinline
+def fill_probabilities(means: Floats, memory: Floats, params: Params, chosen: Floats) -> float:
+    """Fill in the probability with which `select` returns each arm, and return the payment.
+
+    `memory` must be a copy: it changes as in `select`. If the probabilities add up to less than 1,
+    the rest is that of the player's own choice, unpaid.
+    """
+    chosen[:] = 0.0
+    if not _is_racing(memory, means, params):
+        return 0.0
+    places, sweeps = _open_places(memory, means), 1.0
+    if places == 0:
+        sweeps = _sweep_probability(memory)
+        _next_sweep(memory, params)
+        places = _open_places(memory, means)
+    for i in range(means.shape[0] if places > 0 else 0):
+        chosen[i] = sweeps * _places_of(i, memory, means) / places
+    return float(memory[_PRICE])
+
+
+@compiled
+def _is_racing(memory: Floats, means: Floats, params: Params) -> bool:
+    """Return whether there is a race, after starting one if it is due."""
+    racing, waiting = 0, 0
+    for i in range(means.shape[0]):
+        status = memory[_HEAD + _BLOCK * i + _STATUS]
+        racing += status == RACING
+        waiting += status == WAITING and means[i] > -math.inf
+    if racing < 2 and waiting > 0:
+        _start_race(memory, means, params)
+    return racing >= 2 or waiting > 0
 
 
 @compiled
@@ -208,13 +234,18 @@ def _start_race(memory: Floats, means: Floats, params: Params) -> None:
     _close_if_complete(memory, params)
 
 
+@compiled
+def _sweep_probability(memory: Floats) -> float:
+    """Return the probability that a block that waits for ratings starts another sweep."""
+    return float(min(1.0, 2.0 ** (1.0 - memory[_SWEEP] / _PATIENCE)))
+
+
 @compiled_noinline
-def _next_sweep(memory: Floats, params: Params, rng: Stream) -> None:
-    """Start another sweep of a block that waits for ratings: at first at once, later rarely."""
-    if uniform(rng) < 2.0 ** (1.0 - memory[_SWEEP] / _PATIENCE):
-        memory[_SWEEP] += 1.0
-        if memory[_SWEEP] > _PATIENCE:
-            _close_if_complete(memory, params)
+def _next_sweep(memory: Floats, params: Params) -> None:
+    """Start another sweep of a block that waits for ratings."""
+    memory[_SWEEP] += 1.0
+    if memory[_SWEEP] > _PATIENCE:
+        _close_if_complete(memory, params)
 
 
 @compiled_noinline

@@ -29,7 +29,7 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.propensity import propensity_function
+from entice.service.domain.propensity import Made, propensity_function
 from entice.service.domain.spec import CampaignSpec
 
 RULES = EXPECTED_RATINGS
@@ -61,6 +61,8 @@ class Decision(NamedTuple):
     numbers. In version 1 of the rules: whether some arm cost more than the limit."""
     probe: str | None
     probe_amount: float | None
+    gap: float | None
+    """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
 
 
 @lru_cache(maxsize=64)
@@ -213,13 +215,17 @@ class Campaign:
         buffers = (self._shown, self._permitted, self._means, self._counts)
         arm, own, payment, limited, first, coin, coin_amount = run(most, self.memory, *buffers)
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
-        reason = "explore" if arm != own else "probe" if stars > 0 else "own_choice"
+        paid_choice = "control" if spec.policy.equal_pay else "probe"
+        reason = "explore" if arm != own else paid_choice if stars > 0 else "own_choice"
         if paused:
             reason = "paused"
         else:
             if self._propensity is not None:
                 likely, estimated = self._propensity(
-                    t, self._counts, self._means, self._permitted, first, arm, before
+                    Made(
+                        t, self._counts, self._means, self._permitted, self._shown,
+                        most / self._steps, first, arm, before,
+                    )  # fmt: skip
                 )
                 likely = float(f"{likely:.9g}")  # rounded: later digits differ between machines
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
@@ -240,11 +246,14 @@ class Campaign:
             limited = not paused and (arm, stars) != (free[0], wanted)
             if limited and reason != "probe":
                 reason = "limited"
+        gap = None
+        if spec.policy.equal_pay and stars > 0:
+            gap = float(self._shown[own] - self._shown[arm]) * self._steps
         amount = amount_of(stars, spec.price_of_a_star, spec.margin)
         assert amount <= limit.amount, "every permitted payment is affordable: see `max_stars_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, bool(limited),
-            probe, coin_amount if probe else None,
+            probe, coin_amount if probe else None, gap,
         )  # fmt: skip
 
     def _affords_probe(self, limit: Limit) -> bool:

@@ -91,6 +91,8 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     """The side of the probe's coin, if one was flipped."""
     probe_amount: float | None = None
     shadow: bool = False
+    gap: float | None = None
+    """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
 
 
 class _OfferEvent(_Event, frozen=True):

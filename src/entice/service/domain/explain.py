@@ -25,6 +25,9 @@ def explain(offer: Offered) -> str:
     >>> explain(Offered("c_0", 2, 0, 1, 1, "", "tea", "mint", 0.25, 50, "explore", 1.0,
     ...                 (4.25, 4.5), 0, 300))
     'To learn more about tea, which shows 0.25 stars less than mint. The payment covers the gap.'
+    >>> explain(Offered("c_0", 3, 0, 2, 1, "", "mint", "mint", 0.25, 50, "control", 1.0,
+    ...                 (4.25, 4.5), 0, 300, gap=0.0))
+    "mint is the visitor's own choice. It is paid 0.25 stars, like the items it is compared with."
     """
     sentence = _reason(offer)
     return f"{sentence} Shadow mode: recorded, not paid." if offer.shadow else sentence
@@ -40,14 +43,29 @@ def _reason(offer: Offered) -> str:
             f"{arm} is the visitor's own choice. A coin flip added {stars}, to measure how much "
             "payments raise ratings."
         )
+    paid_choice = f"It is paid {stars}, like the items it is compared with."
     gap = f"which shows {stars} less than {own}. The payment covers the gap."
+    if offer.gap is not None:
+        gap = (
+            f"which shows {offer.gap:.2f} stars less than {own}. The payment, {stars}, covers the "
+            "gap and is the same for all items that are compared."
+        )
     if offer.reason == "limited":
         limit = _LIMITS.get(offer.limited_by or "", "a limit")
+        if arm == own and offer.gap is not None:
+            return f"Limited by {limit}: {arm}, the visitor's own choice. {paid_choice}"
         if arm == own:
             return f"Limited by {limit}: {arm}, the visitor's own choice, costs nothing."
         return f"Limited by {limit}, the policy chose {arm}, {gap}"
     if arm != own:
         return f"To learn more about {arm}, {gap}"
+    if offer.reason == "control":
+        return f"{arm} is the visitor's own choice. {paid_choice}"
+    if offer.reason == "probe":
+        return (
+            f"{arm} is the visitor's own choice. The policy pays {stars}, to measure how much "
+            "payments raise ratings."
+        )
     if offer.probe == "tails":
         return (
             f"{arm} is the visitor's own choice. A coin flip, to measure how much payments raise "
@@ -76,13 +94,13 @@ def price_calculation(campaign: Campaign, offer: OfferRecord, event: Offered) ->
 
 
 def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[PriceStep]:
-    arm, own, stars = event.arm, event.greedy_arm, price.payment_in_stars
+    arm, own, stars, gap = event.arm, event.greedy_arm, price.payment_in_stars, event.gap
     if arm != own:
         own_choice = "the visitor's own choice"
         steps = [
             PriceStep("", f"{own} shows", stars=price.own_choice_shows, note=own_choice),
             PriceStep("−", f"{arm} shows", stars=price.arm_shows, note="offered instead"),
-            PriceStep("=", "Gap", stars=stars, level="subtotal"),
+            PriceStep("=", "Gap", stars=stars if gap is None else gap, level="subtotal"),
         ]
     else:
         label = f"{arm} is the visitor's own choice"
@@ -93,6 +111,9 @@ def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[
                 PriceStep("+", "Coin flip", stars=price.probe_added, note=note),
                 PriceStep("=", "Payment", stars=stars, level="subtotal"),
             ]
+    if gap is not None:
+        note = "the same for all items that are compared"
+        steps.append(PriceStep("↑", "Payment", stars=stars, note=note, level="subtotal"))
     if price.amount > 0:
         exact, rounded = stars * price.price_of_a_star, price.amount - price.margin
         steps += [

@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from entice.jit.decorators import compiled_noinline
 from entice.jit.specialize import specialize
-from entice.model.step import PLAYERS_CHOICE, TRIES
+from entice.model.step import PLAYERS_CHOICE, ROUNDING, TRIES
 from entice.policies import (
+    MOSS,
     UCB,
     AlternatingThompson,
     EpsilonGreedy,
+    EqualPay,
+    EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
     ThompsonSampling,
 )
+from entice.policies.equal_pay_elimination import fill_probabilities
 from entice.policies.policy import PolicyKernel
 from entice.rng import seed_stream
 from entice.service.domain.spec import ServedPolicy
@@ -37,10 +41,27 @@ _SHARPEST = 8
 """The number of rivals whose factors determine the pieces of `probability_of_highest`."""
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 
-Propensity = Callable[[int, Counts, Floats, Bools, int, int, Floats], tuple[float, bool]]
-"""A function of the round, the counts, the means, the permitted arms, the player's own choice, the
-arm chosen, and the policy's memory before the decision. Returns the probability, and whether it is
-an estimate."""
+
+class Made(NamedTuple):
+    """A decision and its inputs."""
+
+    t: int
+    counts: Counts
+    """The counts and averages that the policy saw."""
+    means: Floats
+    permitted: Bools
+    shown: Floats
+    max_payment: float
+    greedy: int
+    """The first of the arms that tie for the player's own choice."""
+    arm: int
+    """The arm chosen."""
+    memory: Floats
+    """The policy's memory before the decision."""
+
+
+Propensity = Callable[[Made], tuple[float, bool]]
+"""A function that returns the probability of a decision's arm, and whether it is an estimate."""
 
 
 def propensity_function(
@@ -51,37 +72,37 @@ def propensity_function(
     `counts` is the type of the policy's pull counts.
     """
     match policy:
-        case UCB() | Greedy():
+        case UCB() | Greedy() | MOSS() | EqualPay():
             return None
         case EpsilonGreedy(c=c):
-            return lambda t, counts, means, permitted, greedy, arm, memory: (
-                _epsilon_greedy(min(1.0, c * len(means) / t), permitted, arm == greedy),
-                False,
-            )
+            return lambda made: (_epsilon_greedy(c, made), False)
         case RoundRobinEpsilonGreedy(c=c):
-            return lambda t, counts, means, permitted, greedy, arm, memory: (
-                _round_robin(min(1.0, c * len(means) / t), int(memory[0]), permitted, arm, greedy),
-                False,
-            )
+            return lambda made: (_round_robin(c, made), False)
         case ThompsonSampling(scale="variance", noise=noise):
             run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
-            return lambda t, counts, means, permitted, greedy, arm, memory: (
-                float(run(means, counts, permitted, arm, noise, ends)),
+            return lambda made: (
+                float(run(made.means, made.counts, made.permitted, made.arm, noise, ends)),
                 False,
             )
         case AlternatingThompson():
             run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
-            return lambda t, counts, means, permitted, greedy, arm, memory: (
-                1.0 if t % 2 == 0 else run(means, counts, permitted, arm, 1.0, ends),
+            return lambda made: (
+                1.0
+                if made.t % 2 == 0
+                else run(made.means, made.counts, made.permitted, made.arm, 1.0, ends),
                 False,
             )
+        case EqualPayElimination():
+            run = _compiled_fill_probabilities()
+            return lambda made: (_elimination(run, rules.params, made), False)
         case _:
             return _estimate_by_redrawing(rules, seed, counts)
 
 
-def _epsilon_greedy(explores: float, permitted: Bools, own_choice: bool) -> float:
+def _epsilon_greedy(c: float, made: Made) -> float:
     """Return the propensity of ε-greedy, which redraws if an arm is not permitted."""
-    arms, some = len(permitted), int(np.count_nonzero(permitted))
+    arms, some = len(made.permitted), int(np.count_nonzero(made.permitted))
+    explores, own_choice = min(1.0, c * arms / made.t), made.arm == made.greedy
     again = explores * (arms - some) / arms
     exhausted = again**TRIES if some < arms else 0.0
     tries = (1.0 - exhausted) / (1.0 - again)
@@ -89,12 +110,32 @@ def _epsilon_greedy(explores: float, permitted: Bools, own_choice: bool) -> floa
     return min(1.0, float(at_once * tries + exhausted * own_choice))
 
 
-def _round_robin(explores: float, turn: int, permitted: Bools, arm: int, greedy: int) -> float:
+def _round_robin(c: float, made: Made) -> float:
     """Return the propensity of round-robin ε-greedy, which skips an arm that is not permitted."""
-    order = [*range(turn, len(permitted)), *range(turn)]
-    passed, first = next((d, i) for d, i in enumerate(order) if permitted[i])
+    arms, turn = len(made.permitted), int(made.memory[0])
+    explores = min(1.0, c * arms / made.t)
+    order = [*range(turn, arms), *range(turn)]
+    passed, first = next((d, i) for d, i in enumerate(order) if made.permitted[i])
     reached = explores ** (passed + 1) if passed < TRIES else 0.0
-    return float(reached * (arm == first) + (1.0 - reached) * (arm == greedy))
+    return float(reached * (made.arm == first) + (1.0 - reached) * (made.arm == made.greedy))
+
+
+def _elimination(run: Callable[..., Any], params: tuple[float, ...], made: Made) -> float:
+    """Return the propensity of equal-pay elimination.
+
+    An arm for which the block's payment is too low or exceeds the limit is replaced by the player's
+    own choice, as in `constrained_offer`.
+    """
+    chosen = np.empty_like(made.means)
+    payment = run(made.means, made.memory.copy(), params, chosen)
+    required = made.shown[made.greedy] - made.shown
+    offered = required <= 0.0
+    if payment <= made.max_payment:
+        offered |= payment >= required * (1.0 - ROUNDING)
+    likely = chosen[made.arm] if offered[made.arm] else 0.0
+    if made.arm == made.greedy:
+        likely += max(0.0, 1.0 - chosen[offered].sum())
+    return float(likely)
 
 
 @compiled_noinline
@@ -151,6 +192,11 @@ def probability_of_highest(
     return float(min(1.0, total / math.sqrt(2.0 * math.pi)))
 
 
+@lru_cache(maxsize=1)
+def _compiled_fill_probabilities() -> Callable[..., Any]:
+    return specialize(fill_probabilities)
+
+
 @lru_cache(maxsize=4)
 def _compiled_probability_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
     return specialize(probability_of_highest)  # caches the machine code for the next process
@@ -198,13 +244,10 @@ def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]
     run = _compiled_count_repeats(rules.select, counts)
     stream = np.zeros(4, dtype=np.uint64)
 
-    def estimated(
-        t: int, counts: Counts, means: Floats, permitted: Bools, greedy: int, arm: int,
-        memory: Floats,
-    ) -> tuple[float, bool]:  # fmt: skip
+    def estimated(made: Made) -> tuple[float, bool]:
         same = run(
-            t, counts, means, memory, rules.params, permitted, greedy, arm, seed,
-            np.empty_like(memory), stream,
+            made.t, made.counts, made.means, made.memory, rules.params, made.permitted,
+            made.greedy, made.arm, seed, np.empty_like(made.memory), stream,
         )  # fmt: skip
         # The decision itself counts as one more repetition, so the estimate is never 0.
         return (same + 1) / (DRAWS + 1), True

@@ -198,7 +198,7 @@ class CampaignRules:
                 decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
-                decision.probe, decision.probe_amount, shadow,
+                decision.probe, decision.probe_amount, shadow, decision.gap,
             )
         )  # fmt: skip
         offer = OfferRecord(
@@ -416,10 +416,11 @@ class CampaignRules:
 
         Policies that learn from averages alone do not need this. If the log is long, a single
         rating hardly matters and replaying all of them would delay other requests: then only the
-        averages change.
+        averages change. So they do if the policy's memory also depends on its past decisions.
         """
         campaign = self.campaign
-        if campaign.learns_from_ratings and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:
+        relearns = campaign.learns_from_ratings and campaign.kernel.relearns
+        if relearns and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:
             campaign.reset_memory()
             for arm, paid, rating in self.offers.counted_ratings():
                 campaign.update_arm(campaign.arms[arm], True, paid, rating)

@@ -25,14 +25,18 @@ from entice.money import (
     recorded_currency,
 )
 from entice.policies import (
+    MOSS,
     UCB,
     AlternatingThompson,
     DriftCorrectedThompson,
     EpsilonGreedy,
+    EqualPay,
+    EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
     ThompsonSampling,
 )
+from entice.policies.policy import check_probe
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 
 Status = Literal["live", "paused", "shadow", "closed"]
@@ -45,8 +49,11 @@ ServedPolicy = (
     | DriftCorrectedThompson
     | RoundRobinEpsilonGreedy
     | AlternatingThompson
+    | MOSS
+    | EqualPay
+    | EqualPayElimination
 )
-"""Policies that can choose among any subset of the arms and can relearn from ratings alone."""
+"""Policies that can choose among any subset of the arms."""
 
 _ADDED_LATER = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
 """Settings that were added to policies later, with their defaults.
@@ -170,6 +177,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         check_settings(self, self.lowest_rating, self.highest_rating)
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
+        check_probe("CampaignSpec: probe", self.probe, self.policy)
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.status not in ("live", "paused", "shadow"):
             rule = 'must be "live", "paused" or "shadow" in a new campaign'

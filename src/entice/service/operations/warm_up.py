@@ -35,6 +35,9 @@ RETRY_LOADING, RETRY_COMPILING = 1, 5
 LOW_PRIORITY = 15
 """Niceness of the compilation of policies that no request waits for."""
 
+_ANY_NUMBER = 10.0
+"""A value that every setting without a default accepts."""
+
 _loaded: set[str] = set()
 
 
@@ -157,7 +160,7 @@ def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
     default = [] if field.default is msgspec.NODEFAULT else [field.default]
     if str in parts:  # free text does not select a function
         return default
-    return [*default, 1.0] if type(None) in parts or not default else default
+    return [*default, _ANY_NUMBER] if type(None) in parts or not default else default
 
 
 def exercise(policy: ServedPolicy) -> None:

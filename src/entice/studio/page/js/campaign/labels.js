@@ -14,6 +14,7 @@ const REASONS = {
   explore: "exploration",
   own_choice: "own choice",
   probe: "drift measurement",
+  control: "control",
   limited: "limited",
   paused: "paused",
 };
