@@ -75,6 +75,18 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [THOMPSON], "rating_window": A_DAY, "late_ratings": False,
         "rating_delay": entice.ExponentialDelay(mean=1), "acceptance": LOGISTIC,
     },
+    "equal pay, 0 to 1": {
+        "policies": [entice.EqualPay(noise=0.25)], "policy_sees": "zero_to_one", "margin": 0.02,
+        "share_who_rate": 0.6, "acceptance": LOGISTIC, "rating_delay": 0.3,
+    },
+    "equal pay, all limits": {
+        "policies": [entice.EqualPay(horizon=360)], "budget": 3, "pace_over": 500,
+        "cap_per_offer": 0.2, "acceptance": LOGISTIC, "rating_delay": 0.1,
+    },
+    "equal-pay elimination": {
+        "policies": [entice.EqualPayElimination(horizon=360)], "budget": 5, "cap_per_offer": 0.3,
+        "share_who_rate": 0.6, "acceptance": LOGISTIC, "rating_delay": 0.1,
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {"budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count"}
@@ -147,6 +159,8 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
             assert "limited" in {offer["reason"] for offer in live.offers}
         if plan.probe is not None:
             assert "probe" in {offer["reason"] for offer in live.offers}
+        if plan.policies[0].equal_pay:
+            assert "control" in {offer["reason"] for offer in live.offers}
 
 
 @pytest.mark.parametrize(

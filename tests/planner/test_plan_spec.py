@@ -116,6 +116,10 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
         ({"probe": 0.1}, "probe must be a Probe"),
         ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),
+        (
+            {"probe": entice.Probe(amount=1), "policies": [entice.EqualPay()]},
+            "probe can't be used with EqualPay, which compares ratings under equal payments",
+        ),
         ({"probe": entice.Probe(amount=1e-12)}, "probe.amount must cost at least one minor unit"),
         ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight cannot be set"),
     ],

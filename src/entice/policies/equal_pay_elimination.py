@@ -218,12 +218,15 @@ def _open_places(memory: Floats, means: Floats) -> int:
 
 @compiled_noinline
 def _start_race(memory: Floats, means: Floats, params: Params) -> None:
-    """Start a race of the waiting arms and the survivor of the last race."""
+    """Start a race of the waiting arms and the survivor of the last race.
+
+    Arms that are not permitted in this round join too: they may be in another round of the block.
+    """
     for i in range(means.shape[0]):
         at = _HEAD + _BLOCK * i
         if memory[at + _STATUS] == RACING or memory[_PRICE] > 0.0:
             memory[at + _COUNT] = memory[at + _TOTAL] = 0.0
-        if memory[at + _STATUS] == WAITING and means[i] > -math.inf:
+        if memory[at + _STATUS] == WAITING:
             memory[at + _STATUS] = RACING
         if memory[at + _STATUS] == RACING:
             memory[at + _GAP] = memory[at + _ASKED] = memory[at + _OLD_COUNT] = 0.0
@@ -277,18 +280,25 @@ def _close_if_complete(memory: Floats, params: Params) -> None:
     complete = rated == racing and ratings >= racing - 1 + memory[_PLACES]
     if memory[_SWEEP] <= _PATIENCE and not (complete and ratings >= 0.5 * pulled):
         return
+    if rated > 0:
+        _drop_unrated(memory)
     if rated >= 2:
         _close(memory, params)
+
+
+@compiled
+def _drop_unrated(memory: Floats) -> None:
+    """Let arms without a rating in this block wait for the next race."""
+    for i in range((memory.shape[0] - _HEAD) // _BLOCK):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _STATUS] == RACING and memory[at + _COUNT] == 0.0:
+            memory[at + _STATUS] = WAITING
 
 
 @compiled_noinline
 def _close(memory: Floats, params: Params) -> None:
     """End the block: compare all arms, drop some, and set the price of the next block."""
     arms = (memory.shape[0] - _HEAD) // _BLOCK
-    for i in range(arms):
-        at = _HEAD + _BLOCK * i
-        if memory[at + _STATUS] == RACING and memory[at + _COUNT] == 0.0:
-            memory[at + _STATUS] = WAITING
     _settle_old_block(memory)
     weight, reference = _old_weight(memory), _old_reference(memory)
     blocks = memory[_BLOCKS] + weight

@@ -215,6 +215,8 @@ POLICIES = [
     entice.RoundRobinEpsilonGreedy(c=5),
     entice.ThompsonSampling(),
     entice.DriftCorrectedThompson(),
+    entice.EqualPay(),
+    entice.EqualPayElimination(horizon=200),
 ]
 
 
@@ -223,8 +225,9 @@ def test_a_decision_is_limited_if_and_only_if_it_differs_without_limits(
     service: Service, policy: Any
 ) -> None:
     """Each decision is made twice with the same state and random numbers, once without limits."""
-    probe = entice.Probe(share=0.3, amount=0.75)
-    name = service.create(policy=policy, cap_per_offer=120, probe=probe, unrated_shows=2)
+    probe = None if policy.equal_pay else entice.Probe(share=0.3, amount=0.75)
+    cap = 15 if policy.equal_pay else 120
+    name = service.create(policy=policy, cap_per_offer=cap, probe=probe, unrated_shows=2)
     service.rate_organic(name, a=[5, 4], b=[4, 4], c=[3, 5])
     seen = set()
     for player in range(120):
@@ -431,7 +434,13 @@ def test_a_campaign_that_was_stored_with_a_dot_for_an_arm_still_opens(
 
 
 @pytest.mark.parametrize(
-    "policy", [entice.DriftCorrectedThompson(), entice.RoundRobinEpsilonGreedy(c=1)], ids=str
+    "policy",
+    [
+        entice.DriftCorrectedThompson(),
+        entice.RoundRobinEpsilonGreedy(c=1),
+        entice.MOSS(horizon=100),
+    ],
+    ids=lambda policy: policy.label,
 )
 def test_a_policy_with_memory_survives_changes_of_the_campaign(
     service: Service, policy: Any

@@ -45,6 +45,9 @@ SERVED = [
     entice.DriftCorrectedThompson(display="raw"),
     entice.RoundRobinEpsilonGreedy(c=0.5),
     entice.AlternatingThompson(),
+    entice.MOSS(horizon=500, noise=0.4),
+    entice.EqualPay(noise=0.4),
+    entice.EqualPayElimination(horizon=500, noise=0.4),
 ]
 served = pytest.mark.parametrize("policy", SERVED, ids=lambda policy: policy.label)
 Floats = npt.NDArray[np.float64]
@@ -147,7 +150,8 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         assert first == next(i for i in range(arms) if eligible[i] and gaps[i] == 0)
         assert own == (arm if gaps[arm] == 0 else first)
         assert payment <= most
-        assert payment == gaps[arm] or (gaps[arm] == 0 and payment >= 0)
+        assert payment == gaps[arm] or (gaps[arm] == 0 and payment >= 0) or policy.equal_pay
+        assert payment >= gaps[arm] * (1 - 1e-9)
         assert unaffordable == sum(eligible[i] and gaps[i] > most for i in range(arms))
         limited += len(permitted) < arms
         if isinstance(policy, entice.UCB):
@@ -259,7 +263,8 @@ def agrees(seen: dict[str, int], expected: dict[str, float]) -> bool:
     return len(classes) < 2 or bool(statistic < stats.chi2.isf(FALSE_ALARM, len(classes) - 1))
 
 
-RANDOM = [policy for policy in SERVED if not isinstance(policy, entice.UCB | entice.Greedy)]
+FIXED = entice.UCB | entice.Greedy | entice.MOSS | entice.EqualPay
+RANDOM = [policy for policy in SERVED if not isinstance(policy, FIXED)]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS.keys())

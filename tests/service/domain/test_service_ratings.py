@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -121,9 +122,12 @@ def test_a_revised_rating_does_not_restart_a_round_robin(service: Service) -> No
     assert arms == ["a", "b", "c", "a", "b", "c"]
 
 
-def test_changed_and_reversed_ratings_are_unlearnt(service: Service) -> None:
+@pytest.mark.parametrize(
+    "policy", [entice.DriftCorrectedThompson(), entice.EqualPay()], ids=lambda policy: policy.label
+)
+def test_changed_and_reversed_ratings_are_unlearnt(service: Service, policy: Any) -> None:
     """A policy that learns from single ratings ends up with only those that count."""
-    campaigns = [service.create(policy=entice.DriftCorrectedThompson()) for _ in range(2)]
+    campaigns = [service.create(policy=policy) for _ in range(2)]
     for campaign in campaigns:
         service.rate_organic(campaign, a=[5, 4, 4], b=[3, 5], c=[2, 4])
         batch = [MakeOffer(campaign, hashed(player)) for player in range(30)]

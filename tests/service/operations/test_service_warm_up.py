@@ -35,6 +35,10 @@ POLICIES: list[dict[str, Any]] = [
     {"kind": "drift_corrected_thompson", "display": "corrected", "noise": 2},
     {"kind": "round_robin_epsilon_greedy", "c": 0.5},
     {"kind": "alternating_thompson"},
+    {"kind": "moss", "horizon": 100},
+    {"kind": "equal_pay"},
+    {"kind": "equal_pay", "horizon": 100, "noise": 2},
+    {"kind": "equal_pay_elimination", "horizon": 100},
 ]
 """Written by hand, independently of `warm_up.variants`."""
 
@@ -55,8 +59,9 @@ class Counts:
 
 def send_all_requests(shop: Service, policy: dict[str, Any], name: str) -> None:
     """Send every kind of request to a campaign."""
-    probe = {"share": 0.5, "amount": [0.25, 1]}
-    campaign = shop.campaign(name=name, policy=policy, probe=probe)
+    equal_pay = policy["kind"].startswith("equal_pay")
+    probe = {} if equal_pay else {"probe": {"share": 0.5, "amount": [0.25, 1]}}
+    campaign = shop.campaign(name=name, policy=policy, **probe)
     client, path = shop.client, f"/v1/campaigns/{campaign}"
     offers = [shop.offer(campaign, f"player {i}")["id"] for i in range(6)]
     shop.offer(campaign, "choosy", eligible=["matcha"], displayed={"matcha": 4.5})
