@@ -80,9 +80,7 @@ class Played(NamedTuple):
         return self.rules.campaign
 
 
-def play(
-    spec: CampaignSpec, world: World, visitors: int, **among: Callable[[int], Any]
-) -> Played:
+def play(spec: CampaignSpec, world: World, visitors: int, **among: Callable[[int], Any]) -> Played:
     """Run a campaign, one visitor a minute.
 
     A visitor's noise, loss and refusal depend on the campaign's seed and the visitor's number only.

@@ -123,17 +123,22 @@ def constrained_offer(
     the policy saw.
 
     Returns the arm, the player's own choice, the payment, the number of eligible arms that require
-    more than `max_payment`, and the first of the arms that tie for the best. If all arms are
-    permitted, the first three equal the result of `offer`.
+    more than `max_payment`, and the arm that players choose of those that tie for the best. If all
+    arms are permitted and `select` does not change what is displayed, the first three equal the
+    result of `offer`.
     """
     arms = ledger.pulls.shape[0]
     for i in range(arms):
         displayed[i] = ledger.means[i]
-    display(ledger, memory, params, displayed)
-    greedy = -1
+    # Of the arms that tie for the best, players choose the one that `display` returns.
+    greedy = display(ledger, memory, params, displayed)
     for i in range(arms):
         if not np.isnan(display_override[i]):
             displayed[i] = display_override[i]
+            greedy = -1
+    if greedy >= 0 and not eligible[greedy]:
+        greedy = -1
+    for i in range(arms):
         if eligible[i] and (greedy < 0 or displayed[i] > displayed[greedy]):
             greedy = i
     unaffordable, all_permitted = 0, True

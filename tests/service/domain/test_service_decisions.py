@@ -111,6 +111,9 @@ def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(p
                     state.t, state.ledger, state.counted, shown, memory, rules.params, stream, False
                 )
             ends.append((decision, memory.tobytes(), stream.tobytes()))
+        if isinstance(policy, entice.EqualPayElimination):
+            # Its `select` may start a block. A campaign displays values from before the decision.
+            ends = [((arm, payment), *rest) for (arm, _, payment), *rest in ends]
         assert ends[0] == ends[1]
 
 
@@ -147,7 +150,9 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
             if eligible[i] and (gaps[i] == 0 or (gaps[i] <= most and not awaited[i]))
         ]
         assert arm in permitted
-        assert first == next(i for i in range(arms) if eligible[i] and gaps[i] == 0)
+        tied = [i for i in range(arms) if eligible[i] and gaps[i] == 0]
+        assert first in tied
+        assert first == tied[0] or policy.equal_pay
         assert own == (arm if gaps[arm] == 0 else first)
         assert payment <= most
         assert payment == gaps[arm] or (gaps[arm] == 0 and payment >= 0) or policy.equal_pay

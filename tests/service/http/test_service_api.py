@@ -87,6 +87,24 @@ def test_a_budget_below_the_sum_spent_is_rejected(shop: Service) -> None:
     assert assert_problem(answer, 409)["least"] == 400
 
 
+def test_the_amount_of_a_payment_cannot_be_changed(shop: Service) -> None:
+    """Players of one block of an equal-pay policy must get the same amount."""
+    policy = {"kind": "equal_pay_elimination", "horizon": 1000}
+    campaign = shop.campaign(policy=policy, margin=3)
+    for change in ({"price_of_a_star": 300}, {"margin": 0}, {"policy": {"kind": "ucb"}}):
+        answer = shop.client.patch(f"/v1/campaigns/{campaign}", json=change)
+        assert next(iter(change)) in assert_problem(answer, 422)["detail"]
+    settings = shop.client.get(f"/v1/campaigns/{campaign}").json()["spec"]
+    assert (settings["price_of_a_star"], settings["margin"]) == (200, 3)
+
+
+def test_a_probe_with_an_equal_pay_policy_is_rejected(shop: Service) -> None:
+    probe = {"share": 0.1, "amount": 0.5}
+    settings = {**TEAS, "policy": {"kind": "equal_pay"}, "probe": probe}
+    problem = assert_problem(shop.client.post("/v1/campaigns", json=settings), 422)
+    assert "Remove the probe, or choose another policy." in problem["detail"]
+
+
 def test_a_batch_is_made_completely_or_not_at_all(shop: Service) -> None:
     campaign = shop.campaign()
     path = f"/v1/campaigns/{campaign}/offers/batch"

@@ -221,12 +221,11 @@ class Campaign:
             reason = "paused"
         else:
             if self._propensity is not None:
-                likely, estimated = self._propensity(
-                    Made(
-                        t, self._counts, self._means, self._permitted, self._shown,
-                        most / self._steps, first, arm, before,
-                    )  # fmt: skip
-                )
+                made = Made(
+                    t, self._counts, self._means, self._permitted, self._shown,
+                    most / self._steps, first, arm, before,
+                )  # fmt: skip
+                likely, estimated = self._propensity(made)
                 likely = float(f"{likely:.9g}")  # rounded: later digits differ between machines
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Probe only the player's own choice: acceptance then does not depend on the coin.

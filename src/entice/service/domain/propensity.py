@@ -53,7 +53,7 @@ class Made(NamedTuple):
     shown: Floats
     max_payment: float
     greedy: int
-    """The first of the arms that tie for the player's own choice."""
+    """The arm that the player chooses of those that tie for the best."""
     arm: int
     """The arm chosen."""
     memory: Floats
