@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 import pytest
 from command_line import RunEntice, assert_error, plain
+from plain_kernel import plain_kernel
+from rich.console import Console
 
 import entice
-from entice.atlas import POLICIES, WORLDS, atlas
+from entice.atlas import WORLDS, atlas, default_policies
+from entice.atlas.terminal import print_atlas
 from entice.atlas.worlds import AtlasWorld
 
 TWO = [entice.UCB(), entice.EpsilonGreedy(c=5)]
@@ -54,7 +58,31 @@ def test_every_world_makes_a_valid_study() -> None:
     names = [world.name for world in WORLDS]
     assert len(set(names)) == len(names)
     for world in WORLDS:
-        assert entice.Study(policies=POLICIES, horizon=100, **world.settings)
+        assert entice.Study(policies=default_policies(100), horizon=100, **world.settings)
+
+
+def test_policies_that_know_the_horizon_have_that_of_the_atlas() -> None:
+    found = {policy.horizon for policy in default_policies(500) if hasattr(policy, "horizon")}
+    assert found == {500, None}  # None: the anytime version of equal pay
+
+
+def test_a_world_with_a_probe_leaves_out_equal_pay() -> None:
+    probed = AtlasWorld(
+        "probe", MappingProxyType(BY_NAME["no drift"].settings | {"probe": entice.Probe()})
+    )
+    policies = [entice.EqualPay(), entice.EpsilonGreedy(c=5)]
+    with plain_kernel():
+        found = atlas([probed], policies, horizon=200, replications=2, seed=7, progress=False)
+    left_out, greedy = found.table.iter_rows(named=True)
+    assert [left_out["policy"], greedy["policy"]] == ["EqualPay", "EpsilonGreedy(c=5)"]
+    assert left_out["stopped"] is left_out["regret"] is left_out["regret_ratio"] is None
+    assert greedy["regret"] > 0
+    assert found.plot().axes[0].texts[0].get_text() == "–"
+    console = Console(record=True, width=80)
+    print_atlas(found, console)
+    assert "–" in console.export_text()
+    with pytest.raises(entice.InputError, match="EqualPay, which compares ratings under equal"):
+        atlas([probed], policies[:1])
 
 
 def test_an_empty_list_of_worlds_is_rejected() -> None:
@@ -79,7 +107,7 @@ def test_the_command_prints_and_writes_the_atlas(
     run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("entice.atlas.worlds.WORLDS", [BY_NAME["linear, l = 10"]])
-    monkeypatch.setattr("entice.atlas.worlds.POLICIES", TWO)
+    monkeypatch.setattr("entice.atlas.worlds.default_policies", lambda horizon: TWO)
     ran = run_entice(
         "atlas", "--replications", "5", "--horizon", "500", "--seed", "7", "--out", "a"
     )

@@ -1,6 +1,6 @@
 """Policies × worlds: where each policy fails."""
 
 from entice.atlas.atlas import Atlas, atlas
-from entice.atlas.worlds import POLICIES, WORLDS, AtlasWorld
+from entice.atlas.worlds import WORLDS, AtlasWorld, default_policies
 
-__all__ = ["POLICIES", "WORLDS", "Atlas", "AtlasWorld", "atlas"]
+__all__ = ["WORLDS", "Atlas", "AtlasWorld", "atlas", "default_policies"]

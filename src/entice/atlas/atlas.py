@@ -10,6 +10,7 @@ import polars as pl
 
 from entice.errors import InputError
 from entice.extras import require
+from entice.labels import unique_labels
 from entice.policies import Policy
 from entice.progress import Report
 from entice.study.results.result import Result
@@ -31,7 +32,8 @@ class Atlas(NamedTuple):
     """A row for each world and policy: `regret`, `regret_stderr`, `compensation`,
     `compensation_stderr`, `median_regret`, the means relative to the best policy of the world
     (`regret_ratio`, `compensation_ratio`), and `stopped`: the share of runs that were stopped
-    because their payments grew without bound. If it is not 0, the means are null."""
+    because their payments grew without bound. If it is not 0, the means are null. A policy that
+    can't be used in a world, such as equal pay with a probe, has a row of nulls."""
     seed: int
 
     def plot(self) -> Figure:
@@ -57,7 +59,7 @@ def atlas(
     Parameters
     ----------
     worlds, policies
-        By default `entice.atlas.WORLDS` and `entice.atlas.POLICIES`.
+        By default `entice.atlas.WORLDS` and `entice.atlas.default_policies(horizon)`.
     horizon, replications, seed, threads, progress
         As for `simulate`.
 
@@ -73,28 +75,44 @@ def atlas(
     from entice.atlas import worlds as defaults
 
     chosen = defaults.WORLDS if worlds is None else tuple(worlds)
-    policies = defaults.POLICIES if policies is None else tuple(policies)
+    policies = defaults.default_policies(horizon) if policies is None else tuple(policies)
     if not chosen:
         raise InputError("worlds", "must have at least one entry", given=worlds)
     seed = secrets.randbits(32) if seed is None else seed
+    labels = unique_labels(policies)
+    usable = [_usable(policies, world) for world in chosen]
     studies = [
         Study(
-            policies=policies,
+            policies=[policies[p] for p in of_world],
             horizon=horizon,
             replications=replications,
             seed=seed,
             checkpoints=1,
             **world.settings,
         )
-        for world in chosen
+        for world, of_world in zip(chosen, usable, strict=True)
     ]
     results = run_each(studies, title="Exploring", threads=threads, progress=progress)
-    frames = [_rows(world.name, found) for world, found in zip(chosen, results, strict=True)]
+    frames = [
+        _rows(world.name, labels, of_world, found)
+        for world, of_world, found in zip(chosen, usable, results, strict=True)
+    ]
     return Atlas(pl.concat(frames), seed)
 
 
-def _rows(name: str, result: Result) -> pl.DataFrame:
-    final = result.final.group_by("policy_index", "policy", maintain_order=True).agg(
+def _usable(policies: Sequence[Policy], world: AtlasWorld) -> list[int]:
+    """Return the indices of the policies that a world permits: with a probe, not equal pay.
+
+    If there is none, return all, so that the study raises an error.
+    """
+    every = list(range(len(policies)))
+    if world.settings.get("probe") is None:
+        return every
+    return [p for p in every if not policies[p].equal_pay] or every
+
+
+def _rows(name: str, labels: Sequence[str], usable: list[int], result: Result) -> pl.DataFrame:
+    final = result.final.group_by("policy_index", maintain_order=True).agg(
         pl.col("regret").mean(),
         regret_stderr=pl.col("regret").std() / pl.len().sqrt(),
         compensation=pl.col("compensation").mean(),
@@ -103,13 +121,17 @@ def _rows(name: str, result: Result) -> pl.DataFrame:
         stopped=pl.col("stopped").is_not_null().mean(),
     )
     numbers = pl.col(pl.Float64).fill_nan(None)
-    return (
-        final.with_columns(numbers)
-        .with_columns(
-            *(
-                (pl.col(m) / pl.col(m).filter(pl.col(m) > 0).min()).alias(f"{m}_ratio")
-                for m in _METRICS
-            )
-        )
-        .select(pl.lit(name).alias("world"), pl.all())
+    found = final.with_columns(numbers).with_columns(
+        pl.Series("policy_index", usable, final["policy_index"].dtype),
+        *(
+            (pl.col(m) / pl.col(m).filter(pl.col(m) > 0).min()).alias(f"{m}_ratio")
+            for m in _METRICS
+        ),
     )
+    every = pl.DataFrame({"policy": labels}).with_row_index("policy_index")
+    every = every.select(
+        pl.lit(name).alias("world"),
+        pl.col("policy_index").cast(found.schema["policy_index"]),
+        "policy",
+    )
+    return every.join(found, on="policy_index", how="left", maintain_order="left")

@@ -46,12 +46,15 @@ def _draw_heat_map(
     shape = len(worlds), len(policies)
     mean = found.table[metric].to_numpy().astype(float).reshape(shape)
     ratio = found.table[f"{metric}_ratio"].to_numpy().astype(float).reshape(shape)
+    used = found.table["stopped"].is_not_null().to_numpy().reshape(shape)
     shade = np.where(np.isnan(ratio), _MAX_RATIO, np.clip(ratio, 1.0, _MAX_RATIO))
+    shade = np.where(used, shade, 1.0)
     ax.imshow(shade, cmap=_COLOURS, norm=LogNorm(1.0, _MAX_RATIO), aspect="auto")
     for i in range(shape[0]):
         for j in range(shape[1]):
             dark = shade[i, j] > 4
             text = "unbounded" if math.isnan(mean[i, j]) else _format(mean[i, j], ratio[i, j])
+            text = text if used[i, j] else "–"
             ax.text(j, i, text, ha="center", va="center", fontsize=6.5,
                     color="white" if dark else "#111827")  # fmt: skip
     ax.set_title({"regret": "Regret", "compensation": "Compensation"}[metric])

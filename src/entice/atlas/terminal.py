@@ -29,6 +29,9 @@ def print_atlas(found: Atlas, console: Console) -> None:
     for world in found.table.partition_by("world", maintain_order=True):
         cells = []
         for row in world.iter_rows(named=True):
+            if row["stopped"] is None:
+                cells.append("–")
+                continue
             if row["regret"] is None:
                 cells.append(f"unbounded\n({row['stopped']:.0%} of runs)")
                 continue

@@ -6,10 +6,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from entice.policies import (
+    MOSS,
     UCB,
     AlternatingThompson,
     DriftCorrectedThompson,
     EpsilonGreedy,
+    EqualPay,
+    EqualPayElimination,
     Policy,
     ThompsonSampling,
 )
@@ -82,12 +85,18 @@ WORLDS = (
 )
 """The default worlds."""
 
-POLICIES: tuple[Policy, ...] = (
-    UCB(),
-    UCB(count_in_flight=True),
-    EpsilonGreedy(c=5),
-    ThompsonSampling(),
-    AlternatingThompson(),
-    DriftCorrectedThompson(),
-)
-"""The default policies."""
+
+def default_policies(horizon: int) -> tuple[Policy, ...]:
+    """Return the default policies. Some of them know the number of rounds."""
+    return (
+        UCB(),
+        UCB(count_in_flight=True),
+        MOSS(horizon=horizon),
+        EpsilonGreedy(c=5),
+        ThompsonSampling(),
+        AlternatingThompson(),
+        DriftCorrectedThompson(),
+        EqualPay(horizon=horizon),
+        EqualPay(),
+        EqualPayElimination(horizon=horizon),
+    )
