@@ -11,7 +11,14 @@ import msgspec
 import numpy as np
 import pytest
 from command_line import RunEntice, assert_error, plain
-from plan_fixtures import add_payment, forecast_of_ten, make_plan, outcome, round_robin
+from plan_fixtures import (
+    add_payment,
+    forecast_of,
+    forecast_of_ten,
+    make_plan,
+    outcome,
+    round_robin,
+)
 
 import entice
 from entice.planner.assumptions import describe_assumptions
@@ -26,7 +33,7 @@ from entice.planner.formatting import (
 )
 from entice.planner.outcome import NEVER, Outcome
 from entice.planner.spec import Plan
-from entice.planner.summary_text import headline, policy_sentence, summary_sentences
+from entice.planner.summary_text import drift_note, headline, policy_sentence, summary_sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,6 +111,50 @@ def test_a_close_call_is_reported() -> None:
     assert "close call" not in " ".join(summary_sentences(clear))
 
 
+EQUAL = entice.EqualPay(horizon=100)
+
+
+@pytest.mark.parametrize(
+    ("weak", "strong", "choice"),
+    [
+        ((10, 20), (10, 20), "choose Equal pay in both cases"),
+        ((20, 10), (30, 20), "choose UCB in both cases"),
+        ((20, 10), (20, 40), "choose UCB if the drift is known to be that weak, and otherwise "
+         "Equal pay"),
+        ((40, 20), (10, 12), "choose Equal pay if the drift is known to be that strong, and "
+         "otherwise UCB"),
+        ((10, 10), (20, 40), "choose either of them if the drift is known to be that weak, and "
+         "otherwise Equal pay"),
+    ],
+)  # fmt: skip
+def test_equal_pay_is_compared_under_weak_and_strong_drift(
+    weak: tuple[float, float], strong: tuple[float, float], choice: str
+) -> None:
+    slopes = [0.2] * 10 + [0.8] * 10
+    by_run = []
+    for run, (equal, other) in enumerate([weak] * 10 + [strong] * 10):
+        noise = [run % 3, (run + 1) % 3] if equal == other else [0, 0]  # a close call
+        costs = equal + noise[0], other + noise[1]
+        by_run.append([outcome(stars_lost=float(cost)) for cost in costs])
+    found = forecast_of(by_run, slopes, policies=[EQUAL, entice.UCB()])
+    [note] = drift_note(found)
+    assert note.endswith(f"So {choice}.")
+    assert note.startswith("If a payment worth one star raises ratings by less than 0.5 stars")
+    assert re.search(r"Equal pay \d+ and UCB \d+; if by more: Equal pay \d+ and UCB \d+\.", note)
+    assert summary_sentences(found)[-1] == note
+
+
+def test_without_two_drifts_or_two_kinds_of_policies_there_is_nothing_to_compare() -> None:
+    by_run = [[outcome(), outcome()] for _ in range(40)]
+    slopes = [0.2, 0.8] * 20
+    assert drift_note(forecast_of(by_run, slopes, policies=[EQUAL, entice.UCB()]))
+    for policies in ([entice.UCB(), entice.Greedy()], [EQUAL, entice.EqualPay()]):
+        assert drift_note(forecast_of(by_run, slopes, policies=policies)) == []
+    assert drift_note(forecast_of(by_run, policies=[EQUAL, entice.UCB()], drift=0.5)) == []
+    few = forecast_of(by_run[:12], slopes[:12], policies=[EQUAL, entice.UCB()])
+    assert drift_note(few) == []  # six runs do not show a limit that nine in ten stay under
+
+
 def test_numbers_are_formatted_for_people() -> None:
     assert [round_up(x) for x in (4137, 4200, 0.123, 9.99, 10.1, 99_001)] == [
         4200, 4200, 0.13, 10, 11, 100_000,
@@ -134,12 +185,14 @@ def test_policies_have_different_names() -> None:
             policies=[
                 entice.ThompsonSampling(), entice.ThompsonSampling(scale="std"),
                 entice.EpsilonGreedy(c=5), entice.EpsilonGreedy(c=2.5), entice.Greedy(),
+                entice.EqualPay(horizon=100), entice.EqualPayElimination(horizon=100),
             ]
         )
     )  # fmt: skip
     assert names[:2] == ["Thompson sampling", "Thompson Sampling (scale=std)"]
-    assert names[2:] == ["ε-greedy (c = 5)", "ε-greedy (c = 2.5)", "No payments"]
-    assert len(set(names)) == 5
+    assert names[2:5] == ["ε-greedy (c = 5)", "ε-greedy (c = 2.5)", "No payments"]
+    assert names[5:] == ["Equal pay", "Equal-pay elimination"]
+    assert len(set(names)) == 7
 
 
 def test_assumptions_are_described() -> None:
@@ -333,4 +386,4 @@ def test_the_example_runs_and_matches_the_docs() -> None:
     assert shown is not None
     assert Plan.from_toml(shown[1]) == given
     few = msgspec.structs.replace(given, replications=20)
-    assert forecast(few).runs.height == 80
+    assert forecast(few).runs.height == 100

@@ -58,13 +58,18 @@ def test_a_plan_survives_toml() -> None:
     assert counted.arms == 2
 
 
-def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
-    given = Plan(
-        arms=2, spread=SPREAD, visitors_a_day=10, days=2, price_of_a_star=1, drift=0.5
-    )  # a single number for the drift
-    assert given.policies == (
-        entice.UCB(), entice.ThompsonSampling(), entice.EpsilonGreedy(c=5), entice.Greedy(),
-    )  # fmt: skip
+def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> None:
+    settings: dict[str, Any] = {
+        "arms": 2, "spread": SPREAD, "visitors_a_day": 10, "days": 2, "price_of_a_star": 1,
+        "drift": 0.5,  # a single number for the drift
+    }  # fmt: skip
+    given = Plan(**settings)
+    paper = entice.UCB(), entice.ThompsonSampling(), entice.EpsilonGreedy(c=5)
+    assert given.policies == (*paper, entice.EqualPay(horizon=20), entice.Greedy())
+    half = Plan(**settings, share_who_rate=0.5, policy_sees="zero_to_one")
+    assert half.policies[3] == entice.EqualPay(horizon=10, noise=0.25)  # in ratings, and their unit
+    probed = Plan(**settings, probe=entice.Probe())
+    assert probed.policies == (*paper, entice.Greedy())
     assert given.drift == (0.5, 0.5)
     assert given.confidence == 0.9
 
@@ -122,6 +127,10 @@ def test_defaults_compare_the_papers_policies_with_no_payments() -> None:
         ),
         ({"probe": entice.Probe(amount=1e-12)}, "probe.amount must cost at least one minor unit"),
         ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight cannot be set"),
+        (
+            {"policies": [entice.EqualPay()], "probe": entice.Probe()},
+            "probe can't be used with EqualPay",
+        ),
     ],
 )
 def test_invalid_plans_are_rejected(changes: dict[str, Any], words: str) -> None:

@@ -53,11 +53,14 @@ def outcome(**changes: Any) -> Outcome:
     return Outcome(**settings | changes)
 
 
-def forecast_of(by_run: list[list[Outcome]], **changes: Any) -> Forecast:
+def forecast_of(
+    by_run: list[list[Outcome]], slopes: list[float] | None = None, **changes: Any
+) -> Forecast:
     """Return a forecast of made-up outcomes, one list of outcomes per run."""
-    world = DrawnWorld(shares_with_means(np.array([4.0, 3.0, 3.5])), 0.5)
+    shares = shares_with_means(np.array([4.0, 3.0, 3.5]))
     given = make_plan(replications=len(by_run), **changes)
-    return Forecast(given, [PlanRun(world, outcomes) for outcomes in by_run])
+    worlds = [DrawnWorld(shares, slope) for slope in slopes or [0.5] * len(by_run)]
+    return Forecast(given, [PlanRun(*run) for run in zip(worlds, by_run, strict=True)])
 
 
 def forecast_of_ten(*makers: Any, **changes: Any) -> Forecast:

@@ -23,7 +23,7 @@ from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
 from entice.planner.runner import PlanRun, PlanRunner
 from entice.planner.spec import Plan
-from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.policies import Policy
 from entice.progress import Report, reporting
 from entice.study.running.output_folder import output_folder
 from entice.worlds.delays import Delay
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 _ALL_ACCEPT = AlwaysAccept()
-_DEFAULT_POLICIES = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
 _RESAMPLES = 200
 SUMMARISED = (
     "spend", "stars_lost", "share_lost", "cost", "lead_day", "stuck", "needed", "budget_day",
@@ -57,7 +56,7 @@ def plan(
     share_who_rate: float = 1.0,
     rating_delay: float | Delay = 0.0,
     acceptance: Acceptance = _ALL_ACCEPT,
-    policies: Sequence[Policy] = _DEFAULT_POLICIES,
+    policies: Sequence[Policy] | None = None,
     budget: float | None = None,
     confidence: float = 0.9,
     unrated_shows: float | None = None,
@@ -90,8 +89,8 @@ def plan(
     >>> from entice.planner.forecast import plan
     >>> forecast = plan(arms=4, spread=Spread(centre=4.1, width=0.45), visitors_a_day=50, days=10,
     ...                 price_of_a_star=2.00, drift=[0, 1], replications=20, seed=7)
-    >>> forecast.runs.height  # 20 runs of each of 4 policies
-    80
+    >>> forecast.runs.height  # 20 runs of each of 5 policies
+    100
     """
     spec = Plan(
         arms=arms,
@@ -106,7 +105,7 @@ def plan(
         rating_delay=rating_delay,
         acceptance=acceptance,
         drift=drift,  # type: ignore[arg-type]  # one number stands for a pair
-        policies=policies,
+        policies=policies,  # type: ignore[arg-type]  # None: the default ones
         budget=budget,
         confidence=confidence,
         unrated_shows=unrated_shows,
@@ -216,18 +215,24 @@ class Forecast:
         """The budget that the recommended policy needs at the plan's confidence."""
         return self.at_confidence(self.ranking[0], "needed")
 
-    def first_place_shares(self) -> dict[int, float]:
+    def first_place_shares(
+        self, policies: Sequence[int] | None = None, runs: npt.NDArray[np.bool_] | None = None
+    ) -> dict[int, float]:
         """Return how often each policy ranks first in bootstrap resamples of the runs.
 
-        All policies run in the same worlds, so whole worlds are resampled.
+        All policies run in the same worlds, so whole worlds are resampled. By default all policies
+        and runs are compared.
         """
-        costs = np.stack([self.run_values(p, "cost") for p in range(len(self.plan.policies))])
+        compared = list(range(len(self.plan.policies)) if policies is None else policies)
+        costs = np.stack([self.run_values(p, "cost") for p in compared])
+        costs = costs if runs is None else costs[:, runs]
         assert self.plan.seed is not None
         rng = np.random.default_rng((self.plan.seed, _RESAMPLES))
-        runs = costs.shape[1]
-        picks = [costs[:, rng.integers(runs, size=runs)] for _ in range(_RESAMPLES)]
+        count = costs.shape[1]
+        picks = [costs[:, rng.integers(count, size=count)] for _ in range(_RESAMPLES)]
         firsts = [int(np.argmin(quantile(pick, self.plan.confidence))) for pick in picks]
-        return {p: firsts.count(p) / _RESAMPLES for p in self.ranking}
+        shares = {p: firsts.count(i) / _RESAMPLES for i, p in enumerate(compared)}
+        return {p: shares[p] for p in self.ranking if p in shares}
 
     def summary(self) -> pl.DataFrame:
         """Return a summary of the runs, with a row for each policy and quantity.

@@ -12,6 +12,8 @@ from entice.policies import (
     CustomPolicy,
     DriftCorrectedThompson,
     EpsilonGreedy,
+    EqualPay,
+    EqualPayElimination,
     Greedy,
     Policy,
     ThompsonSampling,
@@ -100,6 +102,10 @@ def _name(policy: Policy) -> str:
         return "No payments"
     if policy == ThompsonSampling():
         return "Thompson sampling"
+    if isinstance(policy, EqualPay):
+        return "Equal pay"
+    if isinstance(policy, EqualPayElimination):
+        return "Equal-pay elimination"
     if isinstance(policy, EpsilonGreedy):
         return f"ε-greedy (c = {policy.c:g})"
     if isinstance(policy, DriftCorrectedThompson):

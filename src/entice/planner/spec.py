@@ -25,7 +25,7 @@ from entice.model.settings import (
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
-from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.policies.policy import check_probe
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
@@ -64,7 +64,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Number of stars by which a payment worth one star raises a rating: the lowest and the
         highest possible slope, or one number. Each run draws its own.
     policies
-        Policies to compare. `Greedy` never pays and is the free baseline.
+        Policies to compare; by default UCB, Thompson sampling, ε-greedy (c = 5), equal pay with the
+        expected number of ratings as its horizon, and `Greedy`, which never pays. Equal pay is left
+        out if there is a probe.
     budget
         Amount that may be spent, if it is fixed.
     confidence
@@ -109,7 +111,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     rating_delay: float | Delay = 0.0
     acceptance: Acceptance = AlwaysAccept()
     drift: Sequence[float]
-    policies: Sequence[Policy] = (UCB(), ThompsonSampling(), EpsilonGreedy(c=5), Greedy())
+    policies: Sequence[Policy] = None  # type: ignore[assignment]  # None: the default ones
     budget: float | None = None
     confidence: float = 0.9
     unrated_shows: float | None = None
@@ -310,8 +312,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: drift", rule, given=given)
         msgspec.structs.force_setattr(self, "drift", (low, high))
 
+    def _default_policies(self) -> tuple[Policy, ...]:
+        paper = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
+        if self.probe is not None:
+            return *paper, Greedy()
+        # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
+        # counted in ratings. Their standard deviation is about one star.
+        ratings = max(1, round(self.visitors * self.share_who_rate))
+        noise = 1.0 if self.policy_sees == "stars" else 1.0 / (STARS[-1] - STARS[0])
+        return *paper, EqualPay(horizon=ratings, noise=noise), Greedy()
+
     def _set_policies(self) -> None:
-        given: Any = self.policies
+        given: Any = self._default_policies() if self.policies is None else self.policies
         members = tuple(given) if is_list(given) else (given,)
         if not members:
             raise InputError("Plan: policies", "must have at least one entry", given=given)
@@ -322,6 +334,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise InputError(name, f"must be one of {kinds}", given=member)
             if member in members[:i]:
                 raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
+            check_probe("Plan: probe", self.probe, member)
             if member.unit_ratings and self.policy_sees == "stars":
                 rule = f"is {member.label}, which requires ratings between 0 and 1"
                 todo = 'Set policy_sees to "zero_to_one".'

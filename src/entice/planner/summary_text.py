@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
-from entice.planner.forecast import Forecast
+import numpy as np
+import numpy.typing as npt
+
+from entice.planner.forecast import Forecast, quantile
 from entice.planner.formatting import (
     format_confidence,
     format_money,
@@ -23,12 +26,13 @@ _WRONG = "a wrong item leads at the end"
 
 
 def summary_sentences(forecast: Forecast) -> list[str]:
-    """Return the recommendation, its reason, how clear it is, and its risk."""
+    """Return the recommendation, its reason, how clear it is, its risk, and the drift's part."""
     return [
         headline(forecast),
         *recommendation_reason(forecast),
         *close_call_note(forecast),
         *risk_note(forecast),
+        *drift_note(forecast),
     ]
 
 
@@ -105,3 +109,47 @@ def risk_note(forecast: Forecast) -> list[str]:
         return ["In no run does a wrong item lead at the end."]
     text = f"in {format_run_share(share)} {_WRONG}"
     return [] if text in headline(forecast) else [f"{text.capitalize()}."]
+
+
+def drift_note(forecast: Forecast) -> list[str]:
+    """Compare equal pay with the best other policy under weaker and under stronger drift.
+
+    Empty if there is nothing to compare, or too few runs.
+    """
+    plan, names, (low, high) = forecast.plan, policy_names(forecast.plan), forecast.plan.drift
+    equal = [p for p in forecast.ranking if plan.policies[p].equal_pay][:1]
+    other = [p for p in forecast.ranking if not plan.policies[p].equal_pay][:1]
+    middle = (low + high) / 2
+    is_weak = forecast.run_values(0, "slope") < middle
+    fewest = min(int(is_weak.sum()), int((~is_weak).sum()))
+    if not equal or not other or fewest * (1 - plan.confidence) < 1 - 1e-9:
+        return []
+    pair = equal + other
+    weak, strong = (_cheaper(forecast, pair, runs) for runs in (is_weak, ~is_weak))
+    costs = [
+        " and ".join(f"{names[p]} {_cost_within(forecast, p, runs)}" for p in pair)
+        for runs in (is_weak, ~is_weak)
+    ]
+    first = names[min(pair, key=forecast.ranking.index)]
+    choice = f"choose {weak} if the drift is known to be that weak, and otherwise {strong}"
+    if weak == strong:
+        choice = f"choose {weak} in both cases"
+    elif weak == first:
+        choice = f"choose {strong} if the drift is known to be that strong, and otherwise {weak}"
+    return [
+        f"If a payment worth one star raises ratings by less than {middle:g} stars, "
+        f"{format_confidence(plan.confidence)} cost less than this: {costs[0]}; if by more: "
+        f"{costs[1]}. So {choice}."
+    ]
+
+
+def _cheaper(forecast: Forecast, pair: list[int], runs: npt.NDArray[np.bool_]) -> str:
+    """Return the name of the policy that is clearly cheaper in some of the runs."""
+    shares = forecast.first_place_shares(pair, runs)
+    clear = [p for p in pair if shares[p] >= _CLEAR]
+    return policy_names(forecast.plan)[clear[0]] if clear else "either of them"
+
+
+def _cost_within(forecast: Forecast, policy: int, runs: npt.NDArray[np.bool_]) -> str:
+    costs = forecast.run_values(policy, "cost")[runs]
+    return format_rounded_up(forecast.plan, float(quantile(costs, forecast.plan.confidence)))
