@@ -6,7 +6,15 @@ import re
 from pathlib import Path
 
 import polars as pl
-from browser.studio_pages import SMALL, Studio, Visit, drawn_lines, explore_table, show
+from browser.studio_pages import (
+    COMPILE_TIMEOUT,
+    SMALL,
+    Studio,
+    Visit,
+    drawn_lines,
+    explore_table,
+    show,
+)
 from playwright.sync_api import Page, Route, expect
 
 import entice
@@ -37,6 +45,32 @@ def test_moving_a_slider_changes_the_curves(studio: Studio, visit: Visit) -> Non
     assert drawn_lines(page) != curve
     expect(page.locator("output.slider-value").first).to_have_text(re.compile(r"^4\.\d × "))
     expect(page).to_have_url(re.compile(r"[?&]l=4\.\d&"))
+
+
+def test_the_drift_does_not_change_the_results_of_equal_pay(studio: Studio, visit: Visit) -> None:
+    page = visit(studio.at(SMALL.replace("ucb,thompson", "ucb,equal")))
+    page.wait_for_selector("body[data-explore=done]", timeout=COMPILE_TIMEOUT)
+    ucb, equal = explore_table(page)
+    _, line = median_curves(page)
+    caption = page.locator(".invariance")
+    expect(caption).to_contain_text("the other lines move, this one stays")
+    drag(page, "l", to=0.9)
+    expect(page).to_have_url(re.compile(r"[?&]l=4\.\d&"))
+    other_ucb, same = explore_table(page)
+    assert same == equal
+    assert other_ucb != ucb
+    assert median_curves(page)[1] == line
+    page.get_by_label("UCB", exact=True).check()
+    page.get_by_label("Equal pay", exact=True).uncheck()
+    expect(caption).to_be_hidden()
+
+
+def median_curves(page: Page) -> list[list[float]]:
+    """Return the medians of the losses, unrounded, one list for each policy."""
+    curves: list[list[float]] = page.locator("#chart-regret").evaluate(
+        "chart => chart.data.filter((trace) => trace.name).map((trace) => Array.from(trace.y))"
+    )
+    return curves
 
 
 def test_downloads_match_the_command_line(studio: Studio, visit: Visit, tmp_path: Path) -> None:

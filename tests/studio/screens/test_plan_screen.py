@@ -16,7 +16,7 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
     small_plan(page, days=9)
     sentence = page.locator(".plan-sentence")
     expect(sentence).to_contain_text("runs in 10")
-    expect(page.locator(".policies .policy")).to_have_count(4)
+    expect(page.locator(".policies .policy")).to_have_count(5)
     page.get_by_role("button", name="Create this campaign …").click()
     dialog = page.get_by_role("dialog", name="Create this campaign")
     dialog.get_by_label("Name").fill("Cups from the browser")

@@ -26,7 +26,7 @@ from entice.parallel import Stopped
 from entice.planner.belief import Spread
 from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
-from entice.policies import UCB, EpsilonGreedy, Greedy, ThompsonSampling
+from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.progress import reporting_compilation
 from entice.studio.jobs.job import (
     BACKGROUND,
@@ -155,10 +155,16 @@ def warm_up_steps() -> Iterator[Callable[[], object]]:
     for module in ("entice.studio.jobs.simulate", "entice.studio.jobs.trace_frames"):
         yield partial(import_module, module)
     stop = np.zeros(1, dtype=np.int64)
-    for players in (Players(), Players(delay=1)):
+    first: list[Policy] = [UCB(), EpsilonGreedy(c=5), ThompsonSampling(), Greedy()]
+    equal_pay: list[Policy] = [EqualPay(horizon=100)]
+    for policies, players in (
+        (first, Players()),
+        (equal_pay, Players()),
+        (first, Players(delay=1)),
+    ):
         study = Study(
             arms=Gaussian([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),
-            policies=[UCB(), EpsilonGreedy(c=5), ThompsonSampling(), Greedy()],
+            policies=policies,
             drifts=[LinearDrift(1.0)],
             horizon=100,
             replications=1,
@@ -168,7 +174,7 @@ def warm_up_steps() -> Iterator[Callable[[], object]]:
         for traced in (False, True):
             for _, _, policy, drift in study.cells():
                 yield partial(Cell, study, policy, drift, stop, traced)
-    for policy in study.policies:
+    for policy in first + equal_pay:
         yield partial(PlanRunner, Plan(**_WARM_UP_PLAN, policies=[policy]))
 
 

@@ -1,7 +1,7 @@
 // Plotly charts in the page's theme. Plotly is loaded from the service when it is first needed.
 
 const SOURCE = "/studio/plotly.min.js";
-const SERIES = 7;
+const SERIES = 8;
 /**
  * Plotly skips the style element of its maps if this id exists. The content security policy forbids
  * inline styles.

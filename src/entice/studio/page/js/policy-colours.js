@@ -7,4 +7,7 @@ export const SERIES = {
   thompson_sampling: 2,
   drift_corrected_thompson: 3,
   greedy: 4,
+  equal_pay_elimination: 5,
+  equal_pay: 6,
+  moss: 7,
 };

@@ -7,6 +7,9 @@ const POLICIES = {
   drift_corrected_thompson: "Drift-corrected Thompson sampling",
   epsilon_greedy: "ε-greedy",
   round_robin_epsilon_greedy: "Round-robin ε-greedy",
+  equal_pay: "Equal pay",
+  equal_pay_elimination: "Equal-pay elimination",
+  moss: "MOSS",
   greedy: "No payments",
 };
 

@@ -82,7 +82,9 @@ export class Controls {
     });
     this.noise = settingSlider("noise", {
       label: "Noise of ratings",
-      tip: "The standard deviation σ of Gaussian rewards. UCB and Thompson sampling assume 1.",
+      tip:
+        "The standard deviation σ of Gaussian rewards. UCB, MOSS and Thompson sampling assume 1; " +
+        "equal pay estimates it, and its elimination is told.",
       format: (noise) => `± ${noise} points`,
     });
     replace(

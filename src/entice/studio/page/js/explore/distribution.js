@@ -84,7 +84,7 @@ export class Distribution {
       yaxis: {
         range: [-0.25, rows.length - 0.1],
         tickvals: rows.map((_, i) => rows.length - 1 - i),
-        ticktext: rows.map((row) => row.policy.name),
+        ticktext: rows.map((row) => wrapped(row.policy.name)),
         tickfont: { color: token("--ink"), size: 13 },
         ticks: "outside",
         ticklen: 6,
@@ -96,6 +96,11 @@ export class Distribution {
       margin: { l: 90, r: 16, t: 4, b: 48 },
     };
   }
+}
+
+/** A long name on two lines, since the margin has room for some 15 letters. */
+function wrapped(name) {
+  return name.length > 15 ? name.replace(" ", "<br>") : name;
 }
 
 function summary(cell, policy) {

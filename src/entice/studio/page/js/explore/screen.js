@@ -8,7 +8,7 @@ import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Distribution } from "./distribution.js";
 import { downloads } from "./downloads.js";
-import { AXES, POLICIES, fromQuery, toQuery, toStudy } from "./settings.js";
+import { AXES, DRIFTS, POLICIES, fromQuery, toQuery, toStudy } from "./settings.js";
 import { SimulationStream } from "./simulation-stream.js";
 import { SingleRun } from "./single-run.js";
 import { swatch } from "./swatch.js";
@@ -72,10 +72,12 @@ class Explore {
     this.bar = h("span", { class: "runs-bar", "aria-hidden": "true" });
     this.announcement = h("p", { class: "visually-hidden", "aria-live": "polite" });
     this.errors = h("div", { class: "errors" });
+    this.invariance = h("p", { class: "invariance", hidden: true });
     this.results = h(
       "div",
       { class: "results", "aria-label": "Results", role: "region" },
       this.errors,
+      this.invariance,
       h("div", { class: "pair" }, this.regret.node, this.compensation.node),
       this.table.node,
       h("div", { class: "pair" }, this.distribution.node, this.singleRun.node),
@@ -127,6 +129,7 @@ class Explore {
     this.job = { settings, study: toStudy(settings), started: performance.now() };
     document.body.dataset.explore = "running";
     this.updateLegend(settings.policies);
+    this.updateInvariance(settings);
     this.results.style.setProperty("--rows", String(settings.policies.length));
     this.results.style.setProperty("--items", String(settings.arms));
     this.outdated ??= setTimeout(() => this.results.classList.add("outdated"), OUTDATED_AFTER);
@@ -217,6 +220,24 @@ class Explore {
       this.legend,
       entries.map(({ name, series }) => h("li", null, swatch(series), name)),
       h("li", { class: "legend-note" }, "line: median, band: 5 to 95 % of the runs"),
+    );
+  }
+
+  /** Say which lines do not depend on the strength of the drift. */
+  updateInvariance({ policies, drift }) {
+    const equal = policies.map((name) => POLICIES[name]).filter(({ isEqualPay }) => isEqualPay);
+    this.invariance.hidden = equal.length === 0;
+    const isOne = equal.length === 1;
+    const invariant =
+      ` ${isOne ? "compares" : "compare"} only ratings given under equal payments, so the drift ` +
+      `cancels. Change its strength: the other lines move, ${isOne ? "this one stays" : "these stay"}.`;
+    const varying =
+      ` ${isOne ? "moves" : "move"} a little with this drift, which is not the same for all visitors. ` +
+      "All other forms of drift cancel: their strength makes no difference.";
+    replace(
+      this.invariance,
+      equal.map(({ series, name }, i) => [i > 0 && " and ", swatch(series), h("strong", null, name)]),
+      DRIFTS[drift].varies ? varying : invariant,
     );
   }
 

@@ -31,7 +31,41 @@ export const POLICIES = {
     description: "Thompson sampling that estimates the drift in paid ratings and removes it.",
     symbols: "Ridge regression of ratings on payments x, [x > 0], x²; random probes avoid bias",
     series: SERIES.drift_corrected_thompson,
+    display: "Visitors see averages without most of the drift.",
     spec: () => ({ kind: "drift_corrected_thompson" }),
+  },
+  equal: {
+    name: "Equal pay",
+    description:
+      "Compares only ratings given under the same payment, so that the drift cancels. For that, it " +
+      "sometimes pays visitors for their own choice.",
+    symbols: "Explores while gap < √(2 s² V log(T V / 15)), with fitted gaps and their variance V",
+    series: SERIES.equal_pay,
+    isEqualPay: true,
+    display: "Visitors see fitted averages, from which the drift cancels.",
+    spec: ({ horizon }) => ({ kind: "equal_pay", horizon }),
+  },
+  elimination: {
+    name: "Equal-pay elimination",
+    description:
+      "Pays all remaining items of a block the same, and drops those that are clearly worse. Its " +
+      "losses are proved to grow with log T only, whatever the drift.",
+    symbols: "Drops an item that is behind by √(2ρ V log(2σ² T / V)); σ is the noise of ratings",
+    series: SERIES.equal_pay_elimination,
+    isEqualPay: true,
+    display: "Visitors see averages of blocks, from which the drift cancels.",
+    spec: (settings) => ({
+      kind: "equal_pay_elimination",
+      horizon: settings.horizon,
+      noise: noise(settings),
+    }),
+  },
+  moss: {
+    name: "MOSS",
+    description: "UCB that knows the number of visitors, and does not correct for drift.",
+    symbols: "Highest average + √(4 log⁺(T / (K n)) / n)",
+    series: SERIES.moss,
+    spec: ({ horizon }) => ({ kind: "moss", horizon }),
   },
   greedy: {
     name: "Greedy",
@@ -42,7 +76,15 @@ export const POLICIES = {
   },
 };
 
-/** The kinds of drift: how a payment changes a rating. */
+/** The standard deviation of ratings: at most ½ if they are 0 or 1. */
+function noise(settings) {
+  return settings.ratings === "bernoulli" ? 0.5 : settings.noise;
+}
+
+/**
+ * The kinds of drift: how a payment changes a rating. Most are the same for all visitors: then they
+ * cancel between ratings under the same payment.
+ */
 export const DRIFTS = {
   linear: {
     name: "proportional to the payment",
@@ -72,12 +114,14 @@ export const DRIFTS = {
     name: "fading over time",
     symbols: "b = l · 2^(−t / h) · x, where h is a quarter of the visitors",
     strength: (l) => `${l} × at first`,
+    varies: true,
     spec: ({ l, horizon }) => ({ kind: "fading", l, half_life: Math.max(1, horizon / 4) }),
   },
   random: {
     name: "different for each visitor",
     symbols: "b = L · x, L uniform between 0 and 2l",
     strength: (l) => `0 to ${Number((2 * l).toFixed(1))} ×`,
+    varies: true,
     spec: ({ l }) => ({ kind: "random", lowest: 0, highest: Number((2 * l).toFixed(1)) }),
   },
   negative: {
@@ -139,6 +183,7 @@ export const DEFAULTS = Object.freeze({
 export const PRESETS = {
   "The paper": {},
   "No drift": { l: 0 },
+  "Equal pay": { l: 3, policies: ["ucb", "thompson", "equal"] },
   "Correct the drift": { l: 3, policies: ["ucb", "thompson", "corrected"] },
   "Fixed drift": { drift: "step", l: 1.5, policies: ["ucb", "thompson", "corrected"] },
   "Late ratings": { delay: 500, loss: 0.3 },

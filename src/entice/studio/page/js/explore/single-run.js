@@ -188,9 +188,9 @@ export class SingleRun {
     if (!this.trace) return;
     const { t, pulls, averages, paid, regret } = this.trace;
     const i = Math.round(this.position * (t.length - 1));
-    // The drift-corrected policy displays other averages, so the visitors' choice is not known.
-    const isCorrected = this.policy === "corrected";
-    const leading = isCorrected ? -1 : argmax(averages[i]);
+    // If a policy displays other averages, the visitors' choice is not known.
+    const { display = "" } = POLICIES[this.policy];
+    const leading = display ? -1 : argmax(averages[i]);
     this.items.forEach((item, k) =>
       item.update(pulls[i][k], this.maxPulls, averages[i][k], this.scale, k === leading),
     );
@@ -201,7 +201,7 @@ export class SingleRun {
       `After ${number(t[i])} visitors: ${percent(pulls[i][0] / t[i])} saw the best item,`,
       `${number(paid[i])} rating points paid, ${number(regret[i])} lost.`,
       `Run ${this.run + 1} of ${number(this.settings.replications)}.`,
-      isCorrected ? "Visitors see averages without most of the drift." : "",
+      display,
     ].join(" ");
   }
 }

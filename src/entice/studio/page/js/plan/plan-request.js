@@ -23,38 +23,57 @@ export const EXAMPLE = {
   acceptance_width: 0.1,
   budget: 500,
   confidence: 0.9,
-  policies: ["ucb", "thompson_sampling", "epsilon_greedy", "greedy"],
+  policies: ["ucb", "thompson_sampling", "epsilon_greedy", "equal_pay", "greedy"],
   replications: 400,
   seed: 7,
 };
 
+/** The policies in the order of the service's defaults. */
 export const POLICIES = {
   ucb: {
     name: "UCB",
-    table: { kind: "ucb" },
+    table: () => ({ kind: "ucb" }),
     description: "Tries items that might be best, given how few ratings they have.",
   },
   thompson_sampling: {
     name: "Thompson sampling",
-    table: { kind: "thompson_sampling" },
+    table: () => ({ kind: "thompson_sampling" }),
     description: "Draws a likely rating for each item and tries the best one.",
   },
   epsilon_greedy: {
     name: "ε-greedy (c = 5)",
-    table: { kind: "epsilon_greedy", c: 5 },
+    table: () => ({ kind: "epsilon_greedy", c: 5 }),
     description: "Tries a random item, less and less often; otherwise the best so far.",
+  },
+  equal_pay: {
+    name: "Equal pay",
+    table: (values) => ({ kind: "equal_pay", horizon: expectedRatings(values) }),
+    description: "Compares only ratings under equal payments, so that the drift cancels.",
+  },
+  equal_pay_elimination: {
+    name: "Equal-pay elimination",
+    table: (values) => ({
+      kind: "equal_pay_elimination",
+      horizon: Math.max(3, expectedRatings(values)),
+    }),
+    description: "Pays all remaining items the same, and drops those that are clearly worse.",
   },
   drift_corrected_thompson: {
     name: "Drift-corrected Thompson",
-    table: { kind: "drift_corrected_thompson" },
+    table: () => ({ kind: "drift_corrected_thompson" }),
     description: "Thompson sampling that estimates the drift and removes it.",
   },
   greedy: {
     name: "No payments",
-    table: { kind: "greedy" },
+    table: () => ({ kind: "greedy" }),
     description: "Every visitor chooses the item with the best rating.",
   },
 };
+
+/** The horizon of policies that know it: they learn from ratings only. */
+function expectedRatings({ visitors_a_day: visitors, days, share_who_rate: share }) {
+  return Math.max(1, Math.round(visitors * days * share));
+}
 
 /** The number of a policy's colour. */
 export function seriesOf(plan, policy) {
@@ -88,7 +107,7 @@ export function planOf(values) {
     drift: [values.drift_low, values.drift_high],
     acceptance,
     confidence: values.confidence,
-    policies: values.policies.map((kind) => POLICIES[kind].table),
+    policies: values.policies.map((kind) => POLICIES[kind].table(values)),
     replications: values.replications,
     seed: values.seed,
     ...(values.budget === null ? {} : { budget: roundToMinor(values.budget, currency) }),
