@@ -29,6 +29,7 @@ def write_report(reproduction: Reproduction, out: Path) -> None:
     page = template.substitute(
         _numbers(reproduction),
         coverage=_coverage(reproduction.coverage),
+        beyond=_beyond(reproduction),
         table1=_table(reproduction.table1),
         table2=_table(reproduction.table2),
         version=entice.__version__,
@@ -55,6 +56,7 @@ def _numbers(reproduction: Reproduction) -> dict[str, str]:
     std_0 = cell("thompson_sampling", "published", 0.0)
     eps, eps_11 = (cell("epsilon_greedy", "written", l) for l in (0.0, 1.1))
     greedy = reproduction.greedy.row(0, named=True)
+    equal_pay = reproduction.equal_pay.row(0, named=True)
     numbers: dict[str, float] = {
         "ts_0": ts_0["mean"], "ts_11": ts_11["mean"], "ts_horizon": ts_0["horizon"],
         "ts_low": ts_0["q05"], "ts_published": ts_0["published"],
@@ -72,6 +74,8 @@ def _numbers(reproduction: Reproduction) -> dict[str, str]:
         **{name: f"{value:,.0f}" for name, value in numbers.items()},
         "command": _command(reproduction),
         "notice": _notice(reproduction),
+        "equal_pay_runs": f"{equal_pay['runs']:,}",
+        "equal_pay_unchanged": f"{100 * equal_pay['unchanged']:.0f}",
         "count_growth": f"{n_11 / n_0:.1f}" if n_0 > 0 else "many",
         "greedy_best": f"{100 * greedy['stuck_on_0.9']:.0f}",
         "greedy_third": f"{100 * greedy['stuck_on_0.6']:.0f}",
@@ -110,6 +114,23 @@ def _coverage(coverage: pl.DataFrame) -> str:
             f"<td class='meter'><span style='--share:{share:.3f}'></span></td>"
             f"<td>{_FITS[row['setup']]}</td><td>{html.escape(setup)}</td></tr>"
         )
+    return "\n".join(lines)
+
+
+def _beyond(reproduction: Reproduction) -> str:
+    """Return a row for each of the paper's policies and one for equal pay: regret, compensation."""
+    rows = reproduction.table1.filter(setup="written")
+    named = [(name, rows.filter(policy=policy)) for policy, name in NAMES.items()]
+    named.append(("Equal pay, not from the paper", reproduction.equal_pay))
+    lines = []
+    for name, found in named:
+        means = [
+            found.filter(l=l, metric=metric)["mean"].item()
+            for metric in ("regret", "compensation")
+            for l in (0.0, 1.1)
+        ]
+        cells = "".join(f"<td class='number'>{format_number(mean)}</td>" for mean in means)
+        lines.append(f"<tr><th scope='row'>{name}</th>{cells}</tr>")
     return "\n".join(lines)
 
 

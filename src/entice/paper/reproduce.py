@@ -13,7 +13,15 @@ import polars as pl
 from entice.errors import InputError
 from entice.extras import require
 from entice.paper.report import write_report
-from entice.paper.setups import COEFFICIENTS, MEANS, Setup, greedy_study, published, studies
+from entice.paper.setups import (
+    COEFFICIENTS,
+    MEANS,
+    Setup,
+    equal_pay_study,
+    greedy_study,
+    published,
+    studies,
+)
 from entice.progress import Report
 from entice.study.aggregation.statistics import statistics
 from entice.study.results.result import Result
@@ -44,6 +52,10 @@ class Reproduction(NamedTuple):
     coverage: pl.DataFrame
     greedy: pl.DataFrame
     """Regret of the baseline: statistics, and the share of runs stuck on each arm."""
+    equal_pay: pl.DataFrame
+    """A policy that is not from the paper, on its instance: a row for each metric and l = 0, 1.1.
+
+    `unchanged` is the share of runs that have the same value for both l."""
     results: list[tuple[list[Setup], Result]]
     baseline: Result
     seed: int
@@ -84,8 +96,12 @@ def measure(
     seed = secrets.randbits(32) if seed is None else seed
     planned = studies(replications, seed, horizon)
     baseline = greedy_study(replications, seed, horizon)
-    *ran, greedy = run_each(
-        [*(study for _, study in planned), baseline],
+    *ran, greedy, equal_pay = run_each(
+        [
+            *(study for _, study in planned),
+            baseline,
+            equal_pay_study(replications, seed, horizon),
+        ],
         title="Reproducing the paper",
         threads=threads,
         progress=progress,
@@ -96,6 +112,7 @@ def measure(
         **tables,
         coverage=_coverage(pl.concat(tables.values())),
         greedy=_greedy(greedy),
+        equal_pay=_equal_pay(equal_pay),
         results=results,
         baseline=greedy,
         seed=seed,
@@ -152,10 +169,22 @@ def _greedy(result: Result) -> pl.DataFrame:
     return pl.DataFrame([row])
 
 
+def _equal_pay(result: Result) -> pl.DataFrame:
+    rows: list[dict[str, object]] = []
+    for metric in ("regret", "compensation"):
+        without, drifted = (result.final.filter(drift_index=d)[metric].to_numpy() for d in (0, 1))
+        unchanged = float(np.isclose(without, drifted, rtol=1e-9).mean())
+        for drift, values in zip(result.study.drifts, (without, drifted), strict=True):
+            found = {k: float(v) for k, v in statistics(values).items()}
+            row = {"l": drift.lipschitz, "metric": metric, "horizon": result.study.horizon}
+            rows.append({**row, "runs": len(values), **found, "unchanged": unchanged})
+    return pl.DataFrame(rows)
+
+
 def _write(reproduction: Reproduction, out: Path) -> None:
     from entice.paper import figures
 
-    for name in ("table1", "table2", "coverage", "greedy"):
+    for name in ("table1", "table2", "coverage", "greedy", "equal_pay"):
         getattr(reproduction, name).write_csv(out / f"{name}.csv")
     written = next(result for setups, result in reproduction.results if setups[0].name == "written")
     drawn: dict[str, Callable[[], figures.Figure]] = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
+from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.study.spec import ColdStart, Study
 from entice.worlds.arms import Gaussian
 from entice.worlds.drifts import LinearDrift
@@ -87,6 +87,24 @@ def greedy_study(replications: int, seed: int | None, horizon: int | None) -> St
         horizon=horizon or 20_000,
         replications=replications,
         seed=seed,
+    )
+
+
+MOST_EQUAL_PAY_RUNS = 200
+"""Equal pay takes some fifty times as long as UCB; this many runs give a mean within 5 %."""
+
+
+def equal_pay_study(replications: int, seed: int | None, horizon: int | None) -> Study:
+    """Return the study of equal pay, which is not from the paper, without and with drift."""
+    rounds = horizon or 20_000
+    return Study(
+        arms=Gaussian(MEANS),
+        policies=(EqualPay(horizon=rounds),),
+        drifts=(LinearDrift(0.0), LinearDrift(1.1)),
+        horizon=rounds,
+        replications=min(replications, MOST_EQUAL_PAY_RUNS),
+        seed=seed,
+        checkpoints=1,
     )
 
 

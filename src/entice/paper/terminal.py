@@ -48,6 +48,23 @@ def print_reproduction(reproduction: Reproduction, console: Console) -> None:
         f"{row['q50']:,.0f}, 5 % to 95 %: {row['q05']:,.0f} to {row['q95']:,.0f}. "
         'The paper\'s "nearly 6000" fits one run stuck on the arm with gap 0.3: 0.3 × 20,000.'
     )
+    console.print(_equal_pay(reproduction))
+
+
+def _equal_pay(reproduction: Reproduction) -> str:
+    """Return a sentence about equal pay, and about UCB for comparison."""
+    ucb = reproduction.table1.filter(policy="ucb", setup="written")
+    equal = reproduction.equal_pay
+
+    def means(rows: pl.DataFrame, l: float) -> str:
+        pair = (rows.filter(l=l, metric=m)["mean"].item() for m in ("regret", "compensation"))
+        return " / ".join(format_number(mean) for mean in pair)
+
+    return (
+        f"Not from the paper: equal pay has a mean regret / compensation of {means(equal, 0.0)} "
+        f"at l = 0 and {means(equal, 1.1)} at l = 1.1 ({equal['runs'][0]:,} runs); UCB as written "
+        f"{means(ucb, 0.0)} and {means(ucb, 1.1)}."
+    )
 
 
 def _table(number: int, rows: pl.DataFrame) -> Table:
