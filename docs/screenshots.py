@@ -1,5 +1,7 @@
 """Rebuild the screenshots in docs/studio, which docs/studio.md shows: `make screenshots`.
 
+Names of screens as arguments rebuild those only: `python docs/screenshots.py explore`.
+
 The campaign has simulated visitors with a seed, so the screenshots differ only in dates and ids.
 """
 
@@ -36,7 +38,7 @@ def save(page: Page, name: str) -> None:
 
 
 def main() -> None:
-    """Take all screenshots."""
+    """Take the screenshots of the screens that are named in the command, or all."""
     OUT.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -44,7 +46,7 @@ def main() -> None:
         run_browser() as chromium,
         browser_pages(chromium) as visit,
     ):
-        for screen in SCREENS:
+        for screen in sys.argv[1:] or SCREENS:
             address = studio.at("#/explore") if screen == "explore" else studio.address(screen)
             page = visit(address)
             page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
