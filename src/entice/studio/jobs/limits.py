@@ -15,7 +15,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Limits on one simulation request."""
 
     most_work: int = 20_000_000_000
-    """Rounds × replications × arms × cells. The maximum takes up to a minute on two cores."""
+    """Rounds × replications × arms × cells. The maximum takes up to a minute on two cores for the
+    paper's policies; others take longer for a round."""
     most_plan_work: int = 2_000_000_000
     """Visitors × replications × arms × policies of a plan, which simulates each visitor."""
     most_horizon: int = 1_000_000

@@ -23,6 +23,8 @@ export async function createCampaign(settings) {
   const probe = h("input", { type: "checkbox", name: "probe" });
   const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
   const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
+  // A probe pays some visitors more, and equal pay depends on equal payments.
+  const permitsProbe = !settings.policy.kind.startsWith("equal_pay");
   const created = await confirmDialog({
     title: "Create this campaign",
     confirm: "Create and go live",
@@ -37,14 +39,16 @@ export async function createCampaign(settings) {
         "The item ids of your platform: letters, digits and . _ ~ - (spaces become -). The plan " +
           `has ${number(settings.arms.length)} items.`,
       ),
-      h("label", { class: "check" }, probe, "Measure the drift"),
-      h(
-        "p",
-        { class: "note" },
-        "In 10 % of the offers without payment, a coin flip decides whether the visitor gets " +
-          `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
-          "payments come out of the budget; the plan does not include them.",
-      ),
+      permitsProbe && [
+        h("label", { class: "check" }, probe, "Measure the drift"),
+        h(
+          "p",
+          { class: "note" },
+          "In 10 % of the offers without payment, a coin flip decides whether the visitor gets " +
+            `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
+            "payments come out of the budget; the plan does not include them.",
+        ),
+      ],
       h(
         "dl",
         { class: "facts campaign-facts" },
