@@ -44,10 +44,10 @@ class Explore {
     this.compensation = new Curves({
       metric: "compensation",
       title: "Payments",
-      text: "Total payments to visitors who try another item.",
+      text: "Total payments to visitors.",
       symbols:
         "Compensation C(t) = Σ (m_G − m_I): the average of the visitor's own choice minus that of " +
-        "the shown item",
+        "the shown item. Equal pay also pays some visitors for their own choice",
       unit: "Paid so far (rating points)",
     });
     this.table = new Table();

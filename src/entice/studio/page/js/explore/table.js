@@ -49,7 +49,7 @@ export class Table {
 const COLUMNS = {
   Lost: "Regret R(T): how much worse the shown items were than the best, in rating points",
   Paid: "Compensation C(T): total payments, in rating points",
-  "Visitors paid": "Rounds in which the policy's item was not the visitor's own choice",
+  "Visitors paid": "Rounds with a payment",
   "Saw the best": "Mean share of visitors who were shown the item with the best true mean",
 };
 
