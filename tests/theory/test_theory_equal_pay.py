@@ -134,7 +134,6 @@ def by_arm(payment: float, t: int, arm: int, params: Any) -> float:
         {"cold_start": "prior"},
         {"horizon": 50_000},
     ],
-    ids=str,
 )
 def test_the_theorem_applies(changes: Any) -> None:
     for bound in (REGRET, COMPENSATION):
