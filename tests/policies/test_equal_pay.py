@@ -195,6 +195,24 @@ def test_late_lost_and_declined_offers_cost_little(policy: Any) -> None:
         assert regret(WORLDS[world]) < limit * immediate, world
 
 
+def test_the_other_arms_are_compared_when_the_leader_is_retired() -> None:
+    """An arm that is not permitted has the average −inf, as in a campaign."""
+    kernel = entice.EqualPay().kernel(3)
+    memory, stream = np.zeros(kernel.memory), new_stream(1, 0, POLICY)
+    rng, pulls, paid = np.random.default_rng(2), np.zeros(3, np.int64), [0, 0]
+    for t in range(1, 1_001):
+        retired = t > 600
+        means = np.array([-np.inf if retired else 0.0, 0.0, 0.0])
+        arm = int(kernel.select(t, pulls, means, memory, kernel.params, stream))
+        payment = float(memory[equal_pay._PRICE])
+        if arm == entice.PLAYERS_CHOICE:
+            arm = 1 if retired else 0
+        paid[retired] += payment > 0
+        kernel.update(memory, kernel.params, arm, payment, [3.0, 0.5, 0.4][arm] + rng.normal())
+        pulls[arm] += 1
+    assert paid[1] > 20
+
+
 def test_rounding_errors_do_not_add_up_over_many_blocks() -> None:
     """Ratings of 0 and 1 tie often. With drift, sums of all ratings would no longer tie."""
     result = entice.simulate(

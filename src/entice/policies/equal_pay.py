@@ -143,16 +143,18 @@ def select(
 @compiled_noinline
 def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Params) -> int:
     """Complete a pair, or explore the arm that passes the gate by most."""
-    g = int(memory[_LEADER])
+    g = _permitted_leader(means, memory)
+    if g < 0:
+        return PLAYERS_CHOICE
     if memory[_PAIR_LEVEL] > 0.0:
         level = int(memory[_PAIR_LEVEL])
         memory[_PAIR_LEVEL] = 0.0
-        if memory[_PAIR_ARM] != g and means[g] > -math.inf:
+        if memory[_PAIR_ARM] != g:
             memory[_PRICE] = price(level, params)
             return g
     variance = _variance(memory, params)
     horizon = params[_HORIZON] / _KNOWN_HORIZON if params[_HORIZON] > 0.0 else t / _ANYTIME
-    best, top = -1, 0.0
+    best, top, lead = -1, 0.0, memory[_HEAD + _BLOCK * g + _GAP]
     for i in range(pulls.shape[0]):
         at = _HEAD + _BLOCK * i
         if i != g and memory[at + _WARM] == 1.0 and means[i] > -math.inf:
@@ -160,19 +162,37 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
             arrived = memory[at + _SEEN] / max(memory[at + _SEEN], pulls[i])
             v = memory[at + _VARIANCE] * arrived
             gate = max(0.5, math.log(horizon * min(v, 1.0)))
-            index = math.sqrt(2.0 * variance * v * gate) - memory[at + _GAP]
+            index = math.sqrt(2.0 * variance * v * gate) - (memory[at + _GAP] - lead)
             if index > top + _TIE * params[_NOISE]:
                 best, top = i, index
     if best < 0:
         return PLAYERS_CHOICE
-    return _most_informative(g, best, means, memory, params)
+    return _most_informative(g, best, memory, params)
 
 
 @compiled
-def _most_informative(g: int, i: int, means: Floats, memory: Floats, params: Params) -> int:
+def _permitted_leader(means: Floats, memory: Floats) -> int:
+    """Return the best arm that this player may choose; −1 if none has ratings.
+
+    It is the leader, unless that is retired or not eligible. Variances are those of the gap to the
+    leader in any case, which differ little once both arms have many ratings.
+    """
+    leader = int(memory[_LEADER])
+    if means[leader] > -math.inf:
+        return leader
+    best, least = -1, math.inf
+    for i in range(means.shape[0]):
+        at = _HEAD + _BLOCK * i
+        if memory[at + _COUNT] > 0.0 and means[i] > -math.inf and memory[at + _GAP] < least:
+            best, least = i, memory[at + _GAP]
+    return best
+
+
+@compiled
+def _most_informative(g: int, i: int, memory: Floats, params: Params) -> int:
     """Return arm i or, as its control, the leader g: the pull that lowers V_i most for its cost."""
     at = _HEAD + _BLOCK * i
-    gap, v = memory[at + _GAP], memory[at + _VARIANCE]
+    gap, v = memory[at + _GAP] - memory[_HEAD + _BLOCK * g + _GAP], memory[at + _VARIANCE]
     level = sufficient_level(_shown(at, memory), params)
     if level > LEVELS:
         return PLAYERS_CHOICE
@@ -183,7 +203,7 @@ def _most_informative(g: int, i: int, means: Floats, memory: Floats, params: Par
             cost = price(other, params)
             control = information(g, other, g, i, memory) / cost
             challenge = information(i, other, g, i, memory) / (gap + cost)
-            if control > max(challenge, top) and means[g] > -math.inf:
+            if control > max(challenge, top):
                 arm, paid, top, pair = g, other, control, False
             elif challenge > top:
                 arm, paid, top, pair = i, other, challenge, False
