@@ -17,6 +17,7 @@ import json
 import os
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -186,6 +187,7 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 def _become(request: dict[str, Any], fds: list[int]) -> None:
     """Take over the session, environment, folder and streams of a process."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests run by nohup would ignore it
     if request["session"]:
         os.setsid()
     os.environ.clear()
