@@ -18,6 +18,8 @@ from entice.policies import equal_pay_elimination as elimination
 from entice.rng import POLICY, below, new_stream
 from entice.testing import check_policy
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 MEANS = [0.9, 0.5, 0.8, 0.1]
 POLICIES = [
     entice.EqualPay(horizon=1_000),

@@ -203,11 +203,13 @@ def test_the_worker_warms_up_for_every_policy_of_the_page(monkeypatch: pytest.Mo
     for step in worker.warm_up_steps():
         step()
     policies = [entice.UCB(), entice.EpsilonGreedy(c=5), entice.ThompsonSampling(), entice.Greedy()]
-    assert [[*plan.policies] for plan in plans] == [[policy] for policy in policies]
-    for delay in (0, 1):
+    equal_pay = entice.EqualPay(horizon=100)
+    planned = {type(policy) for plan in plans for policy in plan.policies}
+    assert planned == {type(policy) for policy in (*policies, equal_pay)}
+    for delay, expected in ((0, [*policies, equal_pay]), (1, policies)):
         for traced in (False, True):
             found = [c[1] for c in cells if (c[0].players.delay, c[4]) == (delay, traced)]
-            assert found == policies
+            assert found == expected
 
 
 # The queue

@@ -104,6 +104,35 @@ def test_an_arm_must_be_a_whole_number(select: Any, shown: str) -> None:
     assert f"must return a whole number, not {shown}" in message
 
 
+def last(t, pulls, means, memory, params, rng):
+    return len(pulls) - 1
+
+
+def shows_ranks(ledger, memory, params, displayed):
+    for i in range(len(displayed)):
+        displayed[i] = -i
+    return 0
+
+
+def returns_no_arm(ledger, memory, params, displayed):
+    return len(displayed)
+
+
+def too_little(t, arm, greedy, required, memory, params, rng):
+    return 0.5 * required
+
+
+def test_a_display_must_return_an_arm() -> None:
+    policy = entice.CustomPolicy(last, display=returns_no_arm)
+    assert "display in round 1 must fill in finite numbers and return one" in failure(policy)
+
+
+def test_a_price_must_cover_what_the_player_gives_up() -> None:
+    check_policy(entice.CustomPolicy(last, display=shows_ranks))
+    policy = entice.CustomPolicy(last, display=shows_ranks, price=too_little)
+    assert "price in round 1 must be at least 4" in failure(policy)
+
+
 def counts_itself(t, pulls, means, memory, params, rng):
     pulls[0] += 1
     return 0

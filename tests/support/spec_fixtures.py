@@ -119,6 +119,10 @@ POLICIES = [
     entice.DiscountedUCB(gamma=0.999),
     entice.DriftCorrectedThompson(display="corrected", noise=0.5),
     entice.SlidingWindowUCB(window=1000, xi=0.5),
+    entice.MOSS(horizon=20_000, noise=0.5),
+    entice.EqualPay(),
+    entice.EqualPay(horizon=20_000, noise=0.5),
+    entice.EqualPayElimination(horizon=20_000, noise=0.5, rho=1.5, display_prior=0),
     entice.CustomPolicy(first),
     entice.CustomPolicy(
         first, update=remember, params=[1, 0.5], memory=2, memory_per_arm=1, name='"ä" \\ [x]'

@@ -280,7 +280,8 @@ def _close_if_complete(memory: Floats, params: Params) -> None:
     complete = rated == racing and ratings >= racing - 1 + memory[_PLACES]
     if memory[_SWEEP] <= _PATIENCE and not (complete and ratings >= 0.5 * pulled):
         return
-    if rated >= 2 or ratings >= _PATIENCE:  # a single arm with many ratings has no rivals left
+    # A single arm with many ratings has no rivals left, and need not be paid any more.
+    if rated >= 2 or (ratings >= _PATIENCE and memory[_PRICE] > 0.0):
         _drop_unrated(memory)
     if rated >= 2:
         _close(memory, params)
