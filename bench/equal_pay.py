@@ -61,9 +61,9 @@ def gated_drift_corrected() -> entice.CustomPolicy:
     """Return the drift-corrected policy with the gate of EqualPay instead of Thompson sampling."""
     kernel = entice.DriftCorrectedThompson().kernel(9)
     return entice.CustomPolicy(
-        gated_select, corrected.update, corrected.display_corrected,
-        corrected.pay_required_and_probe, params=kernel.params, name="drift-corrected, gate",
-        memory=corrected._HEAD, memory_per_arm=corrected._BLOCK,
+        gated_select, corrected.update, params=kernel.params, memory=corrected._HEAD,
+        memory_per_arm=corrected._BLOCK, display=corrected.display_corrected,
+        price=corrected.pay_required_and_probe, name="drift-corrected, gate",
     )  # fmt: skip
 
 

@@ -118,10 +118,9 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
 
     It must choose an existing arm in each round, pay at least what a player requires to try it, not
     change counts and averages, stay within its memory, and draw from its own stream only (the same
-    draws give the same arms and payments). A user's own
-    functions are also run in plain Python, which reports 1/0 and log(0) with their line; compiled
-    code continues with inf or nan. In the first rounds some arms have no ratings, as with
-    ``cold_start="prior"`` or late ratings.
+    draws give the same arms and payments). A user's own functions are also run in plain Python,
+    which reports 1/0 and log(0) with their line; compiled code continues with inf or nan. In the
+    first rounds some arms have no ratings, as with ``cold_start="prior"`` or late ratings.
 
     >>> import entice
     >>> from entice.testing import check_policy
@@ -142,7 +141,9 @@ def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int 
     functions = [_checked(function) for function in kernel.functions]
     one, other = (_play(policy, kernel, functions, arms, rounds, seed) for _ in range(2))
     if one != other:
-        raise CheckFailed(f"{policy.label} chose different arms when run again with the same draws")
+        raise CheckFailed(
+            f"{policy.label} chose different arms or payments when run again with the same draws"
+        )
 
 
 def _play(
@@ -177,7 +178,9 @@ def _play(
         required = float(displayed[greedy] - displayed[arm])
         offered = t, arm, greedy, required, memory, kernel.params, stream
         payment = price.call(where("price"), *offered)
-        if not payment >= required * (1.0 - ROUNDING) or not np.isfinite(payment):
+        if not isinstance(payment, (int, float)) or not np.isfinite(payment):
+            raise CheckFailed(f"{where('price')} must return a finite number, not {payment!r}")
+        if payment < required * (1.0 - ROUNDING):
             rule = f"must be at least {required:g}, the displayed value that the player gives up"
             raise CheckFailed(f"{where('price')} {rule}, not {payment!r}")
         feedback = float(world.normal(loc=1.0 / (1 + arm)))

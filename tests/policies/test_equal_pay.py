@@ -62,7 +62,7 @@ def test_every_drift_gives_the_same_arms_and_payments(policy: Any) -> None:
     runs = sized(20, 200)
     without = paths(policy, "none", runs)
     assert any(path["payment"].max() > 0 for path in without)
-    for shape in DRIFTS:
+    for shape in DRIFTS.keys() - {"none"}:
         for r, path in enumerate(paths(policy, shape, runs)):
             assert path.equals(without[r]), f"run {r} differs under the drift {shape!r}"
 
@@ -84,8 +84,8 @@ def test_one_unequal_payment_is_enough_to_lose_the_invariance() -> None:
     """Control: the leader gets half of what the other arms get, and is compared all the same."""
     kernel = entice.EqualPay(horizon=1_000).kernel(len(MEANS))
     unequal = entice.CustomPolicy(
-        equal_pay.select, update_as_if_equal, equal_pay.display_shrunk_gaps, control_at_half_pay,
-        params=kernel.params, memory=kernel.memory,
+        equal_pay.select, update_as_if_equal, params=kernel.params, memory=kernel.memory,
+        display=equal_pay.display_shrunk_gaps, price=control_at_half_pay,
     )  # fmt: skip
     with plain_kernel():
         same, other = (paths(unequal, shape, 1)[0] for shape in ("none", "linear 5"))
@@ -201,7 +201,7 @@ def test_the_other_arms_are_compared_when_the_leader_is_retired() -> None:
     """An arm that is not permitted has the average −inf, as in a campaign."""
     kernel = entice.EqualPay().kernel(3)
     memory, stream = np.zeros(kernel.memory), new_stream(1, 0, POLICY)
-    rng, pulls, paid = np.random.default_rng(2), np.zeros(3, np.int64), [0, 0]
+    rng, pulls, paid = np.random.default_rng(2), np.zeros(3, np.int64), list[float]()
     for t in range(1, 1_001):
         retired = t > 600
         means = np.array([-np.inf if retired else 0.0, 0.0, 0.0])
@@ -209,10 +209,12 @@ def test_the_other_arms_are_compared_when_the_leader_is_retired() -> None:
         payment = float(memory[equal_pay._PRICE])
         if arm == entice.PLAYERS_CHOICE:
             arm = 1 if retired else 0
-        paid[retired] += payment > 0
+        if retired and payment > 0:
+            paid.append(payment)
         kernel.update(memory, kernel.params, arm, payment, [3.0, 0.5, 0.4][arm] + rng.normal())
         pulls[arm] += 1
-    assert paid[1] > 20
+    assert 20 < len(paid) < 300
+    assert np.mean(paid) < 0.2  # the gap to the retired arm is 2.5
 
 
 def test_rounding_errors_do_not_add_up_over_many_blocks() -> None:

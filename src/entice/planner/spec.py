@@ -155,8 +155,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         self._check_amounts()
         check_settings(self, int(STARS[0]), int(STARS[-1]))
         check_probe_cost(self, self.money.to_minor(self.price_of_a_star))
-        for policy in self.policies:
-            check_probe("Plan: probe", self.probe, policy)
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:

@@ -24,6 +24,10 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         it may return `entice.PLAYERS_CHOICE`, which selects the arm that looks best to the player.
     update
         Optional `update(memory, params, arm, payment, feedback)`, called for each rating.
+    params
+        Numbers passed to all functions.
+    memory, memory_per_arm
+        The policy's memory has `memory + memory_per_arm * K` numbers, 0.0 before the first round.
     display
         Optional `display(ledger, memory, params, displayed) -> arm`: fills `displayed` with the
         values that players see, and returns the arm that they would pick, such as
@@ -33,10 +37,6 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
         Optional `price(t, arm, greedy, required, memory, params, rng) -> payment`: the payment for
         `arm` if players would pick `greedy`. `required` is the difference of their displayed
         values, the least that makes a player try the arm, and the default payment.
-    params
-        Numbers passed to all functions.
-    memory, memory_per_arm
-        The policy's memory has `memory + memory_per_arm * K` numbers, 0.0 before the first round.
 
     >>> import entice
     >>> def least_tried(t, pulls, means, memory, params, rng):
@@ -47,11 +47,11 @@ class CustomPolicy(PolicySpec, frozen=True, tag="custom"):
 
     select: Any
     update: Any = None
-    display: Any = None
-    price: Any = None
     params: Sequence[float] = ()
     memory: int = 0
     memory_per_arm: int = 0
+    display: Any = None
+    price: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

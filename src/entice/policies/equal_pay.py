@@ -4,7 +4,7 @@ This policy is not from the paper. A rating of arm i under payment level l is mo
 μ_i + φ_l + noise, with nothing assumed about φ: two-way fixed effects, with one effect for each
 level. Payments are restricted to a few levels that all arms share, and sometimes the leader is paid
 too, as a control. Arms are compared by fitted differences μ_g − μ_i, from which φ cancels, so every
-decision is the same whatever the drift, as long as it is the same for all arms (docs/equal_pay.md).
+decision is the same for every drift that depends on the payment alone (docs/equal_pay.md).
 
 The fit is recursive least squares on contrasts within arms. An arm's ratings have a mean m_i and
 shares u_i of the levels; a rating y at level l adds the observation (y − m_i) = (e_l − u_i)·φ of
@@ -30,7 +30,7 @@ _LOWEST, _RATIO = 0.03, 1.25
 """The lowest paid level in units of the noise, and the ratio between neighbouring levels."""
 _SPAN = 8
 """Number of levels, from the lowest sufficient one, that are compared. A higher one costs more, but
-may have ratings already: with 8 levels instead of 1 the policy without a horizon pays 4 % less."""
+may have ratings already."""
 _COLD = 10.0
 """Number of unpaid ratings of an arm at the start, unless it is clearly worse before."""
 _PRIOR_RATINGS = 20.0
@@ -64,7 +64,7 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     The arm with the best fitted value leads. The other arms first get up to ten unpaid ratings.
     After that, an arm i is explored while it may still be better than the leader g:
 
-        gap_i < sqrt(2 s² V_i log(T V_i / 15)),   or log(t V_i / 5) without a horizon,
+        gap_i < sqrt(2 s² V_i max(0.5, log(T V_i / 15))),   or log(t V_i / 5) without a horizon,
 
     with the fitted gap, its variance V_i in units of the noise, and the estimated noise variance
     s²: the index of MOSS, with fitted differences instead of averages. The payment is the lowest
@@ -74,7 +74,7 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     is worth exploring, the player's own choice is unpaid.
 
     Players see Bayesian averages: the leader's average minus gap_i / (1 + 20 V_i). The path of
-    arms and payments is the same for every drift that does not depend on the arm or the round. It
+    arms and payments is the same for every drift that depends on the payment alone. It
     is not proved that the regret is logarithmic; `EqualPayElimination` has that proof and pays
     about three times as much.
 
@@ -160,7 +160,7 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
         if i != g and memory[at + _WARM] == 1.0 and means[i] > -math.inf:
             # Ratings on their way lower the variance in proportion.
             arrived = memory[at + _SEEN] / max(memory[at + _SEEN], pulls[i])
-            v = memory[at + _VARIANCE] * arrived
+            v = _gap_variance(g, i, memory) * arrived
             gate = max(0.5, math.log(horizon * min(v, 1.0)))
             index = math.sqrt(2.0 * variance * v * gate) - (memory[at + _GAP] - lead)
             if index > top + _TIE * params[_NOISE]:
@@ -174,8 +174,7 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
 def _permitted_leader(means: Floats, memory: Floats) -> int:
     """Return the best arm that this player may choose; −1 if none has ratings.
 
-    It is the leader, unless that is retired or not eligible. Variances are those of the gap to the
-    leader in any case, which differ little once both arms have many ratings.
+    It is the leader, unless that is retired or not eligible.
     """
     leader = int(memory[_LEADER])
     if means[leader] > -math.inf:
@@ -189,11 +188,24 @@ def _permitted_leader(means: Floats, memory: Floats) -> int:
 
 
 @compiled
+def _gap_variance(g: int, i: int, memory: Floats) -> float:
+    """Return the variance of the gap between two arms, which is stored if g is the leader."""
+    of_g, of_i = _HEAD + _BLOCK * g, _HEAD + _BLOCK * i
+    if g == memory[_LEADER]:
+        return float(memory[of_i + _VARIANCE])
+    v = 1.0 / memory[of_g + _COUNT] + 1.0 / memory[of_i + _COUNT]
+    v += memory[of_g + _OWN] + memory[of_i + _OWN]
+    for j in range(int(memory[_IN_USE])):
+        v -= 2.0 * _times_share(j, of_g, memory) * memory[of_i + _SHARE + j]
+    return float(v)
+
+
+@compiled
 def _most_informative(g: int, i: int, memory: Floats, params: Params) -> int:
     """Return arm i or, as its control, the leader g: the pull that lowers V_i most for its cost."""
-    at = _HEAD + _BLOCK * i
-    gap, v = memory[at + _GAP] - memory[_HEAD + _BLOCK * g + _GAP], memory[at + _VARIANCE]
-    level = sufficient_level(_shown(at, memory), params)
+    of_g, of_i = _HEAD + _BLOCK * g, _HEAD + _BLOCK * i
+    gap, v = memory[of_i + _GAP] - memory[of_g + _GAP], _gap_variance(g, i, memory)
+    level = sufficient_level(_shown(of_i, memory) - _shown(of_g, memory), params)
     if level > LEVELS:
         return PLAYERS_CHOICE
     arm, paid, pair = i, level, True

@@ -344,7 +344,8 @@ def leader_places(arms: int) -> int:
 @compiled
 def _settle_old_block(memory: Floats) -> None:
     """Add the old block to the sums, and make the current block the old one."""
-    weight, reference = _old_weight(memory), _old_reference(memory)
+    weight = _old_weight(memory)
+    reference = _old_reference(memory) if weight > 0.0 else 0.0
     memory[_BLOCKS] += weight
     for i in range((memory.shape[0] - _HEAD) // _BLOCK):
         at = _HEAD + _BLOCK * i

@@ -48,8 +48,8 @@ class PolicyKernel(NamedTuple):
     counts_in_flight: bool = False
     """Whether `pulls` includes the ratings still expected from pulls in flight."""
     relearns: bool = True
-    """Whether the memory is a function of the ratings and their payments alone, so that a campaign
-    can compute it again after a rating has been changed or removed."""
+    """Whether the memory can be computed again from ratings and their payments, after a rating has
+    been changed or removed. Plans for the next rounds may be lost."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -29,7 +29,7 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.propensity import Made, propensity_function
+from entice.service.domain.propensity import DecisionInputs, propensity_function
 from entice.service.domain.spec import CampaignSpec
 
 RULES = EXPECTED_RATINGS
@@ -221,7 +221,7 @@ class Campaign:
             reason = "paused"
         else:
             if self._propensity is not None:
-                made = Made(
+                made = DecisionInputs(
                     t, self._counts, self._means, self._permitted, self._shown,
                     most / self._steps, first, arm, before,
                 )  # fmt: skip

@@ -42,7 +42,7 @@ _SHARPEST = 8
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 
 
-class Made(NamedTuple):
+class DecisionInputs(NamedTuple):
     """A decision and its inputs."""
 
     t: int
@@ -60,7 +60,7 @@ class Made(NamedTuple):
     """The policy's memory before the decision."""
 
 
-Propensity = Callable[[Made], tuple[float, bool]]
+Propensity = Callable[[DecisionInputs], tuple[float, bool]]
 """A function that returns the probability of a decision's arm, and whether it is an estimate."""
 
 
@@ -99,7 +99,7 @@ def propensity_function(
             return _estimate_by_redrawing(rules, seed, counts)
 
 
-def _epsilon_greedy(c: float, made: Made) -> float:
+def _epsilon_greedy(c: float, made: DecisionInputs) -> float:
     """Return the propensity of ε-greedy, which redraws if an arm is not permitted."""
     arms, some = len(made.permitted), int(np.count_nonzero(made.permitted))
     explores, own_choice = min(1.0, c * arms / made.t), made.arm == made.greedy
@@ -110,7 +110,7 @@ def _epsilon_greedy(c: float, made: Made) -> float:
     return min(1.0, float(at_once * tries + exhausted * own_choice))
 
 
-def _round_robin(c: float, made: Made) -> float:
+def _round_robin(c: float, made: DecisionInputs) -> float:
     """Return the propensity of round-robin ε-greedy, which skips an arm that is not permitted."""
     arms, turn = len(made.permitted), int(made.memory[0])
     explores = min(1.0, c * arms / made.t)
@@ -120,7 +120,7 @@ def _round_robin(c: float, made: Made) -> float:
     return float(reached * (made.arm == first) + (1.0 - reached) * (made.arm == made.greedy))
 
 
-def _elimination(run: Callable[..., Any], params: tuple[float, ...], made: Made) -> float:
+def _elimination(run: Callable[..., Any], params: tuple[float, ...], made: DecisionInputs) -> float:
     """Return the propensity of equal-pay elimination.
 
     An arm for which the block's payment is too low or exceeds the limit is replaced by the player's
@@ -244,7 +244,7 @@ def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]
     run = _compiled_count_repeats(rules.select, counts)
     stream = np.zeros(4, dtype=np.uint64)
 
-    def estimated(made: Made) -> tuple[float, bool]:
+    def estimated(made: DecisionInputs) -> tuple[float, bool]:
         same = run(
             made.t, made.counts, made.means, made.memory, rules.params, made.permitted,
             made.greedy, made.arm, seed, np.empty_like(made.memory), stream,

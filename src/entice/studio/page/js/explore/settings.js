@@ -43,7 +43,11 @@ export const POLICIES = {
     series: SERIES.equal_pay,
     isEqualPay: true,
     display: "Visitors see fitted averages, from which the drift cancels.",
-    spec: ({ horizon }) => ({ kind: "equal_pay", horizon }),
+    spec: (settings) => ({
+      kind: "equal_pay",
+      horizon: settings.horizon,
+      noise: noise(settings),
+    }),
   },
   elimination: {
     name: "Equal-pay elimination",
@@ -65,7 +69,7 @@ export const POLICIES = {
     description: "UCB that knows the number of visitors, and does not correct for drift.",
     symbols: "Highest average + √(4 log⁺(T / (K n)) / n)",
     series: SERIES.moss,
-    spec: ({ horizon }) => ({ kind: "moss", horizon }),
+    spec: (settings) => ({ kind: "moss", horizon: settings.horizon, noise: noise(settings) }),
   },
   greedy: {
     name: "Greedy",
