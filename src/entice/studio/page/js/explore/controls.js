@@ -84,7 +84,7 @@ export class Controls {
       label: "Noise of ratings",
       tip:
         "The standard deviation σ of Gaussian rewards. UCB, MOSS and Thompson sampling assume 1; " +
-        "equal pay estimates it, and its elimination is told.",
+        "equal pay estimates it, and its elimination is given it.",
       format: (noise) => `± ${noise} points`,
     });
     replace(
