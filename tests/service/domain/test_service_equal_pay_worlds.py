@@ -79,7 +79,7 @@ def test_late_lost_and_declined_offers_are_no_collapse(policy: Any) -> None:
 
     Over 40 other seeds the ratios were 1.1 and 1.25; with 30 % of ratings lost and of paid offers
     declined as well, 1.7 and 2.0. With 24 random seeds, the long version would fail in about 5 % of
-    cases. The short one has 6, and wider limits in the same proportion to its standard error.
+    cases. The short one has 6 seeds and wider limits.
     """
     plain, late, with_all = (
         np.mean([regret(world, play(spec_of(policy, s), world, 5000)) for s in range(seeds)])
