@@ -89,9 +89,14 @@ def handlers(service: Service) -> list[HTTPRouteHandler]:
 
 
 @contextlib.contextmanager
-def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -> Iterator[Service]:
-    """Run the service in this process, on a database in a folder, and wait until it is ready."""
-    store = open_store(f"sqlite:///{folder / 'entice.db'}")
+def service(
+    folder: Path, *, open_to_loopback: bool = True, wait: bool = True, url: str | None = None
+) -> Iterator[Service]:
+    """Run the service in this process, and wait until it is ready.
+
+    Its database is a file in the folder, or the one at `url`.
+    """
+    store = open_store(url or f"sqlite:///{folder / 'entice.db'}")
     keys = Keys(store)
     app = make_app(
         store,

@@ -151,6 +151,23 @@ def test_passwords_are_not_displayed() -> None:
     assert "secret" not in str(down.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hidden%zz@host/db", "postgresql://me:hid@den@host/db",
+        "postgresql://me:hidden/1@host/db", "postgresql://me:hidden@host:1x/db",
+        "postgresql://me:hidden@host/db?nonsense=1", "postgresql:/me:hidden@host/db",
+        "postgresql://me:hidden", "host=here password=hidden", "mysql://me:hidden@host/db",
+        "postgresql://me@host/db?password=hidden&nonsense=1",
+    ],
+)  # fmt: skip
+def test_a_malformed_url_is_reported_without_its_password(url: str) -> None:
+    """Without the check, psycopg raised an error with the password, which no caller expected."""
+    with pytest.raises(InputError, match="the database must be a URL") as raised:
+        open_store(url)
+    assert "hid" not in str(raised.value)
+
+
 def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "noise.db").write_bytes(bytes(range(256)) * 100)
     with pytest.raises(Corrupt):

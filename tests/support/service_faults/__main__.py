@@ -28,8 +28,8 @@ import entice
 from service_faults.outcome import Outcome
 
 TRIALS = (
-    "race", "kill", "power_loss", "reordering", "postgres_restart", "io_errors", "bit_flips",
-    "clock_jumps", "fuzzing", "replay",
+    "race", "kill", "power_loss", "reordering", "postgres_restart", "postgres_silence",
+    "io_errors", "bit_flips", "clock_jumps", "fuzzing", "replay",
 )  # fmt: skip
 
 

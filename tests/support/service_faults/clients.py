@@ -48,6 +48,8 @@ class LoadClient(threading.Thread):
         """… that got status 503 …"""
         self.timed_out = 0
         """… or that timed out, which must not happen."""
+        self.slowest = 0.0
+        """Seconds of the slowest response."""
         self.server_errors: Counter[int] = Counter()
         """Responses with 5xx other than 503."""
         self.error: BaseException | None = None
@@ -138,9 +140,12 @@ class LoadClient(threading.Thread):
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        start = time.monotonic()
         self._connection.request("POST", path, body, headers)
         response = self._connection.getresponse()
-        return response.status, response.read()
+        answer = response.read()
+        self.slowest = max(self.slowest, time.monotonic() - start)
+        return response.status, answer
 
     def _disconnect(self) -> None:
         if self._connection is not None:

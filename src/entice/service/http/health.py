@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import msgspec
 from litestar import Response
 
-from entice.service.domain.errors import Refusal
+from entice.service.domain.errors import Refusal, Unavailable
 from entice.service.domain.pending_policies import PENDING
 from entice.service.http.authentication import require_all_campaigns
 from entice.service.http.read_threads import in_thread
@@ -15,6 +16,9 @@ from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
 from entice.service.http.routes import PUBLIC, READ, route
 from entice.service.operations.metrics import MEDIA_TYPE
+
+READY_WITHIN = 4.5
+"""Seconds after which `/readyz` no longer waits for the database."""
 
 
 class Health(msgspec.Struct):
@@ -57,7 +61,11 @@ async def readyz(request: ServiceRequest) -> Response[Health]:
         if waiting := list(PENDING):
             detail = f"The service is starting. Not compiled yet: {', '.join(waiting)}."
         raise Refusal(503, "not-ready", "Not ready", detail)
-    await in_thread(request.context.check)
+    try:
+        async with asyncio.timeout(READY_WITHIN):
+            await in_thread(request.context.check)
+    except TimeoutError:
+        raise Unavailable(f"The database did not answer within {READY_WITHIN:g} seconds.") from None
     return EncodedResponse(b'{"status":"ready"}')
 
 

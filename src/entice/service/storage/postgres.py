@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import select
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
+from entice.errors import InputError
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Stale, Unavailable
 from entice.service.storage.migrations import migrations
 from entice.service.storage.store import Columns, Row, Table, without_password
+
+SILENT_AFTER = 1.0
+"""Seconds without an answer after which a new connection tests whether the server still answers."""
+PAUSE = 0.5
+"""Seconds after a test without an answer for which all requests fail at once."""
+_CONNECTION = {
+    "connect_timeout": "2",  # for each address; libpq allows no less
+    # The kernel notices a lost peer. A peer that is silent at a higher level is noticed by `wait`.
+    "keepalives": "1",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "5000",
+}
+"""Defaults for the parameters of a URL."""
 
 _MIGRATION_LOCK = 7_463_829_112
 """The advisory lock of a migration: an arbitrary number."""
@@ -30,10 +49,52 @@ _SETTINGS = (
     "SET synchronous_commit = on",  # responses are sent only after the commit is on disk
     # A cached plan from the time when a table was empty would scan the whole table.
     "SET plan_cache_mode = force_custom_plan",
-    "SET lock_timeout = '10s'",
+    # The writer tries 5 times: 4.5 s in all.
+    "SET lock_timeout = '900ms'",
     "SET statement_timeout = '60s'",
-    "SET idle_in_transaction_session_timeout = '60s'",
+    # The server must release the locks of a client that it cannot reach any more.
+    "SET idle_in_transaction_session_timeout = '10s'",
+    "SET tcp_keepalives_idle = 5",
+    "SET tcp_keepalives_interval = 2",
+    "SET tcp_keepalives_count = 2",
+    "SET tcp_user_timeout = 5000",
 )
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection that fails if the server has become silent, instead of waiting for ever.
+
+    A network or a proxy may keep a connection open and forward nothing. A slow statement looks the
+    same, so the server counts as silent only if it does not answer a new connection either.
+    """
+
+    is_silent: Callable[[], bool]
+
+    def wait(self, gen: Any, *_: Any, **__: Any) -> Any:
+        """Wait until a generator of psycopg has what it waits for."""
+        poll = select.poll()
+        try:
+            wanted = next(gen)
+            while True:
+                poll.register(self.pgconn.socket, _EVENTS[wanted])
+                if ready := poll.poll(1000 * SILENT_AFTER):
+                    wanted = gen.send(_ready(ready[0][1]))
+                elif self.is_silent():
+                    self.pgconn.finish()  # does not wait for the server, unlike a cancellation
+                    raise psycopg.OperationalError("the server does not answer")
+        except StopIteration as done:
+            return done.value
+
+
+_EVENTS = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+"""What to poll for, by psycopg's `Wait`."""
+
+
+def _ready(event: int) -> int:
+    """Return psycopg's `Ready`. An error counts as ready, so that libpq reads it."""
+    error = bool(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL))
+    readable, writable = event & select.POLLIN, event & select.POLLOUT
+    return 1 * bool(readable or error) | 2 * bool(writable or error)
 
 
 class PostgresSession:
@@ -88,6 +149,8 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._parameters: dict[str, Any] = {**_CONNECTION, **_parameters(url)}
+        self._silent_until = 0.0
         self._local = threading.local()
         self._open: set[psycopg.Connection[Row]] = set()
         self._lock = threading.Lock()
@@ -107,13 +170,34 @@ class PostgresStore:
         ):
             raise AssertionError("a transaction must not begin inside another one")
         if connection is None or connection.closed or connection.broken:
-            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=5)
+            connection = self._connect()
             for setting in _SETTINGS:
                 connection.execute(setting.encode())
             self._local.connection = connection
             with self._lock:
                 self._open = {c for c in self._open if not c.closed} | {connection}
         return connection
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        if time.monotonic() < self._silent_until:
+            raise psycopg.OperationalError("the server did not answer a moment ago")
+        try:
+            connection = _Connection.connect(autocommit=True, **self._parameters)
+        except pg.ConnectionTimeout:
+            self._silent_until = time.monotonic() + PAUSE
+            raise
+        connection.is_silent = self._is_silent
+        return connection
+
+    def _is_silent(self) -> bool:
+        """Return whether the server does not answer a new connection."""
+        try:
+            self._connect().close()
+        except pg.ConnectionTimeout:
+            return True
+        except psycopg.OperationalError:  # an answer, unless the test has just been made
+            return time.monotonic() < self._silent_until
+        return False
 
     def _migrate(self) -> None:
         scripts = migrations("postgres")
@@ -208,8 +292,30 @@ class PostgresStore:
             if connection is not None:
                 with suppress(psycopg.Error):
                     connection.close()
-            reason = str(error).strip().replace(self.url, without_password(self.url))
+            reason = str(error).strip()
             raise Unavailable(f"The database cannot be used at the moment: {reason}") from error
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    """Return the parameters in a URL; raise `InputError`, without its password, if it is malformed.
+
+    An unencoded @, : or / in a password makes parts of it the host or the port, which libpq would
+    print. So neither the URL nor libpq's message is shown.
+    """
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        found = {"host": "@"}
+    host, ports = str(found.get("host") or ""), str(found.get("port") or "")
+    if "@" in host or not all(port.isdigit() for port in ports.split(",") if port):
+        raise InputError(
+            "the database",
+            "must be a URL such as postgresql://user:password@host:5432/name",
+            given=without_password(url),
+            todo="Percent-encode special characters of the password, such as %40 for @, %3A for :, "
+            "%2F for /, %23 for # and %25 for %.",
+        )
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -133,10 +133,25 @@ def open_store(url: str) -> Store:
 
 
 def without_password(url: str) -> str:
-    """Return a URL without its password, for display."""
+    """Return a URL for display, without its password, even if the URL is malformed.
+
+    >>> without_password("postgresql://me:secret@host/name")
+    'postgresql://me:…@host/name'
+    >>> without_password("postgresql:/me:secret@host/name")
+    'postgresql:…'
+    """
     scheme, divider, rest = url.partition("://")
+    if scheme == "sqlite" or (not divider and not re.search("[:@=]", url)):
+        return url
+    if not divider or not re.fullmatch(_PLAIN_URL, rest):
+        return f"{re.split('[:/=]', url)[0]}:…"
     rest = re.sub(r"(password=)[^&]*", r"\1…", rest)
     user, at, host = rest.rpartition("@")
     if not at or ":" not in user:
         return f"{scheme}{divider}{rest}"
     return f"{scheme}{divider}{user.partition(':')[0]}:…@{host}"
+
+
+_PLAIN_URL = r"([^:/?#@\s]*(:[^/?#@\s]*)?@)?[^:/?#@\s]*(:\d*)?(/[^@#\s]*)?(\?[^@#\s]*)?"
+"""A URL after its scheme: user, password, host, port, name and parameters. One that is different
+may contain a password anywhere."""

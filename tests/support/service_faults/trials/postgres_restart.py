@@ -51,14 +51,14 @@ def run_trial(
             server.stop("immediate" if i % 2 else "fast")
             time.sleep(rng.choice((0.0, 0.5)))
             server.start()
-            slowest = max(slowest, _served_again(clients))
+            slowest = max(slowest, served_again(clients))
         time.sleep(0.3)
     with closing(PostgresStore(url)) as store:
         found = check(store, campaign, clients)
     return Restarted(restarts, sum(client.unavailable for client in clients), slowest, found)
 
 
-def _served_again(clients: list[LoadClient]) -> float:
+def served_again(clients: list[LoadClient]) -> float:
     """Wait until each client gets a response, and return the seconds that it took."""
     began = time.monotonic()
     before = [len(client.acknowledged) for client in clients]
