@@ -275,6 +275,33 @@ def test_all_export_formats_have_the_same_rows(shop: Service, tmp_path: Path) ->
     assert_problem(shop.client.get(path, params={"format": "xlsx"}), 422)
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_exports_that_cannot_be_written_return_507_and_are_not_counted(
+    shop: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str
+) -> None:
+    """Before, each such request was counted as an export in progress for ever."""
+    path = f"/v1/campaigns/{shop.campaign()}/export?format={file_format}"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    for _ in range(exports.MAX_EXPORTS + 1):
+        problem = assert_problem(shop.client.get(path), 507, "no-temporary-space")
+        assert "temporary folder" in problem["detail"]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # Every write to this device fails as on a full disk.
+    monkeypatch.setattr(exports, "Path", lambda _: _FullDisk())
+    for _ in range(exports.MAX_EXPORTS + 1):
+        assert_problem(shop.client.get(path), 507, "no-temporary-space")
+    monkeypatch.undo()
+    assert shop.context.exports == 0
+    assert shop.client.get(path).status_code == 200
+
+
+class _FullDisk:
+    """A folder in which every file is /dev/full."""
+
+    def __truediv__(self, _: str) -> Path:
+        return Path("/dev/full")
+
+
 def test_the_number_of_exports_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/v1/campaigns/{shop.campaign()}/export"
     monkeypatch.setattr(exports, "MAX_EXPORTS", 0)

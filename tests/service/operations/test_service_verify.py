@@ -16,7 +16,6 @@ from entice.service.domain import events as log
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.events import GENESIS, chain_hash
 from entice.service.operations.verify import LogReplay, verify
-from entice.service.storage.unit_of_work import iterate_events
 
 __all__ = ["service"]
 
@@ -48,10 +47,9 @@ def test_an_unaltered_log_verifies(service: Service) -> None:
 def test_a_replay_reproduces_the_campaigns_row(service: Service) -> None:
     campaign = campaign_with_all_events(service, entice.DriftCorrectedThompson())
     with service.store.read() as session:
-        replay = LogReplay(session, campaign, 1)
-        for seq, body, hash_ in iterate_events(session, 1):
-            replay.event(seq, body, hash_)
-        replay.compare()
+        replay = LogReplay(campaign, 1)
+        assert replay.read_page(session)
+        assert replay.compare(session)
         assert replay.campaign is not None
         rows = session.rows("SELECT state FROM campaigns")
         assert rows == [(replay.campaign.encode(),)]

@@ -22,6 +22,7 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.offer import digest, read_offer
+from entice.service.operations import verify as verification
 from entice.service.operations.verify import verify
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import open_store
@@ -179,7 +180,8 @@ def test_a_mismatch_in_one_campaign_does_not_hide_the_others(service: Service) -
     assert results[1].events == 2  # replayed before the mismatch
 
 
-def test_a_database_in_use_is_verified_in_one_snapshot(service: Service) -> None:
+def test_a_database_in_use_is_verified(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "PAGE", 300)  # many transactions
     campaign = service.create(budget=10**6)
     stop = threading.Event()
 

@@ -48,6 +48,10 @@ class Corrupt(EnticeError):
     """The database is damaged. Requests that need the damaged data fail until it is restored."""
 
 
+class DamagedCampaign(Corrupt):
+    """The row of one campaign is damaged. The others are served."""
+
+
 class SchemaTooNew(EnticeError):
     """The database was written by a newer version of Entice."""
 

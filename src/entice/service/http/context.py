@@ -12,15 +12,16 @@ from litestar import Router
 
 from entice.errors import EnticeError
 from entice.service import logs
-from entice.service.domain.errors import Corrupt, Unavailable
+from entice.service.domain.errors import Unavailable
 from entice.service.http.authentication import Authenticator
 from entice.service.http.event_streams import EventStreams
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
-from entice.service.storage.queries import Queries, load_state
+from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
+from entice.service.storage.unit_of_work import load_all_states
 from entice.service.storage.writer import Writer
 
 
@@ -117,17 +118,9 @@ class AppContext:
 
     def _policies_in_use(self) -> list[str]:
         """Return the kinds of the policies of all campaigns that are not closed."""
-        found: dict[str, None] = {}
         with self.store.read() as session:
-            for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
-                try:
-                    state = load_state(session, name)
-                except Corrupt as error:  # also returned to requests for this campaign
-                    logs.database_error(error, during="warm-up")
-                else:
-                    if state.status != "closed":
-                        found[state.spec["policy"]["kind"]] = None
-        return list(found)
+            states, _ = load_all_states(session)
+        return list(dict.fromkeys(s.spec["policy"]["kind"] for s in states if s.status != "closed"))
 
     def check(self) -> None:
         """Raise an error if the database is not usable."""

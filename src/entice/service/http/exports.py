@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 from litestar.params import QueryParameter
 from litestar.response import Stream
+from polars.exceptions import PolarsError
 
 from entice.api_types import DriftView
+from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
 from entice.service.http.context import AppContext
@@ -29,7 +31,7 @@ _CHUNK = 256 * 1024
     roles=READ,
     responses={200: "The file."},
     media_types=tuple(name.partition(";")[0] for name in MEDIA_TYPES.values()),
-    problems=(429,),
+    problems=(429, 507),
 )
 async def export(
     request: ServiceRequest,
@@ -46,15 +48,20 @@ async def export(
     if context.exports >= MAX_EXPORTS:
         detail = f"{MAX_EXPORTS} exports are in progress, which is the maximum. Try again soon."
         raise Refusal(429, "too-many-exports", "Too many exports", detail)
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="entice-export-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _no_space(error) from error
     context.exports += 1
-    folder = tempfile.TemporaryDirectory(prefix="entice-export-")
     path = Path(folder.name) / f"{campaign}.{format}"
     chunks = _chunks(context, folder, path)
     await anext(chunks)
     try:
         await in_slow_thread(export_campaign, context.store, campaign, format, path)
-    except BaseException:
+    except BaseException as error:
         await chunks.aclose()
+        if isinstance(error, (OSError, PolarsError)):
+            raise _no_space(error) from error
         raise
     headers = {
         "Content-Length": str(path.stat().st_size),
@@ -62,6 +69,16 @@ async def export(
     }
     media_type = MEDIA_TYPES[format].partition(";")[0]  # Litestar adds the charset
     return Stream(chunks, media_type=media_type, headers=headers)
+
+
+def _no_space(error: Exception) -> Refusal:
+    reason = getattr(error, "strerror", None)
+    logs.failure("export-not-written", error=type(error).__name__, reason=reason)
+    detail = (
+        "The service could not write the export to its temporary folder: the disk may be full, or "
+        "the folder read-only. Try again after its operator has fixed this."
+    )
+    return Refusal(507, "no-temporary-space", "No temporary space", detail)
 
 
 async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerator[bytes, None]:

@@ -16,6 +16,7 @@ from entice.errors import EnticeError, InputError, did_you_mean
 from entice.service import logs
 from entice.service.domain.errors import (
     Corrupt,
+    DamagedCampaign,
     NotReady,
     Refusal,
     SchemaTooNew,
@@ -48,6 +49,11 @@ PROBLEMS = {
         "unavailable",
         "Database unavailable",
         "The database is unavailable. Repeat the request with the same Idempotency-Key.",
+    ),
+    507: (
+        "no-temporary-space",
+        "No temporary space",
+        "The service could not write to its temporary folder.",
     ),
 }
 """The type, the title and the description of each status that routes document."""
@@ -142,6 +148,14 @@ def refusal_of(request: Request[Any, Any, Any], error: Exception) -> Refusal | N
                 "Database unavailable",
                 "Repeat the request, with the same Idempotency-Key if it had one: it is then "
                 "executed once, whatever happened to this attempt.",
+            )
+        case DamagedCampaign():
+            return Refusal(
+                503,
+                "out-of-order",
+                "Campaign out of order",
+                f"{error} Nothing was changed, and a retry will not help. Other campaigns are "
+                "served.",
             )
         case Corrupt() | SchemaTooNew():
             return Refusal(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -23,9 +22,9 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from entice.errors import EnticeError
-from entice.service.domain.errors import Corrupt
-from entice.service.storage.queries import load_state
+from entice.service.domain.campaign_state import CampaignState
 from entice.service.storage.store import Session, Store
+from entice.service.storage.unit_of_work import load_all_states
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,6 +64,8 @@ class ServiceGauges(msgspec.Struct, frozen=True):
 
     campaigns: list[CampaignGauges]
     ratings: list[RatingGauges]
+    damaged: int
+    """Number of campaigns whose rows are damaged."""
     clock_ahead: float
 
 
@@ -218,6 +219,11 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         unrated.add_metric([ratings.id], ratings.arms_without_ratings)
     yield from (share, unrated)
     yield GaugeMetricFamily(
+        "entice_campaigns_damaged",
+        "Campaigns that are not served because their row is damaged. Must be 0.",
+        value=known.damaged,
+    )
+    yield GaugeMetricFamily(
         "entice_clock_ahead_seconds",
         "Seconds by which the log's clock is ahead of the wall clock. Must be near 0.",
         value=known.clock_ahead,
@@ -238,19 +244,18 @@ def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges
     """Read all gauges from one snapshot of the database."""
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
-        ratings = list(_rating_gauges(session, campaigns))
-    return ServiceGauges(campaigns, ratings, clock_ahead())
+        states, damaged = load_all_states(session)
+    ratings = list(_rating_gauges(states))
+    return ServiceGauges(campaigns, ratings, len(damaged), clock_ahead())
 
 
-def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Iterator[RatingGauges]:
-    """Read the rating gauges of campaigns that have made offers and are not corrupt."""
-    for campaign in campaigns:
-        with contextlib.suppress(Corrupt):
-            state = load_state(session, campaign.id)
-            expected = state.expectation
-            if expected.share is not None:
-                without = len(state.without_first_rating(expected))
-                yield RatingGauges(campaign.id, expected.share, without)
+def _rating_gauges(states: Iterable[CampaignState]) -> Iterator[RatingGauges]:
+    """Return the rating gauges of campaigns that have made offers."""
+    for state in states:
+        expected = state.expectation
+        if expected.share is not None:
+            without = len(state.without_first_rating(expected))
+            yield RatingGauges(state.campaign, expected.share, without)
 
 
 def read_campaign_gauges(session: Session) -> list[CampaignGauges]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import MORE_DUE, Command, CommandResult, Expire
-from entice.service.domain.errors import NotReady
+from entice.service.domain.errors import DamagedCampaign, NotReady
 from entice.service.storage.store import Store
 
 RESPONSE_LIFETIME = 7 * 24 * 3600 * 1_000_000
@@ -45,6 +45,8 @@ class Maintenance:
             for name in self._campaigns_with_due_offers():
                 result = self._executor.execute(Expire(name))
                 if isinstance(result, NotReady):  # just after start-up: a later run does it
+                    continue
+                if isinstance(result, DamagedCampaign):  # the service serves the others
                     continue
                 if isinstance(result, Exception):
                     failure = result

@@ -20,7 +20,7 @@ from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import CampaignState, missing_offer_error
 from entice.service.domain.commands import offer_number
-from entice.service.domain.errors import Corrupt, not_found
+from entice.service.domain.errors import Corrupt, DamagedCampaign, not_found
 from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
@@ -62,7 +62,8 @@ class Queries:
     ) -> tuple[list[CampaignView], bool]:
         """Return campaigns, oldest first, and whether there are more than `limit`.
 
-        `only` is the campaign that a key is limited to.
+        `only` is the campaign that a key is limited to. A damaged campaign is left out: requests
+        for it, `entice verify` and the metric `entice_campaigns_damaged` report it.
         """
         found: list[CampaignView] = []
         with self.store.read() as session:
@@ -73,7 +74,12 @@ class Queries:
             for (name,) in names:
                 if only is not None and name != only:
                     continue
-                view = campaign_view(load_state(session, name))
+                try:
+                    view = campaign_view(load_state(session, name))
+                except DamagedCampaign:
+                    if only is not None:
+                        raise
+                    continue
                 if status is None or view.status == status:
                     if limit is not None and len(found) == limit:
                         return found, True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,8 @@ from entice.service.storage.store import Columns, Row, Table
 Connect = Callable[[str], Any]
 """Opens a file; returns an object like a `sqlite3.Connection` in autocommit mode."""
 
+MAX_LOG = 32 * 2**20
+"""Bytes to which the write-ahead log is cut when it starts again, after a long read has ended."""
 _MAX_VALUES = 1024
 _TIMEOUT = 10
 """Seconds for which a connection waits for a lock."""
@@ -29,8 +33,29 @@ _DAMAGE = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NO
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """Open a file in autocommit mode, without implicit transactions."""
+    """Open a file in autocommit mode, without implicit transactions.
+
+    A new file is readable only by its owner; SQLite gives its -wal and -shm the same permissions.
+    """
+    if not Path(path).exists():
+        with contextlib.suppress(OSError):  # SQLite reports why it cannot open the file
+            _create_private(Path(path))
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
+
+
+def _create_private(path: Path) -> None:
+    """Create an empty file that only its owner can read, unless another process was first.
+
+    No descriptor of the file itself may be closed: that would drop the locks of all connections of
+    this process.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    os.close(handle)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(name, path)
+    finally:
+        Path(name).unlink()
 
 
 class SqliteSession:
@@ -132,6 +157,7 @@ class SqliteStore:
         # Index pages are accessed at random: cache more of them, and checkpoint less often.
         connection.execute("PRAGMA cache_size = -8000").fetchall()
         connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()
+        connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG}").fetchall()
         connection.execute("PRAGMA cell_size_check = ON").fetchall()
         connection.execute("PRAGMA trusted_schema = OFF").fetchall()
         return connection
@@ -166,13 +192,18 @@ class SqliteStore:
         return int(self._writer.rows("PRAGMA user_version")[0][0])
 
     def check_integrity(self) -> None:
-        """Raise `Corrupt` if the file or its schema is damaged, such as rows lost from an index."""
+        """Raise `Corrupt` if the file or its schema is damaged, such as rows lost from an index.
+
+        Values that a CHECK excludes are not reported: they damage one row, which its own checksum
+        reveals when it is read, and `verify` names it.
+        """
         with _translate_errors(self.path):
-            found = [str(row[0]) for row in self._writer.rows("PRAGMA integrity_check(3)")]
+            rows = self._writer.rows("PRAGMA integrity_check")
+            found = [str(row[0]) for row in rows if not str(row[0]).startswith("CHECK ")]
             if self._writer.rows(_SCHEMA) != _expected_schema():
                 found = ["its schema was altered"]
-        if found != ["ok"]:
-            raise Corrupt(f"{self.path} is damaged: {'; '.join(found)}. Restore a backup.")
+        if found not in ([], ["ok"]):
+            raise Corrupt(f"{self.path} is damaged: {'; '.join(found[:3])}. Restore a backup.")
 
     @contextmanager
     def read(self) -> Iterator[SqliteSession]:  # noqa: D102
@@ -206,26 +237,42 @@ class SqliteStore:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")
 
     def backup(self, path: Path) -> None:
-        """Copy the database to a file, even while it is in use."""
-        partial = path.with_name(f"{path.name}.part")
-        try:
+        """Copy the database to a new file, even while it is in use, and check the copy."""
+        if leftover := leftovers(path):
+            raise InputError(
+                "the output file",
+                f"must not have a file {leftover[0].name} beside it, which SQLite would apply to "
+                "the copy",
+                given=str(path),
+                todo=f"Choose another name, or delete {leftover[0]} if it belongs to no database.",
+            )
+        # A folder of its own: no file of an interrupted backup can be beside the copy.
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+            partial = Path(folder) / "copy.db"
             with _translate_errors(self.path):
                 source, target = self._connect(str(self.path)), self._connect(str(partial))
                 try:
                     # In one step: a copy in several steps restarts after every write.
                     source.backup(target)
+                    found = target.execute("PRAGMA quick_check(1)").fetchall()
                 finally:
                     source.close()
                     target.close()
+            if found != [("ok",)]:
+                raise Corrupt(f"{self.path} is damaged: {found[0][0]}. Restore an earlier backup.")
             partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def close(self) -> None:  # noqa: D102
         with self._opening:
             for connection in self._open:
                 connection.close()
             self._open.clear()
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return the files that SQLite would apply to a database of this path, if there are any."""
+    beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    return [file for file in beside if file.exists()]
 
 
 @lru_cache

@@ -9,7 +9,7 @@ from msgspec import DecodeError
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import CampaignState, decode_state
-from entice.service.domain.errors import Corrupt, Stale, not_found
+from entice.service.domain.errors import Corrupt, DamagedCampaign, Stale, not_found
 from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
@@ -238,30 +238,34 @@ def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
 
 
 def state_from_row(name: str, row: tuple[object, ...]) -> CampaignState:
-    """Decode the state in a campaign's row; raise `Corrupt` if the row was altered."""
+    """Decode the state in a campaign's row; raise `DamagedCampaign` if the row was altered."""
     _, seq, head, budget, reserved, committed, encoded, checksum = row
     assert isinstance(encoded, bytes)
     if digest(encoded) != checksum:
-        raise Corrupt(f"The row of campaign {name} is damaged. Restore a backup.")
+        raise DamagedCampaign(f"The row of campaign {name} is damaged. Restore a backup.")
     try:
         state = decode_state(encoded)
     except DecodeError as error:
-        raise Corrupt(
+        raise DamagedCampaign(
             f"The row of campaign {name} can't be decoded ({error}). Restore a backup."
         ) from error
     columns = (state.campaign, state.seq, state.head, state.budget, state.reserved, state.committed)
     if columns != (name, seq, head, budget, reserved, committed):
-        raise Corrupt(f"The row of campaign {name} is inconsistent. Restore a backup.")
+        raise DamagedCampaign(f"The row of campaign {name} is inconsistent. Restore a backup.")
     return state
 
 
-def load_all_states(session: Session) -> list[CampaignState]:
-    """Return the state of all campaigns, oldest first."""
-    names = session.rows("SELECT id FROM campaigns ORDER BY number")
-    return [
-        state_from_row(name, session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0])
-        for (name,) in names
-    ]
+def load_all_states(session: Session) -> tuple[list[CampaignState], list[DamagedCampaign]]:
+    """Return the states of all campaigns, oldest first, and the errors of damaged ones."""
+    states: list[CampaignState] = []
+    damaged: list[DamagedCampaign] = []
+    for (name,) in session.rows("SELECT id FROM campaigns ORDER BY number"):
+        try:
+            row = session.rows(f"{CAMPAIGN} WHERE id = ?", (name,))[0]
+            states.append(state_from_row(name, row))
+        except DamagedCampaign as error:
+            damaged.append(error)
+    return states, damaged
 
 
 def offer_to_row(

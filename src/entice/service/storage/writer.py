@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from entice.service import logs
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (
@@ -124,8 +125,11 @@ class Writer:
     def start(self) -> None:
         """Start the thread."""
         with self.store.read() as session:
-            for state in load_all_states(session):
-                self._groups.now(state.campaign, state.at)
+            states, damaged = load_all_states(session)
+        for state in states:
+            self._groups.now(state.campaign, state.at)
+        for error in damaged:  # requests for these campaigns get it too; the others are served
+            logs.database_error(error, during="start")
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
