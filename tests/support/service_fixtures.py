@@ -23,7 +23,7 @@ from entice.service.domain.clock import Clock
 from entice.service.http.app import make_app
 from entice.service.http.context import AppContext
 from entice.service.storage.api_keys import Keys
-from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store, open_store
 from entice.service.storage.writer import Writer
@@ -97,13 +97,16 @@ def service(
     Its database is a file in the folder, or the one at `url`.
     """
     store = open_store(url or f"sqlite:///{folder / 'entice.db'}")
-    keys = Keys(store)
+    if url is None:
+        (folder / "entice.db.secret").write_text("00" * 32)
+    players = player_hasher_for(store)
+    keys = Keys(store, players)
     app = make_app(
         store,
-        Writer(store, Clock()),
+        Writer(store, Clock(), players=players),
         Queries(store),
         keys,
-        PlayerHasher(bytes(32)),
+        players,
         open_to_loopback=open_to_loopback,
         extensions=studio_extensions(),
     )

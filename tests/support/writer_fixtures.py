@@ -24,6 +24,7 @@ from entice.service.domain.commands import (
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
+from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store, open_store
 from entice.service.storage.writer import Writer
@@ -48,7 +49,8 @@ class Service:
         self.store: Store = open_store(url or f"sqlite:///{path}")
         self.clock = FakeClock()
         # Tests expire offers explicitly.
-        self.writer = Writer(self.store, self.clock, tick=1e6)
+        players = PlayerHasher(bytes(32)) if url else None
+        self.writer = Writer(self.store, self.clock, tick=1e6, players=players)
         self.writer.start()
         self.queries = Queries(self.store)
 

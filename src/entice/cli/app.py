@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import entice
+from entice.cli.database import backup, head, restore, verify
 from entice.cli.plan import plan
 from entice.cli.service import register
 from entice.cli.studio import demo
@@ -306,6 +307,8 @@ def atlas(
 app.command()(plan)
 app.command()(demo)
 register(app)
+for command in (verify, head, backup, restore):
+    app.command()(command)
 
 
 @contextlib.contextmanager

@@ -101,25 +101,29 @@ def create_key(
         str | None, typer.Option(help="Campaign that the key is restricted to. Default: all.")
     ] = None,
     db: Db = DEFAULT_DB,
+    secret_file: SecretFile = None,
 ) -> None:
     """Create an API key and print it. It cannot be shown again: only its hash is stored.
 
     Once a key exists, every request requires one, including those from this machine.
     """
     from entice.service.storage.api_keys import Keys
+    from entice.service.storage.player_hasher import player_hasher_for
 
-    with _store(db) as store:
-        _, secret = Keys(store).create(",".join(role), campaign, name)
+    with opened_store(db) as store:
+        players = player_hasher_for(store, secret_file)
+        _, secret = Keys(store, players).create(",".join(role), campaign, name)
     print(secret)
 
 
 @keys.command("list")
-def list_keys(db: Db = DEFAULT_DB) -> None:
+def list_keys(db: Db = DEFAULT_DB, secret_file: SecretFile = None) -> None:
     """List all API keys, including revoked ones. The keys themselves are not stored."""
     from entice.service.storage.api_keys import Keys
+    from entice.service.storage.player_hasher import player_hasher_for
 
-    with _store(db, existing=True) as store:
-        found = Keys(store).list()
+    with opened_store(db, existing=True) as store:
+        found = Keys(store, player_hasher_for(store, secret_file)).list()
     rows = []
     for key in found:
         times = ("" if at is None else _minute(at) for at in (key.created, key.revoked))
@@ -133,12 +137,14 @@ def list_keys(db: Db = DEFAULT_DB) -> None:
 def revoke_key(
     key: Annotated[str, typer.Argument(help="Id of the key, as shown by `entice keys list`.")],
     db: Db = DEFAULT_DB,
+    secret_file: SecretFile = None,
 ) -> None:
     """Revoke an API key. A running service rejects it within a second."""
     from entice.service.storage.api_keys import Keys
+    from entice.service.storage.player_hasher import player_hasher_for
 
-    with _store(db, existing=True) as store:
-        view = Keys(store).revoke(key)
+    with opened_store(db, existing=True) as store:
+        view = Keys(store, player_hasher_for(store, secret_file)).revoke(key)
     Console(highlight=False).print(f"Revoked {view.id} ({escape(view.name)}).")
 
 
@@ -171,7 +177,7 @@ def create_campaign(
     from entice.service.storage.writer import Writer
 
     settings = CampaignSpec.from_file(spec)
-    with _store(db) as store:
+    with opened_store(db) as store:
         writer = Writer(store, Clock())
         writer.start()
         try:
@@ -194,7 +200,7 @@ def list_campaigns(db: Db = DEFAULT_DB) -> None:
     from entice.money import Currency
     from entice.service.storage.queries import Queries
 
-    with _store(db, existing=True) as store:
+    with opened_store(db, existing=True) as store:
         found = Queries(store).campaigns()
     rows = []
     for view in found:
@@ -203,54 +209,6 @@ def list_campaigns(db: Db = DEFAULT_DB) -> None:
         amounts = [money(units) for units in (view.committed, view.reserved, view.budget)]
         rows.append([f"{view.id}\n{view.name}", view.status, *counts, *amounts])
     _print_listing(("id and name", "status", *_NUMBERS), rows)
-
-
-def verify(
-    campaign: Annotated[str | None, typer.Argument(help="Id of a campaign. Default: all.")] = None,
-    db: Db = DEFAULT_DB,
-) -> None:
-    """Verify that no event was lost or altered, by replaying the event log.
-
-    The replay must reproduce every event, every hash must follow from the previous one, and the
-    final state must equal the tables, byte for byte. Otherwise the first mismatch of each campaign
-    is reported, and the exit code is 1.
-    """
-    from entice.progress import reporting
-    from entice.service.domain.errors import Corrupt
-    from entice.service.operations.verify import count_events, rows_without_events
-    from entice.service.operations.verify import verify as check
-
-    console, failed = Console(highlight=False, soft_wrap=True), False
-    try:
-        with _store(db, existing=True) as store, reporting(None, "Replaying", "events") as report:
-            store.check_integrity()
-            total, done = count_events(store, campaign), 0
-            if campaign is not None and total == 0:
-                raise InputError(
-                    "campaign",
-                    "must be the id of a campaign",
-                    given=campaign,
-                    todo="See `entice campaign list`.",
-                )
-
-            def progress(more: int) -> None:
-                nonlocal done
-                done += more
-                report(done, total)
-
-            for result in check(store, campaign, progress):
-                failed = failed or result.fault is not None
-                outcome = "OK" if result.fault is None else f"FAILED. {result.fault}"
-                events = f"{result.events:,} {'event' if result.events == 1 else 'events'}"
-                console.print(escape(f"{result.campaign}: {events} replayed: {outcome}"))
-            for fault in [] if campaign else rows_without_events(store):
-                failed = True
-                console.print(f"FAILED. {escape(fault)}")
-    except Corrupt as corrupt:
-        console.print(f"FAILED. {escape(str(corrupt))}")
-        failed = True
-    if failed:
-        raise typer.Exit(1)
 
 
 def export(
@@ -267,40 +225,16 @@ def export(
     from entice.service.operations.export import export_campaign, format_of
 
     file_format = format_of(out)
-    _check_folder(out)
-    with _store(db, existing=True) as store:
+    check_folder(out)
+    with opened_store(db, existing=True) as store:
         rows = export_campaign(store, campaign, file_format, out)
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
     Console(highlight=False).print(f"Exported {count}: [bold]{escape(str(out))}[/]")
 
 
-def backup(
-    out: Annotated[Path, typer.Argument(help="Output file, which must not exist.")],
-    db: Db = DEFAULT_DB,
-) -> None:
-    """Back up a SQLite database to a file. The service may be running.
-
-    The backup does not contain the secret for players' ids: also copy its file (entice.db.secret),
-    and store it separately. For PostgreSQL, use pg_dump.
-    """
-    from entice.service.storage.sqlite import SqliteStore
-    from entice.service.storage.store import without_password
-
-    if not db.startswith("sqlite:"):
-        rule = "must be a SQLite database for this command"
-        raise InputError("--db", rule, given=without_password(db), todo="Use pg_dump.")
-    _check_folder(out)
-    if out.exists():
-        raise InputError("the output file", "must not exist yet", given=str(out))
-    with _store(db, existing=True) as store:
-        assert isinstance(store, SqliteStore)
-        store.backup(out)
-    Console(highlight=False).print(f"Backed up to [bold]{escape(str(out))}[/]", soft_wrap=True)
-
-
 def register(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (serve, verify, export, backup):
+    for command in (serve, export):
         app.command()(command)
     app.add_typer(keys, name="keys")
     app.add_typer(campaign, name="campaign")
@@ -331,7 +265,8 @@ def _print_listing(heads: Sequence[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
-def _check_folder(out: Path) -> None:
+def check_folder(out: Path) -> None:
+    """Raise `InputError` if the folder of an output file does not exist."""
     if not out.parent.is_dir():
         rule = "must be in an existing folder"
         todo = f"Create it: mkdir -p {out.parent}"
@@ -343,7 +278,7 @@ def _minute(at: int) -> str:
 
 
 @contextlib.contextmanager
-def _store(db: str, *, existing: bool = False) -> Iterator[Store]:
+def opened_store(db: str, *, existing: bool = False) -> Iterator[Store]:
     """Open a database; with `existing`, do not create one."""
     from entice.service.storage.store import open_store
 

@@ -53,7 +53,7 @@ def test_a_backup_beside_a_stale_log_is_rejected(service: Service, tmp_path: Pat
     assert isinstance(service.store, SqliteStore)
     wal = tmp_path / "copy.db-wal"
     shutil.copyfile(tmp_path / "entice.db-wal", wal)
-    with pytest.raises(InputError, match="must not have a file copy.db-wal beside it"):
+    with pytest.raises(InputError, match=r"must not have a file copy\.db-wal beside it"):
         service.store.backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
     service.store.backup(tmp_path / "other.db")
@@ -63,7 +63,7 @@ def test_a_backup_beside_a_stale_log_is_rejected(service: Service, tmp_path: Pat
     with service.store.write() as session:
         session.run("DELETE FROM events")
     service.store.backup(tmp_path / "control.db")
-    os.rename(wal, tmp_path / "control.db-wal")
+    wal.rename(tmp_path / "control.db-wal")
     with closing(sqlite3.connect(tmp_path / "control.db")) as control:
         assert control.execute("SELECT count(*) FROM events").fetchone() != (0,)
 

@@ -304,7 +304,8 @@ def test_a_backup_is_made_while_the_database_is_in_use(tmp_path: Path) -> None:
         with closing(open_store(f"sqlite:///{tmp_path / f'copy{i}.db'}")) as copy:
             copy.check_integrity()
             with copy.read() as session:
-                counts.append(session.rows("SELECT count(*) FROM meta")[0][0])
+                counted = "SELECT count(*) FROM meta WHERE name <> 'unsealed'"
+                counts.append(session.rows(counted)[0][0])
     assert all(count % 2 == 0 for count in counts)
     assert counts == sorted(counts)
 

@@ -41,6 +41,7 @@ from entice.service.domain.commands import (
 from entice.service.domain.errors import Refusal
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
+from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
@@ -181,6 +182,8 @@ class Scenario:
                 pass
 
 
+PLAYERS = PlayerHasher(bytes(32))
+"""The secret for checksums, which need not be read from a file."""
 OnResponse = Callable[[Request, CommandResult], None]
 
 
@@ -214,7 +217,7 @@ def run_scenario(
 
 def idle_writer(store: Store, clock: Clock) -> Writer:
     """Return a writer that runs no maintenance after its start."""
-    return Writer(store, clock, tick=3600.0)
+    return Writer(store, clock, tick=3600.0, players=PLAYERS)
 
 
 def submit(

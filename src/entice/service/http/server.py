@@ -103,9 +103,9 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         sys.exit(1)
     app = make_app(
         store,
-        Writer(store, Clock()),
+        Writer(store, Clock(), players=players),
         Queries(store),
-        Keys(store),
+        Keys(store, players),
         players,
         open_to_loopback=settings.loopback,
         extensions=extensions(),
@@ -186,8 +186,8 @@ def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str
     """Check the database before any worker starts, migrate it, and create the secret."""
     with contextlib.closing(open_store(db)) as store:
         store.check_integrity()
-        player_hasher_for(store, secret_file)
-        if not loopback and not Keys(store).any():
+        players = player_hasher_for(store, secret_file)
+        if not loopback and not Keys(store, players).any():
             raise InputError(
                 "host",
                 "must be a loopback address, such as 127.0.0.1, as long as no key exists: anybody "

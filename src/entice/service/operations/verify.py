@@ -17,7 +17,8 @@ from entice.service.domain.events import Event
 from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferRecord, read_offer
 from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.api_keys import damaged_keys
+from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.row_checksums import KEY, current_checksums, stored_responses
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
@@ -25,7 +26,6 @@ from entice.service.storage.unit_of_work import (
     counted_ratings_in,
     iterate_events,
     offer_to_row,
-    response_digest,
 )
 
 PAGE = 2000
@@ -75,15 +75,28 @@ def verify(
         )
 
 
-def rows_without_events(store: Store) -> Iterator[str]:
-    """Report altered rows that the event logs do not cover: API keys and stored responses."""
-    for key in damaged_keys(store):
-        yield f"The row of key {key} was altered."
+def rows_without_events(store: Store, players: PlayerHasher | None) -> Iterator[str]:
+    """Report altered rows that the event logs do not cover: API keys and stored responses.
+
+    `players` has the secret of their checksums. Without it, they are not checked; see
+    `can_check_rows`.
+    """
     with store.read() as session:
-        rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
-        for *row, checksum in rows:
-            if response_digest(*row) != checksum:
-                yield f"The response stored under idempotency key {row[1]!r} was altered."
+        checksums = current_checksums(session, players.rows if players is not None else None)
+        if checksums is None:
+            return
+        for *row, checksum in session.rows(f"SELECT {KEY}, digest FROM keys"):
+            if checksums.of_key(tuple(row)) != checksum:
+                yield f"The row of key {row[0]} was altered."
+    for row, checksum in stored_responses(store):
+        if checksums.of_response(row) != checksum:
+            yield f"The response stored under idempotency key {row[1]!r} was altered."
+
+
+def can_check_rows(store: Store, players: PlayerHasher | None) -> bool:
+    """Return whether `rows_without_events` has what it needs."""
+    with store.read() as session:
+        return current_checksums(session, players.rows if players is not None else None) is not None
 
 
 def count_events(store: Store, name: str | None = None) -> int:

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from entice.errors import InputError, did_you_mean
-from entice.service.domain.offer import digest
+from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
+from entice.service.storage.row_checksums import KEY, Checksums, RowChecksums
 from entice.service.storage.store import Store
 
 Role = Literal["admin", "decide", "feedback", "read"]
@@ -48,10 +49,17 @@ class _StoredKey(msgspec.Struct, frozen=True):
 
 
 class Keys:
-    """The API keys of one database. Thread-safe."""
+    """The API keys of one database. Thread-safe.
 
-    def __init__(self, store: Store) -> None:
+    Parameters
+    ----------
+    players
+        Has the secret for the rows' checksums. By default it is read when it is needed.
+    """
+
+    def __init__(self, store: Store, players: PlayerHasher | None = None) -> None:
         self._store = store
+        self._players = players
         self._lock = threading.Lock()
         self._keys: dict[str, _StoredKey] = {}
         self._read_at = -CACHE_SECONDS
@@ -67,6 +75,7 @@ class Keys:
         if not 1 <= len(name) <= 200 or not name.isprintable():
             raise InputError("name", "must be one line of 1 to 200 characters", given=name)
         number, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        checksums = self._checksums()
         view = KeyView(number, name, role, campaign, time.time_ns() // 1000)
         with self._store.write() as session:
             if campaign is not None and not session.rows(
@@ -80,7 +89,7 @@ class Keys:
                 "VALUES (?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     number, name, role, campaign, _hash(secret), view.created,
-                    _checksum(view, _hash(secret)),
+                    _checksum(checksums, view, _hash(secret)),
                 ),
             )  # fmt: skip
         self._read_at = -CACHE_SECONDS
@@ -95,18 +104,19 @@ class Keys:
 
     def revoke(self, number: str) -> KeyView:
         """Revoke a key."""
+        checksums = self._checksums()
         with self._store.write() as session:
             rows = session.rows(f"{_KEYS} WHERE id = ?", (number,))
             if not rows:
                 rule = "must be the id of a key"
                 raise InputError("key", rule, given=number, todo="See `entice keys list`.")
-            stored = _stored_key(rows[0])
+            stored = _stored_key(checksums, rows[0])
             if stored.view.revoked is None or stored.damaged:
                 now = time.time_ns() // 1000
                 view = msgspec.structs.replace(stored.view, revoked=now)
                 session.run(
                     "UPDATE keys SET revoked = ?, digest = ? WHERE id = ?",
-                    (now, _checksum(view, stored.hash), number),
+                    (now, _checksum(checksums, view, stored.hash), number),
                 )
         self.reload()
         return self._keys[number].view
@@ -151,27 +161,26 @@ class Keys:
             start = time.monotonic()
             with self._store.read() as session:
                 rows = session.rows(_KEYS)
-            self._keys = {row[0]: _stored_key(row) for row in rows}
+            self._keys = {row[0]: _stored_key(self._checksums(), row) for row in rows}
             self._read_at = start
 
+    def _checksums(self) -> RowChecksums:
+        if self._players is None:
+            self._players = player_hasher_for(self._store)
+        return self._players.rows
 
-_KEYS = "SELECT id, name, role, campaign, created, revoked, hash, digest FROM keys"
+
+_KEYS = f"SELECT {KEY}, digest FROM keys"
 
 
-def _stored_key(row: tuple[Any, ...]) -> _StoredKey:
+def _stored_key(checksums: Checksums, row: tuple[Any, ...]) -> _StoredKey:
     """Decode the row of a key."""
     view, secret = KeyView(*row[:6]), bytes(row[6])
-    return _StoredKey(view, secret, _checksum(view, secret) != row[7])
+    return _StoredKey(view, secret, checksums.of_key(row[:7]) != row[7])
 
 
-def damaged_keys(store: Store) -> list[str]:
-    """Return the ids of keys whose rows were altered."""
-    with store.read() as session:
-        return [row[0] for row in session.rows(_KEYS) if _stored_key(row).damaged]
-
-
-def _checksum(view: KeyView, secret: bytes) -> bytes:
-    return digest(msgspec.json.encode(view), secret)
+def _checksum(checksums: Checksums, view: KeyView, secret: bytes) -> bytes:
+    return checksums.of_key((*msgspec.structs.astuple(view), secret))
 
 
 def _roles() -> tuple[str, ...]:

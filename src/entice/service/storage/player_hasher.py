@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from entice.errors import EnticeError, InputError
+from entice.service.storage.row_checksums import RowChecksums, seal_rows
 from entice.service.storage.store import Store
 
 VARIABLE = "ENTICE_SECRET"
@@ -35,6 +36,8 @@ class PlayerHasher:
         self._player = blake2b(key=secret, digest_size=16, person=b"entice player")
         self._request = blake2b(key=secret, digest_size=16, person=b"entice request")
         self._check = blake2b(key=secret, digest_size=16, person=b"entice check")
+        self.rows = RowChecksums(secret)
+        """The checksums of rows that no event log covers."""
 
     def hash(self, campaign: str, player: str) -> bytes:
         """Hash a player's id. The same player has a different hash in each campaign."""
@@ -73,13 +76,30 @@ def player_hasher_for(store: Store, secret_file: Path | None = None) -> PlayerHa
                 (_CHECK, players.check_value()),
             )
         expected = _stored_check_value(store)
-    if not hmac.compare_digest(expected or b"", players.check_value()):
+    _check_secret(players, expected or b"")
+    seal_rows(store, players.rows)
+    return players
+
+
+def known_player_hasher(store: Store, secret_file: Path | None = None) -> PlayerHasher | None:
+    """Return the hasher of a database, or None if the secret is not here. Changes nothing."""
+    path = secret_file_of(store.url)
+    here = secret_file is not None or VARIABLE in os.environ or (path is not None and path.exists())
+    expected = _stored_check_value(store)
+    if not here or expected is None:
+        return None
+    players = PlayerHasher(_secret(store, secret_file, may_create=False))
+    _check_secret(players, expected)
+    return players
+
+
+def _check_secret(players: PlayerHasher, expected: bytes) -> None:
+    if not hmac.compare_digest(expected, players.check_value()):
         raise WrongSecret(
             "The secret is not the one with which the players of this database were hashed: every "
             "player would count as new. Provide the original secret: the file <database>.secret "
             f"beside a SQLite database, {VARIABLE}, or --secret-file."
         )
-    return players
 
 
 def _stored_check_value(store: Store) -> bytes | None:

@@ -296,13 +296,6 @@ def offer_from_row(number: int, row: tuple[object, ...]) -> OfferRecord:
     return offer
 
 
-def response_digest(
-    scope: str, key: str, request: bytes, status: int, body: bytes, at: int
-) -> bytes:
-    """Return the checksum of a stored response."""
-    return digest(f"{scope}\0{key}\0{status}\0{at}\0".encode(), request, body)
-
-
 PAGE = 10_000
 
 

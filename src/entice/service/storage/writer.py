@@ -34,8 +34,9 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable
 from entice.service.storage.maintenance import Maintenance
+from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.store import ANSWERS, Columns, Session, Store
-from entice.service.storage.unit_of_work import UnitOfWork, load_all_states, response_digest
+from entice.service.storage.unit_of_work import UnitOfWork, load_all_states
 
 MAX_GROUP = 512
 """Number of offers and ratings at which a transaction is full and takes no more commands."""
@@ -85,6 +86,9 @@ class Writer:
         Called after each group with the number of commands and the seconds that it took.
     tick
         Seconds between two runs of `Maintenance`.
+    players
+        Has the secret for the checksums of stored responses. By default it is read when it is
+        needed.
     """
 
     def __init__(
@@ -93,12 +97,13 @@ class Writer:
         clock: Clock,
         observe: Callable[[int, float], None] | None = None,
         tick: float = 1.0,
+        players: PlayerHasher | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.observe = observe
         self._tick = tick
-        self._groups = GroupCommit(store, clock)
+        self._groups = GroupCommit(store, clock, players)
         self._maintenance = Maintenance(store, clock, self._groups)
         self._queue: queue.SimpleQueue[PendingCommand | None] = queue.SimpleQueue()
         self._waiting = 0
@@ -249,9 +254,10 @@ StoredResponses = dict[tuple[str, str], tuple[bytes, CommandResult | None]]
 class GroupCommit:
     """Executes groups of commands, each in one transaction, and caches their campaigns."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, players: PlayerHasher | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._players = players
         self._cached: dict[str, Campaign] = {}
         self._ahead: dict[str, int] = {}
         # Errors of the database concern the whole group; any other error only its own command.
@@ -281,6 +287,8 @@ class GroupCommit:
         conflicts = 0
         while True:
             try:
+                if self._players is None and any(one.key is not None for one in group):
+                    self._players = player_hasher_for(self._store)  # has its own transaction
                 return self._transaction(group, failed)
             except Stale as stale:
                 self._cached.clear()
@@ -309,7 +317,7 @@ class GroupCommit:
         with self._store.write() as session:
             work = UnitOfWork(self._store, session, self._cached)
             damaged = _lock_campaigns(work, group)
-            responses = _prefetch(work, session, group)
+            responses = _prefetch(work, session, group, self._players)
             for i, pending in enumerate(group):
                 name = _campaign_of(pending.command)
                 if i in failed or name in damaged:
@@ -341,7 +349,8 @@ class GroupCommit:
         result = execute(work, pending.command, now)
         responses[scope_and_key] = pending.digest, result
         row = (*scope_and_key, pending.digest, result.status, result.body, self._clock.now())
-        work.store_response((*row, response_digest(*row)))
+        assert self._players is not None  # see `commit`
+        work.store_response((*row, self._players.rows.of_response(row)))
         return result
 
 
@@ -391,7 +400,12 @@ def _lock_campaigns(work: UnitOfWork, group: list[PendingCommand]) -> dict[str, 
     return damaged
 
 
-def _prefetch(work: UnitOfWork, session: Session, group: list[PendingCommand]) -> StoredResponses:
+def _prefetch(
+    work: UnitOfWork,
+    session: Session,
+    group: list[PendingCommand],
+    hasher: PlayerHasher | None,
+) -> StoredResponses:
     """Load the offers and stored responses of a whole group with few queries."""
     players: dict[str, list[bytes]] = {}
     numbers: dict[str, list[int]] = {}
@@ -418,8 +432,10 @@ def _prefetch(work: UnitOfWork, session: Session, group: list[PendingCommand]) -
     responses: StoredResponses = {}
     columns = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
     for scope, some_keys in keys.items():
+        assert hasher is not None  # see `GroupCommit.commit`
         rows = session.rows_where_in(columns, "scope = ?", (scope,), "key", some_keys)
-        for _, key, request, status, body, at, checksum in rows:
-            intact = checksum == response_digest(scope, key, request, status, body, at)
+        for *row, checksum in rows:
+            _, key, request, status, body, _ = row
+            intact = checksum == hasher.rows.of_response(tuple(row))
             responses[scope, key] = request, CommandResult(status, body) if intact else None
     return responses

@@ -28,6 +28,7 @@ from entice.service.storage.writer import Writer
 from service_faults.outcome import Outcome
 from service_faults.recording import replace_files
 from service_faults.scenario import (
+    PLAYERS,
     Request,
     TestClock,
     all_queries,
@@ -86,8 +87,10 @@ def issue_keys(store: Store, seed: int) -> list[str]:
     )
     steady = SimpleNamespace(time_ns=lambda: 10**18, monotonic=time.monotonic)
     with mock.patch.object(keys, "secrets", fake), mock.patch.object(keys, "time", steady):
-        made = [Keys(store).create(role, None, f"for {role}") for role in ("admin", "read")]
-        Keys(store).revoke(made[-1][0].id)
+        made = [
+            Keys(store, PLAYERS).create(role, None, f"for {role}") for role in ("admin", "read")
+        ]
+        Keys(store, PLAYERS).revoke(made[-1][0].id)
     return [secret for _, secret in made]
 
 
@@ -96,7 +99,7 @@ def serve(store: Store, original: Original) -> dict[str, bytes | Exception]:
 
     Each request is independent of the others. "Not found" is a response, and a wrong one.
     """
-    keys, writer = Keys(store), idle_writer(store, TestClock())
+    keys, writer = Keys(store, PLAYERS), idle_writer(store, TestClock())
     wanted = all_queries(store, original.decisions)
     wanted["keys"] = keys.list
     for secret in original.secrets:
