@@ -119,7 +119,7 @@ def test_the_fault_report_has_the_fields_of_the_runner(api: Service) -> None:
     results = [TrialResult(Outcome("kill", "200 kills", "0 lost", "some lost", True), 3.2)]
     made = json.loads(as_json(results, long=True, note="n"))
     assert made.keys() == read_fault_report().keys()
-    assert len(read_fault_report()["trials"]) == 10
+    assert len(read_fault_report()["trials"]) == 11
     for trial in read_fault_report()["trials"]:
         assert trial.keys() == made["trials"][0].keys()
         assert trial["control"]

@@ -99,6 +99,8 @@ def test_help_has_examples(run_entice: RunEntice) -> None:
         "verify": "Verify",
         "export": "entice.estimate",
         "backup": "pg_dump",
+        "head": "--head FILE",
+        "restore": "--replace",
     }
     for command, words in expected.items():
         ran = run_entice(command, "--help")

@@ -88,9 +88,9 @@ def rows_without_events(store: Store, players: PlayerHasher | None) -> Iterator[
         for *row, checksum in session.rows(f"SELECT {KEY}, digest FROM keys"):
             if checksums.of_key(tuple(row)) != checksum:
                 yield f"The row of key {row[0]} was altered."
-    for row, checksum in stored_responses(store):
-        if checksums.of_response(row) != checksum:
-            yield f"The response stored under idempotency key {row[1]!r} was altered."
+    for response, checksum in stored_responses(store):
+        if checksums.of_response(response) != checksum:
+            yield f"The response stored under idempotency key {response[1]!r} was altered."
 
 
 def can_check_rows(store: Store, players: PlayerHasher | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from entice.service import logs
 from entice.service.domain.offer import digest
 from entice.service.storage.store import Row, Session, Store
 
@@ -77,14 +78,14 @@ def seal_rows(store: Store, keyed: RowChecksums) -> None:
     with store.read() as session:
         if not _is_unsealed(session):
             return
-    plain = _PlainChecksums()
+    plain, sealed = _PlainChecksums(), 0
     with store.write() as session:
         if session.run("DELETE FROM meta WHERE name = 'unsealed'") == 0:
             return  # another process was first
         for *row, checksum in session.rows(f"SELECT {KEY}, digest FROM keys"):
             if plain.of_key(tuple(row)) == checksum:
                 new = keyed.of_key(tuple(row))
-                session.run("UPDATE keys SET digest = ? WHERE id = ?", (new, row[0]))
+                sealed += session.run("UPDATE keys SET digest = ? WHERE id = ?", (new, row[0]))
         after: tuple[Any, Any] = ("", "")
         while rows := session.rows(
             f"SELECT {RESPONSE}, digest FROM answers WHERE (scope, key) > (?, ?) "
@@ -93,11 +94,13 @@ def seal_rows(store: Store, keyed: RowChecksums) -> None:
         ):
             for *row, checksum in rows:
                 if plain.of_response(tuple(row)) == checksum:
-                    session.run(
+                    sealed += session.run(
                         "UPDATE answers SET digest = ? WHERE scope = ? AND key = ?",
                         (keyed.of_response(tuple(row)), row[0], row[1]),
                     )
             after = rows[-1][0], rows[-1][1]
+    if sealed:  # expected once, after an upgrade from schema 1
+        logs.event("checksums-keyed", rows=sealed)
 
 
 def _is_unsealed(session: Session) -> bool:
