@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -162,6 +163,7 @@ def restore(
     from entice.service.domain.errors import Corrupt
     from entice.service.operations.heads import load_heads
     from entice.service.operations.restore import restore as restore_backup
+    from entice.service.storage.player_hasher import VARIABLE, secret_file_of
 
     console = Console(highlight=False, soft_wrap=True)
     target = _sqlite_path(db, "Use pg_restore.")
@@ -180,6 +182,11 @@ def restore(
         console.print(f"FAILED. {escape(str(corrupt))}")
         raise typer.Exit(1) from None
     console.print(f"Restored {events:,} events: [bold]{escape(str(target))}[/]")
+    secret = secret_file_of(f"sqlite:///{target}")
+    if secret_file is None and not os.environ.get(VARIABLE) and secret and not secret.exists():
+        console.print(
+            f"Put the secret for players' ids back before you start: {escape(str(secret))}"
+        )
 
 
 def _sqlite_path(db: str, todo: str) -> Path:

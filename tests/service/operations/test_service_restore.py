@@ -46,6 +46,7 @@ def test_a_backup_is_restored_to_a_new_file(
 ) -> None:
     ran = run_entice("restore", "copy.db", "--db", "sqlite:///new.db", "--head", "head.json")
     assert (ran.code, "Restored 3 events" in ran.out) == (0, True)
+    assert "Put the secret for players' ids back before you start: new.db.secret" in ran.out
     assert stat.S_IMODE((tmp_path / "new.db").stat().st_mode) == 0o600
     assert decisions(tmp_path / "new.db", backed_up) == 2
     assert not list(tmp_path.glob(".restore-*"))

@@ -16,8 +16,10 @@ from postgres import Postgres, postgres
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import Accept, ChangeCampaign, MakeOffer, Rate
 from entice.service.domain.errors import SchemaTooNew
-from entice.service.operations.verify import verify
+from entice.service.operations.heads import check_heads, read_heads
+from entice.service.operations.verify import rows_without_events, verify
 from entice.service.storage.migrations import migrations
+from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.postgres import PostgresStore
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
@@ -83,8 +85,11 @@ def test_an_old_campaign_is_upgraded_once_and_then_estimates_who_rates(
     store.close()
 
 
-def test_postgres_of_the_first_schema_is_opened(postgres: Postgres) -> None:
+def test_postgres_of_the_first_schema_is_opened(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tables of the first migration, with the rows of the SQLite file."""
+    monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
     url = postgres.new_database()
     store = PostgresStore(url)
     with store.write() as session:
@@ -99,6 +104,13 @@ def test_postgres_of_the_first_schema_is_opened(postgres: Postgres) -> None:
     store.close()
     again = PostgresStore(url)
     assert_intact(again)
+    assert list(rows_without_events(again, None)) == []  # the checksums of schema 1
+    assert list(rows_without_events(again, player_hasher_for(again))) == []  # keyed ones
+    with again.read() as session:
+        assert {len(row[0]) for row in session.rows("SELECT digest FROM answers")} == {16}
+    heads = read_heads(again)
+    assert sum(hour.count for hour in heads.responses.values()) == 32
+    assert list(check_heads(again, heads)) == []
     again.close()
 
 

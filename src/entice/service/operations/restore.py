@@ -150,7 +150,7 @@ def _check_copy(
 def _secret_beside(target: Path) -> Path | None:
     """Return the file with the database's secret, unless the environment has the secret."""
     file = secret_file_of(f"sqlite:///{target}")
-    return file if file is not None and file.exists() and VARIABLE not in os.environ else None
+    return file if file is not None and file.exists() and not os.environ.get(VARIABLE) else None
 
 
 def _sync(path: Path) -> None:

@@ -84,9 +84,10 @@ def player_hasher_for(store: Store, secret_file: Path | None = None) -> PlayerHa
 def known_player_hasher(store: Store, secret_file: Path | None = None) -> PlayerHasher | None:
     """Return the hasher of a database, or None if the secret is not here. Changes nothing."""
     path = secret_file_of(store.url)
-    here = secret_file is not None or VARIABLE in os.environ or (path is not None and path.exists())
     expected = _stored_check_value(store)
-    if not here or expected is None:
+    if secret_file is None and not os.environ.get(VARIABLE) and not (path and path.exists()):
+        return None
+    if expected is None:  # a database that has not been served yet has no such rows either
         return None
     players = PlayerHasher(_secret(store, secret_file, may_create=False))
     _check_secret(players, expected)

@@ -53,7 +53,7 @@ _SETTINGS = (
     "SET lock_timeout = '900ms'",
     "SET statement_timeout = '60s'",
     # The server must release the locks of a client that it cannot reach any more.
-    "SET idle_in_transaction_session_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '30s'",
     "SET tcp_keepalives_idle = 5",
     "SET tcp_keepalives_interval = 2",
     "SET tcp_keepalives_count = 2",
