@@ -58,6 +58,7 @@ LOOPBACK = b""
 
 Peer = tuple[str, int]
 """The address and port of a client."""
+NO_PEER: Peer = ("", 0)
 
 BODY_TIMEOUT = (
     "timeout",
@@ -256,6 +257,12 @@ class Connections:
             idle = [(fd, peer) for fd, peer in by_address[address] if peer not in protected]
             closed += sum(_reset(fd, peer) for fd, peer in idle[: max(0, count)])
         return closed
+
+    def close(self, peer: Peer) -> None:
+        """Close the connection of a client."""
+        for fd, found in self._open():
+            if found == peer:
+                _reset(fd, peer)
 
     def _open(self) -> Iterator[tuple[int, Peer]]:
         """Iterate over the file descriptors and clients of all connections."""

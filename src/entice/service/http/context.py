@@ -16,6 +16,7 @@ from entice.service.domain.errors import Corrupt, Unavailable
 from entice.service.http.authentication import Authenticator
 from entice.service.http.connections import Connections
 from entice.service.http.event_streams import EventStreams
+from entice.service.http.quotas import Quota
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
@@ -59,15 +60,14 @@ class AppContext:
         self.keys = keys
         self.players = players
         self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
-        self.streams = EventStreams(queries)
+        self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
         logs.on_drop(self.metrics.count_dropped_lines)
         self.describe: Callable[[], bytes] = bytes
         """Returns the OpenAPI document."""
-        self.exports = 0
-        """Number of exports in progress."""
+        self.exports = Quota("exports", per_key=2, per_campaign=2, total=4)
         self.ready = False
         self._open = True
         self._compiling = WarmUp()
