@@ -19,7 +19,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
-from entice.service.http.connections import NO_PEER, ClientLimits, Connections
+from entice.service.http.connections import ClientLimits, Connections, peer_of
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
@@ -79,7 +79,7 @@ class RequestMiddleware:
         state["entice_headers"] = headers
         state["entice_request"] = number
         connections = self._context.connections
-        peer = state["client"] or NO_PEER
+        peer = peer_of(scope)
         body = connections.start_request(peer, receive)
         receive = body.receive
         status = 0

@@ -4,9 +4,9 @@ Granian, the HTTP server, accepts connections and writes responses in threads of
 limit per address and no time-out for clients that do not read, and it waits for all clients before
 it stops. So this module
 
-- gives the listening socket a time-out and a small send buffer, which its connections inherit. The
-  operating system closes a connection whose client has not read anything for that time;
-- looks at the connections of the process twice a second, and closes those that exceed a limit;
+- gives the listening socket a small send buffer, which its connections inherit;
+- looks at the sockets of the process, and closes connections that exceed a limit or whose client
+  does not read;
 - ends requests whose body does not arrive in time, and limits the memory of unfinished bodies;
 - knows which requests are being executed, and does not close their connections.
 """
@@ -16,26 +16,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import math
 import os
 import resource
 import socket
 import stat
 import struct
+import termios
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from entice.errors import InputError
+from entice.service import logs
 from entice.service.domain.errors import Refusal
+from entice.service.http.read_threads import in_thread
 
 MAX_CONNECTIONS = 4096
 """Maximum number of connections of a worker process."""
+MIN_READ = 16 * 1024
+"""Bytes that a client has to read within the time-out, if as many are sent."""
 SHED_ABOVE = 0.75
 """Share of `MAX_CONNECTIONS` above which connections without a request are closed."""
 SEND_BUFFER = 64 * 1024
@@ -58,7 +64,6 @@ LOOPBACK = b""
 
 Peer = tuple[str, int]
 """The address and port of a client."""
-NO_PEER: Peer = ("", 0)
 
 BODY_TIMEOUT = (
     "timeout",
@@ -80,7 +85,7 @@ class ClientLimits(msgspec.Struct, frozen=True):
     per_address: int = 256
     """Connections from one address other than loopback. 0: no limit."""
     timeout: float = 20.0
-    """Seconds in which a client has to send a request body or to read a part of a response."""
+    """Seconds in which a client has to send a request body, or to read `MIN_READ` of a response."""
 
     def check(self) -> None:
         """Raise `InputError` if a limit is out of range."""
@@ -94,16 +99,19 @@ class ClientLimits(msgspec.Struct, frozen=True):
             )
 
 
-def listen(address: str, port: int, backlog: int, timeout: float) -> socket.socket:
-    """Return a listening socket whose connections have a time-out and a small send buffer."""
+def peer_of(scope: Any) -> Peer:
+    """Return the client of a request. Granian gives its port as text."""
+    address, port = scope["client"] or ("", 0)
+    return address, int(port)
+
+
+def listen(address: str, port: int, backlog: int) -> socket.socket:
+    """Return a listening socket whose connections have a small send buffer."""
     with contextlib.ExitStack() as on_error:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listener = on_error.enter_context(socket.socket(family))
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            milliseconds = max(1, round(timeout * 1000))
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listener.bind((address, port))
         listener.listen(backlog)
         on_error.pop_all()
@@ -191,6 +199,8 @@ class Connections:
         self._port = port
         """Port that the service listens on. None: Granian does not serve the application."""
         self._stopping_since: float | None = None
+        self._unread: dict[Peer, _Unread] = {}
+        """Connections whose clients have not read all that was sent."""
         self.active: dict[Peer, float] = {}
         """When the latest request of a client was answered, or one of the two constants above."""
         self.receiving: set[RequestBody] = set()
@@ -209,6 +219,7 @@ class Connections:
 
     async def watch(self) -> None:
         """Close connections that exceed the limits, until cancelled."""
+        next_look = 0.0
         while True:
             stopping = self._stopping_since is not None
             await asyncio.sleep(min(0.1 if stopping else CHECK_INTERVAL, self.limits.timeout / 4))
@@ -218,9 +229,18 @@ class Connections:
                     body.end()
             for peer in [p for p, at in self.active.items() if _RECEIVING < at < now - _RECENT]:
                 del self.active[peer]
-            if self._port is not None:
-                protected = {peer for peer, at in self.active.items() if at > _RECEIVING}
-                await asyncio.get_running_loop().run_in_executor(None, self.enforce, protected)
+            if self._port is None:
+                continue
+            look = now >= next_look
+            if look:
+                next_look = now + self.limits.timeout / 4
+            protected = {peer for peer, at in self.active.items() if at > _RECEIVING}
+            try:
+                await in_thread(self.enforce, protected)
+                if look:
+                    await in_thread(self.close_unread)
+            except Exception as error:
+                logs.unexpected(error, during="check of connections")
 
     def start_shutdown(self) -> None:
         """Start to close all connections, except those whose request is being executed."""
@@ -258,6 +278,24 @@ class Connections:
             closed += sum(_reset(fd, peer) for fd, peer in idle[: max(0, count)])
         return closed
 
+    def close_unread(self) -> None:
+        """Close connections whose clients have read less than `MIN_READ` within the time-out."""
+        if not hasattr(socket, "TCP_INFO"):  # not Linux
+            return
+        now, before, self._unread = time.monotonic(), self._unread, {}
+        for fd in _files():
+            with contextlib.suppress(OSError), _copy(fd) as connection:
+                if connection.getsockname()[1] != self._port or not _unsent(connection):
+                    continue
+                peer, received = connection.getpeername()[:2], _received(connection)
+                known = before.get(peer)
+                if known is None or received - known.received >= MIN_READ:
+                    known = _Unread(now, received)
+                if now - known.since < self.limits.timeout:
+                    self._unread[peer] = known
+                else:
+                    _reset(fd, peer)
+
     def close(self, peer: Peer) -> None:
         """Close the connection of a client."""
         for fd, found in self._open():
@@ -270,6 +308,25 @@ class Connections:
             with contextlib.suppress(OSError), _copy(fd) as connection:
                 if connection.getsockname()[1] == self._port:
                     yield fd, connection.getpeername()[:2]
+
+
+class _Unread(NamedTuple):
+    since: float
+    received: int
+    """What the client had received then, in bytes."""
+
+
+def _unsent(connection: socket.socket) -> int:
+    """Return how many bytes the client has not received yet, of those that were sent."""
+    [count] = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))
+    return int(count)
+
+
+def _received(connection: socket.socket) -> int:
+    """Return how many bytes the client has received: `tcpi_bytes_acked` of Linux."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    [count] = struct.unpack_from("Q", info, 120)
+    return int(count)
 
 
 def _files() -> list[int]:

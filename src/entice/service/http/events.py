@@ -13,7 +13,7 @@ from litestar.response import Stream
 from entice.api_types import EventPage, EventView
 from entice.errors import EnticeError
 from entice.service.http import examples
-from entice.service.http.connections import NO_PEER
+from entice.service.http.connections import peer_of
 from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
@@ -111,8 +111,7 @@ async def _messages(
     def check_key() -> None:
         context.authenticator.check_again(request.raw_headers, READ)
 
-    peer = request.scope["client"] or NO_PEER
-    events_after = context.streams.follow(campaign, after, peer, check_key)
+    events_after = context.streams.follow(campaign, after, peer_of(request.scope), check_key)
     with held:
         yield b""  # `stream_events` runs the generator up to here, so that `held` is closed.
         context.metrics.count_streams(1)

@@ -82,7 +82,7 @@ def serve(
     _check_workers(db, workers)
     loopback = address.is_loopback
     _check_database(db, secret_file, loopback, host)
-    listener = _listen(str(address), port, limits)
+    listener = _listen(str(address), port)
     port = listener.getsockname()[1]
     with _shared_metrics(workers):
         server = _granian(listener, workers)
@@ -217,9 +217,9 @@ def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str
             )
 
 
-def _listen(address: str, port: int, limits: ClientLimits) -> socket.socket:
+def _listen(address: str, port: int) -> socket.socket:
     try:
-        return listen(address, port, BACKLOG, limits.timeout)
+        return listen(address, port, BACKLOG)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         rule = f"cannot be bound at {address} ({reason})"
