@@ -248,16 +248,21 @@ def test_callers_take_turns() -> None:
 def test_too_many_waiting_jobs_are_rejected() -> None:
     async def run() -> None:
         jobs = JobQueue()
-        for _ in range(8):
+        outputs = [jobs.submit("ann", Reproduce()) for _ in range(8)]
+        with pytest.raises(Refusal, match="At most 8 jobs of one key may wait, run or have output"):
             jobs.submit("ann", Reproduce())
-        with pytest.raises(Refusal, match="At most 8 jobs of one caller may wait, and 64 in total"):
-            jobs.submit("ann", Reproduce())
-        for i in range(56):
-            jobs.submit(f"caller {i}", Reproduce())
+        outputs += [jobs.submit(f"caller {i}", Reproduce()) for i in range(56)]
         with pytest.raises(Refusal) as rejected:
             jobs.submit("bob", Reproduce())
         assert rejected.value.status == 429
+        # Jobs that have run count as long as their output is kept for a client that does not read.
+        assert [line async for line in outputs[0]][-1] == b'{"kind":"done"}\n'
+        with pytest.raises(Refusal):
+            jobs.submit("ann", Reproduce())
+        outputs.pop(0).cancel()
+        outputs.append(jobs.submit("ann", Reproduce()))
         await jobs.close()
+        outputs.clear()
         late = jobs.submit("ann", Reproduce())
         assert b"stopping" in [line async for line in late][-1]
 

@@ -58,6 +58,20 @@ def serve(
         int, typer.Option(help="Number of worker processes. More than one requires PostgreSQL.")
     ] = 1,
     secret_file: SecretFile = None,
+    connections_per_address: Annotated[
+        int,
+        typer.Option(
+            help="Maximum number of connections from one address other than loopback. 0: no limit, "
+            "for a reverse proxy on another machine."
+        ),
+    ] = 256,
+    client_timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds in which a client has to send a request, and to read a part of a "
+            "response. Its connection is then closed."
+        ),
+    ] = 20.0,
 ) -> None:
     """Serve campaigns over HTTP.
 
@@ -76,6 +90,7 @@ def serve(
     description is at /openapi.json, and Prometheus metrics are at /metrics.
     """
     require("service")
+    from entice.service.http.connections import ClientLimits
     from entice.service.http.server import serve as run_server
     from entice.studio.app import studio_extensions
 
@@ -84,6 +99,7 @@ def serve(
         db, host, port, workers, secret_file,
         report=lambda text: print(f"{text}\n{no_studio}".rstrip(), flush=True),
         extensions=tuple if no_studio else studio_extensions,
+        limits=ClientLimits(connections_per_address, client_timeout),
     )  # fmt: skip
 
 

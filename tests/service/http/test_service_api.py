@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,14 @@ import pytest
 from service_fixtures import TEAS, Service, assert_problem, service
 
 from entice.estimate.ratings import read_probed_ratings
+from entice.service.domain.errors import Refusal
 from entice.service.http import events as event_api
 from entice.service.http import exports
+from entice.service.http.quotas import Quota
 from entice.service.operations.export import MEDIA_TYPES, SCHEMA
 from entice.service.storage import queries
+
+NONE = {"per_key": 0, "per_campaign": 0, "total": 0}
 
 
 def test_the_life_of_an_offer(shop: Service) -> None:
@@ -304,12 +311,49 @@ class _FullDisk:
 
 def test_the_number_of_exports_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/v1/campaigns/{shop.campaign()}/export"
-    monkeypatch.setattr(exports, "MAX_EXPORTS", 0)
-    assert_problem(shop.client.get(path), 429)
+    monkeypatch.setattr(shop.context, "exports", Quota("exports", **NONE))
+    assert_problem(shop.client.get(path), 429, "too-many-exports")
     monkeypatch.undo()
-    for _ in range(4):
+    for _ in range(5):
         assert shop.client.get(path, params={"format": "csv"}).status_code == 200
-    assert shop.context.exports == 0
+    assert shop.context.exports.open == 0
+
+
+@pytest.mark.parametrize("failing", ["folder", "export"])
+def test_an_export_that_fails_is_not_counted(
+    shop: Service, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    path = f"/v1/campaigns/{shop.campaign()}/export"
+    if failing == "folder":
+        monkeypatch.setattr(tempfile, "TemporaryDirectory", fail)
+    else:
+        monkeypatch.setattr(exports, "export_campaign", fail)
+    assert shop.client.get(path).status_code == 500
+    assert shop.context.exports.open == 0
+
+
+def test_a_quota_leaves_room_for_other_keys_and_campaigns() -> None:
+    quota = Quota("exports", per_key=2, per_campaign=3, total=5)
+    with contextlib.ExitStack() as held:
+
+        def take(key: str, campaign: str) -> None:
+            held.enter_context(quota.take(key, campaign))
+
+        take("a", "A")
+        take("a", "A")
+        with pytest.raises(Refusal, match="2 exports are in progress for this key"):
+            take("a", "B")
+        take("b", "A")
+        with pytest.raises(Refusal, match="3 exports are in progress for this campaign"):
+            take("c", "A")
+        take("b", "B")
+        take("c", "B")
+        with pytest.raises(Refusal, match="5 exports are in progress, which"):
+            take("d", "D")
+    assert (quota.open, quota._of) == (0, {})
 
 
 def test_a_stream_resumes_after_the_last_event(tmp_path: Path) -> None:
@@ -356,13 +400,33 @@ def test_a_stream_resumes_after_the_last_event(tmp_path: Path) -> None:
         from_then = portal.call(follow, [(b"last-event-id", b"1")], 2)
         assert "id: 2\nevent: offered" in from_then
         assert "id: 1\n" not in from_then
-        assert shop.context.streams.open == 0
+        assert shop.context.streams.quota.open == 0
         path = f"/v1/campaigns/{campaign}/stream"
         assert_problem(shop.client.get(path, headers={"last-event-id": "x"}), 400)
 
 
+def test_pages_of_events_are_limited_in_size(
+    shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = shop.campaign()
+    for i in range(5):
+        shop.offer(campaign, f"player {i}")
+    path = f"/v1/campaigns/{campaign}/events"
+    whole = shop.client.get(path).json()
+    assert (len(whole["events"]), whole["next"]) == (6, None)
+    size = len(json.dumps(whole["events"][1]["body"]))
+    monkeypatch.setattr(event_api, "MAX_PAGE_BYTES", 2 * size)
+    found: list[Any] = []
+    after, pages = 0, 0
+    while after is not None:
+        page = shop.client.get(path, params={"after": after}).json()
+        found, after, pages = found + page["events"], page["next"], pages + 1
+    assert found == whole["events"]
+    assert 2 < pages < 6
+
+
 def test_the_number_of_streams_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_api, "MAX_STREAMS", 0)
+    monkeypatch.setattr(shop.context.streams, "quota", Quota("streams", **NONE))
     answer = shop.client.get(f"/v1/campaigns/{shop.campaign()}/stream")
     assert_problem(answer, 429, "too-many-streams")
     assert answer.headers["retry-after"] == "1"

@@ -238,6 +238,7 @@ def test_unexpected_errors_are_logged_without_their_message(
     monkeypatch.setattr(own_shop.context.queries, "offer", broken)
     answer = own_shop.client.get("/v1/offers/c_0.1")
     assert answer.status_code == 500
+    logs.flush()
     logged = [json.loads(line) for line in target.getvalue().splitlines()]
     found = next(line for line in logged if line["event"] == "unexpected")
     assert found["error"] == "KeyError"
@@ -266,6 +267,7 @@ def test_errors_of_the_database_return_503(
     offer = own_shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": "x"})
     problem = assert_problem(offer, 503)
     assert str(error) not in problem["detail"]
+    logs.flush()
     assert str(error) in target.getvalue().decode()
     assert own_shop.client.get("/healthz").status_code == 200
 

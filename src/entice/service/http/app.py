@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 import time
@@ -18,6 +19,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
+from entice.service.http.connections import ClientLimits, Connections, peer_of
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
@@ -46,6 +48,8 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 """Headers added to every response that lacks them. The studio's page sets its own CSP."""
+CHUNK = 16 * 1024
+"""Maximum size of a piece of a response that is passed to Granian, in bytes."""
 _MAX_DRAINED = 16 * MAX_BODY
 
 
@@ -74,6 +78,10 @@ class RequestMiddleware:
         headers = dict(scope["headers"])
         state["entice_headers"] = headers
         state["entice_request"] = number
+        connections = self._context.connections
+        peer = peer_of(scope)
+        body = connections.start_request(peer, receive)
+        receive = body.receive
         status = 0
 
         async def send_with_headers(message: Any) -> None:
@@ -82,9 +90,13 @@ class RequestMiddleware:
                 status = message["status"]
                 if status == 413:
                     await _drain(receive)
+                connections.answer(peer)
                 own = [*message["headers"], (b"x-request-id", number.encode())]
                 names = {name for name, _ in own}
                 message["headers"] = own + [header for header in HEADERS if header[0] not in names]
+            elif len(message["body"]) > CHUNK:
+                await _send_in_chunks(send, message)
+                return
             await send(message)
 
         try:
@@ -100,6 +112,8 @@ class RequestMiddleware:
                 refusal = Refusal(500, "internal", "Internal error", detail)
                 await _problem(refusal)(scope, receive, send_with_headers)
         finally:
+            body.release()
+            connections.answer(peer)
             seconds = time.perf_counter() - started
             path = state.get("path_template")
             method = state["method"] if path is not None else "other"
@@ -118,6 +132,7 @@ def make_app(
     *,
     open_to_loopback: bool,
     extensions: Sequence[Extension] = (),
+    connections: Connections | None = None,
 ) -> Litestar:
     """Build the application.
 
@@ -131,6 +146,8 @@ def make_app(
         is bound to loopback.
     extensions
         Routers to mount beside the service's own routes, such as the studio's.
+    connections
+        The connections of the process, if Granian serves the application.
     """
     context = AppContext(
         store,
@@ -140,6 +157,7 @@ def make_app(
         players,
         open_to_loopback=open_to_loopback,
         extensions=extensions,
+        connections=connections or Connections(ClientLimits()),
     )
     handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]
     context.describe = cache(partial(describe, handlers))
@@ -189,10 +207,24 @@ def _options_of(path: str, methods: set[str]) -> HTTPRouteHandler:
 async def _drain(receive: Receive) -> None:
     """Read the rest of a body that is too large, since many clients send all before they read."""
     length, more = 0, True
-    while more and length <= _MAX_DRAINED:
-        message: Any = await receive()
-        length += len(message.get("body", b""))
-        more = message.get("more_body", False)
+    with contextlib.suppress(Refusal):  # it did not arrive in time
+        while more and length <= _MAX_DRAINED:
+            message: Any = await receive()
+            length += len(message.get("body", b""))
+            more = message.get("more_body", False)
+
+
+async def _send_in_chunks(send: Send, message: Any) -> None:
+    """Send a large body piece by piece, each one when the client has read most of those before.
+
+    Granian copies what it is to send: a client that does not read would take as much memory as the
+    whole body has.
+    """
+    body = message["body"]
+    for start in range(0, len(body), CHUNK):
+        more = message.get("more_body", False) or start + CHUNK < len(body)
+        piece = body[start : start + CHUNK]
+        await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 def _problem(refusal: Refusal) -> EncodedResponse[Any]:

@@ -14,7 +14,9 @@ from entice.errors import EnticeError
 from entice.service import logs
 from entice.service.domain.errors import Unavailable
 from entice.service.http.authentication import Authenticator
+from entice.service.http.connections import Connections
 from entice.service.http.event_streams import EventStreams
+from entice.service.http.quotas import Quota
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
@@ -50,7 +52,8 @@ class AppContext:
         players: PlayerHasher,
         *,
         open_to_loopback: bool,
-        extensions: Sequence[Extension] = (),
+        extensions: Sequence[Extension],
+        connections: Connections,
     ) -> None:
         self.store = store
         self.writer = writer
@@ -58,13 +61,14 @@ class AppContext:
         self.keys = keys
         self.players = players
         self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
-        self.streams = EventStreams(queries)
+        self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
+        self.connections = connections
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
+        logs.on_drop(self.metrics.count_dropped_lines)
         self.describe: Callable[[], bytes] = bytes
         """Returns the OpenAPI document."""
-        self.exports = 0
-        """Number of exports in progress."""
+        self.exports = Quota("exports", per_key=2, per_campaign=2, total=4)
         self.ready = False
         self._open = True
         self._compiling = WarmUp()
@@ -77,7 +81,7 @@ class AppContext:
         await loop.run_in_executor(None, self.keys.reload)
         await loop.run_in_executor(None, self.writer.start)
         warm_up = loop.run_in_executor(None, self._warm_up)
-        log_writer = asyncio.create_task(logs.flush_periodically())
+        watcher = asyncio.create_task(self.connections.watch())
         try:
             yield
         finally:
@@ -88,13 +92,15 @@ class AppContext:
                 await warm_up
             finally:
                 await loop.run_in_executor(None, self.writer.stop)
-            log_writer.cancel()
+            watcher.cancel()
             logs.event("stopped")
+            await loop.run_in_executor(None, logs.flush)
 
     def start_shutdown(self) -> None:
         """End all streams and jobs, which would otherwise keep their connections open."""
         self.ready = self._open = False
         self._compiling.cancel()
+        self.connections.start_shutdown()
         self.streams.end()
         for extension in self.extensions:
             extension.start_shutdown()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Annotated, cast
 
 import msgspec
@@ -11,14 +12,14 @@ from litestar.response import Stream
 
 from entice.api_types import EventPage, EventView
 from entice.errors import EnticeError
-from entice.service.domain.errors import Refusal
 from entice.service.http import examples
+from entice.service.http.connections import peer_of
 from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 
 MAX_PAGE = 1000
-MAX_STREAMS = 100
+MAX_PAGE_BYTES = 1024 * 1024
 _MAX_SEQ = 2**63 - 1
 
 
@@ -50,10 +51,12 @@ async def list_events(
     """List the events of a campaign.
 
     Returns events in order. Each event has a hash of the previous hash and its own body, which
-    makes changes to the log detectable.
+    makes changes to the log detectable. A page has at most about 1 MiB, so it may have fewer events
+    than `limit`; `next` is null on the last page.
     """
-    events = await in_thread(request.context.queries.events, campaign, after, limit)
-    return EventPage(events, events[-1].seq if len(events) == limit else None)
+    return await in_thread(
+        request.context.queries.event_page, campaign, after, limit, MAX_PAGE_BYTES
+    )
 
 
 @route(
@@ -92,31 +95,35 @@ async def stream_events(
     context = request.context
     head = await in_thread(context.queries.head, campaign)
     start = after if last_event_id is None else last_event_id
-    if context.streams.open >= MAX_STREAMS:
-        detail = f"{MAX_STREAMS} streams are open, which is the maximum. Try again later."
-        raise Refusal(429, "too-many-streams", "Too many streams", detail)
-    messages = _messages(request, campaign, head if start is None else start)
+    with contextlib.ExitStack() as held:
+        held.enter_context(context.streams.quota.take(request.auth.id, campaign))
+        messages = _messages(request, campaign, head if start is None else start, held.pop_all())
+    await anext(messages)
     headers = {"X-Accel-Buffering": "no"}
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
-async def _messages(request: ServiceRequest, campaign: str, after: int) -> AsyncIterator[bytes]:
+async def _messages(
+    request: ServiceRequest, campaign: str, after: int, held: contextlib.ExitStack
+) -> AsyncGenerator[bytes, None]:
     context = request.context
-    context.streams.open += 1
-    context.metrics.count_streams(1)
-    events_after = context.streams.follow(campaign, after)
-    try:
-        yield b"retry: 2000\n\n"
-        async for events in events_after:
-            # The stream ends if its key was revoked.
-            context.authenticator.check_again(request.raw_headers, READ)
-            yield b"".join(map(_message, events)) or b": no new events\n\n"
-    except EnticeError:
-        pass  # The client reconnects, and that request returns the error.
-    finally:
-        context.streams.open -= 1
-        context.metrics.count_streams(-1)
-        await events_after.aclose()
+
+    def check_key() -> None:
+        context.authenticator.check_again(request.raw_headers, READ)
+
+    events_after = context.streams.follow(campaign, after, peer_of(request.scope), check_key)
+    with held:
+        yield b""  # `stream_events` runs the generator up to here, so that `held` is closed.
+        context.metrics.count_streams(1)
+        try:
+            yield b"retry: 2000\n\n"
+            async for events in events_after:
+                yield b"".join(map(_message, events)) or b": no new events\n\n"
+        except EnticeError:
+            pass  # The client reconnects, and that request returns the error.
+        finally:
+            context.metrics.count_streams(-1)
+            await events_after.aclose()
 
 
 def _message(event: EventView) -> bytes:

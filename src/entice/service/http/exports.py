@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from litestar.params import QueryParameter
 from litestar.response import Stream
@@ -15,14 +16,12 @@ from entice.api_types import DriftView
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
-from entice.service.http.context import AppContext
 from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 from entice.service.operations.export import MEDIA_TYPES, Format, export_campaign
 
-MAX_EXPORTS = 2
-_CHUNK = 256 * 1024
+_CHUNK = 64 * 1024
 
 
 @route(
@@ -45,24 +44,18 @@ async def export(
     CSV, text that a spreadsheet would interpret as a formula gets an apostrophe as a prefix.
     """
     context = request.context
-    if context.exports >= MAX_EXPORTS:
-        detail = f"{MAX_EXPORTS} exports are in progress, which is the maximum. Try again soon."
-        raise Refusal(429, "too-many-exports", "Too many exports", detail)
     try:
-        folder = tempfile.TemporaryDirectory(prefix="entice-export-", ignore_cleanup_errors=True)
-    except OSError as error:
+        with contextlib.ExitStack() as held:
+            held.enter_context(context.exports.take(request.auth.id, campaign))
+            temporary = tempfile.TemporaryDirectory(
+                prefix="entice-export-", ignore_cleanup_errors=True
+            )
+            path = Path(held.enter_context(temporary)) / f"{campaign}.{format}"
+            await in_slow_thread(export_campaign, context.store, campaign, format, path)
+            chunks = _chunks(path, held.pop_all())
+    except (OSError, PolarsError) as error:
         raise _no_space(error) from error
-    context.exports += 1
-    path = Path(folder.name) / f"{campaign}.{format}"
-    chunks = _chunks(context, folder, path)
     await anext(chunks)
-    try:
-        await in_slow_thread(export_campaign, context.store, campaign, format, path)
-    except BaseException as error:
-        await chunks.aclose()
-        if isinstance(error, (OSError, PolarsError)):
-            raise _no_space(error) from error
-        raise
     headers = {
         "Content-Length": str(path.stat().st_size),
         "Content-Disposition": f'attachment; filename="{path.name}"',
@@ -81,15 +74,12 @@ def _no_space(error: Exception) -> Refusal:
     return Refusal(507, "no-temporary-space", "No temporary space", detail)
 
 
-async def _chunks(context: AppContext, folder: Any, path: Path) -> AsyncGenerator[bytes, None]:
-    try:
-        yield b""  # `export` runs the generator up to here, so that `finally` runs in any case.
+async def _chunks(path: Path, held: contextlib.ExitStack) -> AsyncGenerator[bytes, None]:
+    with held:
+        yield b""  # `export` runs the generator up to here, so that `held` is closed in any case.
         with path.open("rb") as file:
             while chunk := await in_thread(file.read, _CHUNK):
                 yield chunk
-    finally:
-        context.exports -= 1
-        folder.cleanup()
 
 
 @route(

@@ -37,6 +37,7 @@ PROBLEMS = {
     ),
     404: ("not-found", "Not found", "The object does not exist, or the key has no access to it."),
     409: ("conflict", "Conflict", "The current state does not allow this request."),
+    408: ("timeout", "Body not received in time", "The body did not arrive in time."),
     413: ("too-large", "Body too large", "The body is larger than 1 MiB."),
     415: (
         "unsupported-media-type",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_SLOW = ThreadPoolExecutor(2, "entice-slow")
+_SLOW = ThreadPoolExecutor(4, "entice-slow")
 
 
 async def in_thread(read: Callable[..., T], *arguments: Any) -> T:

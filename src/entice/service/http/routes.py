@@ -143,7 +143,7 @@ def _responses(
     if "{" in path:
         statuses.add(404)
     if made.body is not None:
-        statuses |= {413, 415}
+        statuses |= {408, 413, 415}
     if method != "GET":
         statuses.add(409)
     for status in sorted(statuses):

@@ -21,6 +21,7 @@ import msgspec
 
 from entice.errors import EnticeError, InputError
 from entice.service import logs
+from entice.service.http.connections import ClientLimits, Connections, listen, raise_file_limit
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.store import open_store
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 45
 """Seconds after which a worker that does not stop is killed."""
+BACKLOG = 1024
+"""Maximum number of connections that wait to be accepted."""
+MAX_BUFFER = 32 * 1024
+"""Maximum size of a request's head, and of what Granian reads ahead of a body, in bytes."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -38,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True):
     db: str
     secret_file: Path | None
     loopback: bool
+    port: int
+    limits: ClientLimits
 
 
 def serve(
@@ -48,6 +55,7 @@ def serve(
     secret_file: Path | None = None,
     report: Callable[[str], None] = print,
     extensions: Callable[[], Sequence[Extension]] = tuple,
+    limits: ClientLimits | None = None,
 ) -> None:
     """Serve a database until SIGTERM or SIGINT. Requests in progress are finished first.
 
@@ -65,24 +73,32 @@ def serve(
         Called once, with the address and an example.
     extensions
         Called in each worker process. Returns the extensions to mount, such as the studio.
+    limits
+        Limits on clients and their connections, if not the default ones.
     """
+    limits = limits or ClientLimits()
+    limits.check()
     address = _address(host)
     _check_workers(db, workers)
     loopback = address.is_loopback
     _check_database(db, secret_file, loopback, host)
-    port = _free_port(str(address), port)
+    listener = _listen(str(address), port)
+    port = listener.getsockname()[1]
     with _shared_metrics(workers):
-        server = _granian(str(address), port, workers)
+        server = _granian(listener, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
         example = f"Open it in a browser, or try: curl {where}/healthz"
         server.on_startup(lambda: report(f"Entice is at {where}\n{example}"))
         logs.configure()
         logs.event("start", address=where, workers=workers)
-        load = partial(worker_app, Settings(db, secret_file, loopback), extensions)
+        logs.flush()
+        settings = Settings(db, secret_file, loopback, port, limits)
+        load = partial(worker_app, settings, extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
         finally:  # a worker that dies ends `serve` with SystemExit
             logs.event("stop")
+            logs.flush()
 
 
 def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]) -> Any:
@@ -100,6 +116,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         players = player_hasher_for(store, settings.secret_file)
     except EnticeError as error:
         logs.database_error(error)
+        logs.flush()
         sys.exit(1)
     app = make_app(
         store,
@@ -109,6 +126,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         players,
         open_to_loopback=settings.loopback,
         extensions=extensions(),
+        connections=Connections(settings.limits, settings.port),
     )
     app.on_startup.append(partial(_end_streams_first, app.state.context))
     app.on_shutdown.append(store.close)
@@ -137,7 +155,7 @@ def _end_with_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _granian(address: str, port: int, workers: int) -> Any:
+def _granian(listener: socket.socket, workers: int) -> Any:
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
 
@@ -145,15 +163,17 @@ def _granian(address: str, port: int, workers: int) -> Any:
 
     return Supervisor(
         "entice.service.http.server",
-        address=address,
-        port=port,
+        listener,
         interface=Interfaces.ASGI,
         workers=workers,
         runtime_threads=1,
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=10_000, keep_alive=True),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=10_000, keep_alive=True, max_buffer_size=MAX_BUFFER
+        ),
         websockets=False,
-        backlog=1024,
+        backlog=BACKLOG,
+        backpressure=raise_file_limit(),
         log_enabled=False,
         log_access=False,
         respawn_failed_workers=workers > 1,
@@ -197,19 +217,13 @@ def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str
             )
 
 
-def _free_port(address: str, port: int) -> int:
-    """Check that the port is free: Granian would silently share it with another process."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            rule = f"cannot be bound at {address} ({reason})"
-            raise InputError("port", rule, given=port, todo="Choose another --port.") from error
-        found: int = probe.getsockname()[1]
-        return found
+def _listen(address: str, port: int) -> socket.socket:
+    try:
+        return listen(address, port, BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"cannot be bound at {address} ({reason})"
+        raise InputError("port", rule, given=port, todo="Choose another --port.") from error
 
 
 @contextlib.contextmanager

@@ -6,11 +6,14 @@ overrides internals of Granian; the tests kill workers to check that it works.
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
+import socket
 import time
 from typing import Any
 
 from granian import Granian
+from granian._granian import SocketHolder
 
 from entice.service import logs
 
@@ -19,7 +22,22 @@ CRASH_LOOP = 5.5
 
 
 class Supervisor(Granian):  # type: ignore[misc,valid-type]
-    """A Granian server that logs each worker that ends unexpectedly."""
+    """A Granian server that logs each worker that ends unexpectedly.
+
+    All workers accept connections from one socket, `listener`. Granian's own sockets can not be
+    given options, and would silently share the port with another process.
+    """
+
+    def __init__(self, target: str, listener: socket.socket, **options: Any) -> None:
+        # Workers inherit the socket. From Python 3.14 on, "fork" is not the default.
+        multiprocessing.set_start_method("fork", force=True)
+        super().__init__(target, **options)
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        self._sso = self._listener
+        self._sfd = self._listener.fileno()
+        self._shd = SocketHolder(self._sfd, False, self.backlog)
 
     def _spawn_worker(self, idx: int, *arguments: Any, **named: Any) -> Any:
         worker = super()._spawn_worker(idx, *arguments, **named)

@@ -113,6 +113,11 @@ class Metrics:
             multiprocess_mode="livesum",
             registry=registry,
         )
+        self._dropped = Counter(
+            "entice_log_lines_dropped",
+            "Log lines that could not be written in time.",
+            registry=registry,
+        )
         self._read_depth = depth
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -137,6 +142,10 @@ class Metrics:
     def count_streams(self, change: int) -> None:
         """Count streams that were opened (positive) or closed (negative)."""
         self._streams.inc(change)
+
+    def count_dropped_lines(self, lines: int) -> None:
+        """Count log lines that were dropped."""
+        self._dropped.inc(lines)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

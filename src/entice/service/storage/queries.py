@@ -11,6 +11,7 @@ from entice.api_types import (
     ArmView,
     CampaignView,
     DriftView,
+    EventPage,
     EventView,
     OfferHistory,
     OfferPage,
@@ -39,6 +40,8 @@ from entice.service.storage.unit_of_work import (
 MAX_SEARCHED = 10_000
 """Maximum number of offers that one request searches."""
 _SEARCHED_AT_ONCE = 1000
+ANY_SIZE = 2**63
+_EVENTS_AT_ONCE = 100
 
 
 class Queries:
@@ -152,11 +155,22 @@ class Queries:
         views = [offer_view(campaign, offer) for offer in found]
         return OfferPage(views, end if end > 1 else None)
 
-    def events(self, name: str, after: int = 0, limit: int = 100) -> list[EventView]:
-        """Return the events of a campaign after sequence number `after`, in order."""
+    def events(
+        self, name: str, after: int = 0, limit: int = 100, size: int = ANY_SIZE
+    ) -> list[EventView]:
+        """Return the events of a campaign after sequence number `after`, in order.
+
+        They end with the event that reaches `size`, in bytes.
+        """
         with self.store.read() as session:
-            rows = read_events(session, name, number_of(session, name), after, limit)
+            rows = read_events(session, name, number_of(session, name), after, limit, size)
         return [_event_view(*row) for row in rows]
+
+    def event_page(self, name: str, after: int, limit: int, size: int) -> EventPage:
+        """Return a page of at most `limit` events, which ends with the one that reaches `size`."""
+        events = self.events(name, after, limit, size)
+        filled = sum(len(memoryview(cast(msgspec.Raw, event.body))) for event in events) >= size
+        return EventPage(events, events[-1].seq if filled or len(events) == limit else None)
 
     def head(self, name: str) -> int:
         """Return the sequence number of a campaign's last event."""
@@ -221,10 +235,16 @@ def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
 
 
 def read_events(
-    session: Session, name: str, number: int, after: int, limit: int
+    session: Session, name: str, number: int, after: int, limit: int, size: int = ANY_SIZE
 ) -> list[tuple[int, bytes, bytes]]:
-    """Read a page of events: seq, body, hash."""
-    page = list(itertools.islice(verified_events(session, name, number, after, limit), limit))
+    """Read a page of events: seq, body, hash. It ends with the event that reaches `size` bytes."""
+    page: list[tuple[int, bytes, bytes]] = []
+    at_once = min(limit, _EVENTS_AT_ONCE)
+    for row in itertools.islice(verified_events(session, name, number, after, at_once), limit):
+        page.append(row)
+        size -= len(row[1])
+        if size <= 0:
+            return page
     [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
     reached = page[-1][0] if page else after
     if len(page) < limit and reached < last:

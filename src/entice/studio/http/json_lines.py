@@ -124,8 +124,7 @@ _decode_last = msgspec.json.Decoder(_LastLine).decode
 
 def submit(request: ServiceRequest, job: Job) -> JobOutput:
     """Queue a job for the caller, or raise `Refusal` if too many are queued."""
-    client = request.scope.get("client") or ("-", 0)
-    return studio_of(request.context).jobs.submit(f"{request.auth.id} {client[0]}", job)
+    return studio_of(request.context).jobs.submit(request.auth.id, job)
 
 
 def stream_lines(

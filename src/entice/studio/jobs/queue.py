@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -15,9 +16,9 @@ from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.studio.jobs.job import BACKGROUND, CANCEL, END, LOG, Job
 
-MAX_QUEUED = 64
-"""Maximum number of waiting jobs, of all callers together."""
-MAX_QUEUED_PER_CALLER = 8
+MAX_OPEN = 64
+"""Maximum number of jobs that wait, run or whose output is not read yet, of all callers."""
+MAX_OPEN_PER_CALLER = 8
 _COMMAND = (sys.executable, "-P", "-m", "entice.studio.jobs.worker")
 _MAX_LINE = 256 * 1024 * 1024
 
@@ -85,6 +86,8 @@ class JobQueue:
         self._command = (*_COMMAND, BACKGROUND) if background else _COMMAND
         self._waiting: dict[str, deque[JobOutput]] = {}
         """Jobs by caller. A job of the first caller runs next; the caller then moves to the end."""
+        self._outputs: weakref.WeakSet[JobOutput] = weakref.WeakSet()
+        """The output of all jobs that anyone reads, or is still to read."""
         self._current: JobOutput | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -102,15 +105,16 @@ class JobQueue:
 
     def submit(self, caller: str, job: Job) -> JobOutput:
         """Queue a job; raise `Refusal` if too many are waiting."""
-        own = self._waiting.get(caller, ())
-        total = sum(map(len, self._waiting.values()))
-        if len(own) >= MAX_QUEUED_PER_CALLER or total >= MAX_QUEUED:
+        callers = [output.caller for output in self._outputs if not output.cancelled]
+        if callers.count(caller) >= MAX_OPEN_PER_CALLER or len(callers) >= MAX_OPEN:
             detail = (
-                f"At most {MAX_QUEUED_PER_CALLER} jobs of one caller may wait, and {MAX_QUEUED} in "
-                "total. Close simulations that you no longer need, or try again soon."
+                f"At most {MAX_OPEN_PER_CALLER} jobs of one key may wait, run or have output that "
+                f"was not read yet, and {MAX_OPEN} in total. Close simulations that you no longer "
+                "need, or try again soon."
             )
             raise Refusal(429, "too-many-jobs", "Too many simulations", detail)
         output = JobOutput(caller, job, self._jobs_ahead(caller), self._cancel)
+        self._outputs.add(output)
         if self._open:
             self._waiting.setdefault(caller, deque()).append(output)
             self.start()
