@@ -1,4 +1,4 @@
-"""Compare the equal-pay policies with others: the tables of docs/beyond.md.
+"""Compare the equal-pay policies with others: the tables of docs/beyond.md and docs/equal_pay.md.
 
 The constants of `EqualPay` were tuned on the paper's instance without drift. The random instances
 are new to it.
@@ -16,11 +16,14 @@ import polars as pl
 from corrected import print_table, with_lock_ins
 
 import entice
+from entice.jit.specialize import specialize
+from entice.model.ledger import new_ledger
+from entice.model.step import constrained_offer, settle
 from entice.paper.setups import MEANS
 from entice.policies import Policy
 from entice.policies import drift_corrected_thompson as corrected
 from entice.policies.policy import Counts, Floats
-from entice.rng import Stream
+from entice.rng import POLICY, Stream, new_stream
 from entice.worlds.drifts import Drift
 
 T = 20_000
@@ -144,6 +147,53 @@ def invariance(replications: int, seed: int) -> None:
             print(f"| {policy.label} | {drift.label} | {replications} | {different} |")
 
 
+def under_caps(replications: int, seed: int) -> None:
+    """Compare policies that are told the cap of each offer with the same ones that are not."""
+    print(f"\nA cap per offer, {replications} runs")
+    print("| policy | cap | | regret, mean ± error | median | compensation | wrong |")
+    print("|---|---:|---|---:|---:|---:|---:|")
+    for kind, factor in ((entice.EqualPay, 1.0), (entice.EqualPayElimination, 1.1)):
+        for cap in (0.3, 0.2, 0.1):
+            prior = round(factor * math.log(T) / (cap - 1 / 4096) ** 2) + 1
+            default, fitted = kind(horizon=T), kind(horizon=T, display_prior=prior)
+            cases = (
+                ("not told", default, False),
+                ("told", default, True),
+                (f"`display_prior={prior}`", fitted, True),
+            )
+            for title, policy, told in cases:
+                runs = [run_with_cap(policy, cap, told, seed + r) for r in range(replications)]
+                regret, paid, wrong = np.array(runs).T
+                error = regret.std() / math.sqrt(replications)
+                print(
+                    f"| `{kind.__name__}` | {cap} | {title} | {regret.mean():,.0f} ± {error:,.0f} "
+                    f"| {np.median(regret):,.0f} | {paid.mean():,.0f} | {wrong.mean():.0%} |"
+                )
+
+
+def run_with_cap(policy: Policy, cap: float, told: bool, seed: int) -> tuple[float, float, bool]:
+    """Return regret, compensation, and whether a wrong arm was pulled most."""
+    means, arms = MEANS[::-1], len(MEANS)
+    kernel = policy.kernel(arms)
+    decide = specialize(constrained_offer, kernel.select, kernel.display, kernel.payment_rule)
+    rate = specialize(settle, kernel.update)
+    ledger, memory = new_ledger(arms, 0.0), np.zeros(kernel.memory)
+    stream, noise = new_stream(seed, 0, POLICY), np.random.default_rng(seed).normal(size=T)
+    nobody, everybody = np.zeros(arms, np.bool_), np.ones(arms, np.bool_)
+    as_it_is, slot = np.full(arms, math.nan), kernel.limit_slot if told else -1
+    outputs = np.zeros(arms), np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms)
+    paid = 0.0
+    for t in range(1, T + 1):
+        arm, _, payment, _, _ = decide(
+            t, ledger, ledger.pulls.astype(np.float64), nobody, memory, kernel.params, stream,
+            cap, slot, everybody, as_it_is, *outputs,
+        )  # fmt: skip
+        rate(ledger, memory, kernel.params, arm, payment, means[arm] + noise[t - 1])
+        paid += payment
+    regret = float(ledger.pulls @ (max(means) - np.array(means)))
+    return regret, paid, bool(np.argmax(ledger.pulls) != arms - 1)
+
+
 def cost_per_round(seed: int) -> None:
     """Measure the CPU time of a round against the number of arms, with UCB in the same run."""
     print("\n| K | policy | ns per round | UCB, generic kernel |\n|---:|---|---:|---:|")
@@ -168,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=2026)
-    tables = ["paper", "random", "players", "invariance", "cost"]
+    tables = ["paper", "random", "players", "invariance", "caps", "cost"]
     parser.add_argument("--only", choices=tables, help="one of the tables")
     options = parser.parse_args()
     print('"Locked in": regret above a tenth of that of uniform play.')
@@ -181,6 +231,8 @@ def main() -> None:
         with_other_players(max(1, runs // 2), seed)
     if only in (None, "invariance"):
         invariance(max(1, runs // 5), seed)
+    if only in (None, "caps"):
+        under_caps(max(1, runs // 10), seed)
     if only in (None, "cost"):
         cost_per_round(seed)
 

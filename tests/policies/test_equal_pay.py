@@ -13,8 +13,8 @@ from sizes import sized
 
 import entice
 from entice.jit.decorators import compiled
+from entice.policies import elimination_blocks as elimination
 from entice.policies import equal_pay
-from entice.policies import equal_pay_elimination as elimination
 from entice.rng import POLICY, below, new_stream
 from entice.testing import check_policy
 
@@ -133,7 +133,7 @@ def test_elimination_plays_every_round_like_its_reference(
             assert (row["arm"], row["payment"]) == (row["t"] - 1, 0.0)
         else:
             assert (row["arm"], row["payment"]) == reference.offer(), f"round {row['t']}"
-        reference.rate(row["arm"], row["feedback"])
+        reference.rate(row["arm"], row["payment"], row["feedback"])
     assert noise == 1.0 or len(reference.active) == 1  # some arms were dropped
 
 

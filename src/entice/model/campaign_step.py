@@ -46,6 +46,7 @@ def decide(
     memory: Floats,
     params: tuple[Any, ...],
     max_payment: float,
+    limit_slot: int,
     probe_share: float,
     probe_amounts: Floats,
     eligible: Bools,
@@ -76,7 +77,8 @@ def decide(
     seed_stream(stream, seed, t, POLICY)
     arm, players_choice, payment, unaffordable, first = constrained_offer(
         select, display, payment_rule, t, ledger, effective_pulls, awaited, memory, params, stream,
-        max_payment, eligible, display_override, displayed, permitted, policy_means, policy_counts,
+        max_payment, limit_slot, eligible, display_override, displayed, permitted, policy_means,
+        policy_counts,
     )  # fmt: skip
     seed_stream(stream, seed, t, PROBE)
     coin, amount = draw_probe(probe_share, probe_amounts, stream)

@@ -7,6 +7,7 @@ The payment itself is computed in `payment.py`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,8 @@ ROUNDING = 1e-9
 """Relative rounding error up to which a payment equals the required one."""
 TRIES = 64
 """Maximum number of calls of `select` in a round until it returns a permitted arm."""
+NO_MONEY = sys.float_info.min
+"""The limit that a policy sees if nothing may be paid. In its memory, 0.0 means no limit."""
 
 
 @compiled
@@ -104,6 +107,7 @@ def constrained_offer(
     params: tuple[Any, ...],
     stream: Stream,
     max_payment: float,
+    limit_slot: int,
     eligible: npt.NDArray[np.bool_],
     display_override: npt.NDArray[np.float64],
     displayed: npt.NDArray[np.float64],
@@ -117,7 +121,8 @@ def constrained_offer(
     an unrated arm whose first rating is `awaited`. An eligible arm that requires no payment is
     always permitted. A policy's payment rule may pay more than an arm requires, but an offer never
     costs more than `max_payment` or pays less than its arm requires: instead, the player gets their
-    own choice, unpaid. `effective_pulls` counts each arm's ratings and those expected from pulls in
+    own choice, unpaid. During `select`, `memory[limit_slot]` is `max_payment`, if the policy has
+    such a slot. `effective_pulls` counts each arm's ratings and those expected from pulls in
     flight. `display_override` replaces displayed values; nan leaves a value as it is. The last four
     arrays are outputs: the displayed values, the permitted arms, and the averages and counts that
     the policy saw.
@@ -152,6 +157,8 @@ def constrained_offer(
         # With these values no policy prefers the arm, or treats it as unrated.
         policy_means[i] = ledger.means[i] if permitted[i] else -np.inf
         policy_counts[i] = effective_pulls[i] if permitted[i] else max(1.0, effective_pulls[i])
+    if limit_slot >= 0:
+        memory[limit_slot] = max(max_payment, NO_MONEY)
     arm = greedy
     for _ in range(1 if all_permitted else TRIES):
         selected = select(t, policy_counts, policy_means, memory, params, stream)
@@ -162,6 +169,8 @@ def constrained_offer(
         if permitted[selected]:
             arm = selected
             break
+    if limit_slot >= 0:
+        memory[limit_slot] = 0.0
     arm, players_choice, payment = _with_payment(
         payment_rule, t, arm, greedy, displayed, memory, params, stream
     )

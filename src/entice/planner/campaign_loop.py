@@ -75,6 +75,8 @@ class LoopSettings(NamedTuple):
     probe_amounts: Floats
     custom_payment_rule: bool
     """Whether the policy has its own payment rule."""
+    limit_slot: int
+    """See `PolicyKernel`."""
     equal_pay: bool
     """Whether the policy compares ratings under equal payments."""
 
@@ -286,7 +288,9 @@ def simulate_visits(
             return BUDGET_LOW, i, 0
         limit = min(limit, settings.cap)
         max_stars = _max_stars_for(limit, settings.price_of_a_star, settings.margin)
-        check_limits = explain or (state.budget_limited[0] == 0 and limit == remaining)
+        check_limits = (
+            explain or stop_when_low or (state.budget_limited[0] == 0 and limit == remaining)
+        )
         may_repeat = check_limits and (
             limit < ample_amount or (settings.custom_payment_rule and limit < UNLIMITED_AMOUNT)
         )
@@ -297,8 +301,8 @@ def simulate_visits(
         arm, own, payment, limited, _, coin, coin_amount = _decide(
             select, display, payment_rule, settings.seed, n, at, rules_version, ledger, in_flight,
             state.in_flight_counts, memory, policy_params, max_stars / settings.steps,
-            settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
-            state.shown, state.permitted, state.means, state.counts, state.counted,
+            settings.limit_slot, settings.probe_share, settings.probe_amounts, state.eligible,
+            state.displayed, state.shown, state.permitted, state.means, state.counts, state.counted,
             state.awaited, stream,
         )  # fmt: skip
         if own == NO_SUCH_ARM:
@@ -310,21 +314,21 @@ def simulate_visits(
             reason = CONTROL if settings.equal_pay else PROBE
         if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(settings, limit):
             stars, reason = coin_amount, PROBE
-        if limited > 0 and limit >= ample_amount:
-            return UNEXPECTED_LIMIT, i, 0
         unlimited_arm, unlimited_own, unlimited_stars = arm, own, payment * settings.steps
         if may_repeat and (limited > 0 or settings.custom_payment_rule):
             unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
                 in_flight, state.in_flight_counts, state.before, policy_params, np.inf,
-                settings.probe_share, settings.probe_amounts, state.eligible, state.displayed,
-                state.shown, state.permitted, state.means, state.counts, state.counted,
-                state.awaited, stream,
+                settings.limit_slot, settings.probe_share, settings.probe_amounts, state.eligible,
+                state.displayed, state.shown, state.permitted, state.means, state.counts,
+                state.counted, state.awaited, stream,
             )  # fmt: skip
             unlimited_stars *= settings.steps
         if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
             unlimited_stars = coin_amount
         changed = arm != unlimited_arm or stars != unlimited_stars
+        if (changed or limited > 0) and limit >= ample_amount:
+            return UNEXPECTED_LIMIT, i, 0
         if changed and reason != PROBE:
             reason = LIMITED
         budget_limited = changed and limit == remaining

@@ -131,6 +131,7 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         probe_share=probe.share if probe else 0.0,
         probe_amounts=np.array(probe.amounts if probe else (0.0,)),
         custom_payment_rule=rules.payment_rule is not pay_required,
+        limit_slot=rules.limit_slot,
         equal_pay=policy.equal_pay,
     )
 

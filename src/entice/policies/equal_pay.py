@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from entice.checks import set_noise, set_whole
+from entice.checks import set_noise, set_number, set_whole
+from entice.errors import InputError
 from entice.jit.decorators import compiled, compiled_noinline
 from entice.model.ledger import Ledger
 from entice.model.step import PLAYERS_CHOICE, ROUNDING
@@ -33,8 +34,6 @@ _SPAN = 8
 may have ratings already."""
 _COLD = 10.0
 """Number of unpaid ratings of an arm at the start, unless it is clearly worse before."""
-_PRIOR_RATINGS = 20.0
-"""A displayed gap is a Bayesian average: the fitted gap, with a prior of 0 worth 20 ratings."""
 _GUESS = 2.0
 """The number of ratings that the initial guess of the noise is worth."""
 _TIE = 1e-9
@@ -45,7 +44,8 @@ _KNOWN_HORIZON, _ANYTIME = 15.0, 5.0
 
 # Layout of memory: a head, then a block for each arm.
 _LEADER, _RESIDUALS, _DEGREES, _IN_USE, _PRICE, _PAIR_LEVEL, _PAIR_ARM = 0, 1, 2, 3, 4, 5, 6
-_SLOT = 7  # of each level: 0, or 1 + its position among the levels in use
+_LIMIT = 7  # the most that may be paid in this round; 0 if there is no limit
+_SLOT = 7  # of each level from 1 on: 0, or 1 + its position among the levels in use
 _EFFECT = _SLOT + LEVELS + 1  # φ of each level in use
 _GAIN = _EFFECT + LEVELS
 _COVARIANCE = _GAIN + LEVELS  # of φ, in units of the noise variance
@@ -54,8 +54,8 @@ _SEEN, _COUNT, _MEAN, _GAP, _VARIANCE, _OWN, _WARM, _SHARE = 0, 1, 2, 3, 4, 5, 6
 _BLOCK = _SHARE + LEVELS
 
 # Layout of params.
-_NOISE, _HORIZON = 0, 1
-Params = tuple[float, float]
+_NOISE, _HORIZON, _PRIOR = 0, 1, 2
+Params = tuple[float, float, float]
 
 
 class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
@@ -71,12 +71,13 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     level that covers the displayed gap. Of three pulls, the policy takes the one that lowers V_i
     most for its cost: the arm itself, the leader at the same payment (a control), or both in turn
     (a pair); for the first two, also at a somewhat higher level that has ratings already. If no arm
-    is worth exploring, the player's own choice is unpaid.
+    is worth exploring, the player's own choice is unpaid. In a campaign, arms and levels that cost
+    more than the budget, the pace or a cap allows wait, and the others are explored.
 
-    Players see Bayesian averages: the leader's average minus gap_i / (1 + 20 V_i). The path of
-    arms and payments is the same for every drift that depends on the payment alone. It
-    is not proved that the regret is logarithmic; `EqualPayElimination` has that proof and pays
-    about three times as much.
+    Players see Bayesian averages: the leader's average minus gap_i / (1 + 20 V_i), where 20 is the
+    `display_prior`. The path of arms and payments is the same for every drift that depends on the
+    payment alone. It is not proved that the regret is logarithmic; `EqualPayElimination` has that
+    proof and pays about three times as much.
 
     Late ratings are counted by the expected number still to come, lost ones are not waited for,
     and a declined offer counts as the unpaid rating that the player gives instead. A rating under
@@ -89,6 +90,10 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
     noise
         Initial guess of the ratings' standard deviation, worth two ratings. It is also the unit of
         the payment levels, which reach from 0.03 to 7.9 times the noise.
+    display_prior
+        Displayed gaps are Bayesian averages: a prior of 0 worth this number of ratings makes them,
+        and so the payments, smaller. Under a cap c of at least 0.03 times the noise, a
+        `display_prior` of noise² log(T) / c² keeps the payments of all arms below it.
 
     >>> import entice
     >>> entice.EqualPay().label, entice.EqualPay(horizon=20_000, noise=0.5).label
@@ -99,28 +104,34 @@ class EqualPay(PolicySpec, frozen=True, tag="equal_pay"):
 
     horizon: int | None = None
     noise: float = 1.0
+    display_prior: float = 20.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
             set_whole(self, "horizon", at_least=1)
         set_noise(self)
+        if set_number(self, "display_prior") < 0:
+            rule = "must not be negative"
+            raise InputError("EqualPay: display_prior", rule, given=self.display_prior)
 
     @property
     def default_label(self) -> str:  # noqa: D102
         settings = [] if self.horizon is None else [f"horizon={self.horizon}"]
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
+        settings += [] if self.display_prior == 20 else [f"display_prior={self.display_prior:g}"]
         return "EqualPay" + (f"({', '.join(settings)})" if settings else "")
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         return PolicyKernel(
             select,
             update,
-            params=(self.noise, float(self.horizon or 0)),
+            params=(self.noise, float(self.horizon or 0), self.display_prior),
             memory=_HEAD + _BLOCK * arms,
             display=display_shrunk_gaps,
             payment_rule=pay_level,
             counts_in_flight=True,
+            limit_slot=_LIMIT,
         )
 
 
@@ -146,15 +157,18 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
     g = _permitted_leader(means, memory)
     if g < 0:
         return PLAYERS_CHOICE
+    highest = affordable_level(memory, params)
     if memory[_PAIR_LEVEL] > 0.0:
         level = int(memory[_PAIR_LEVEL])
         memory[_PAIR_LEVEL] = 0.0
-        if memory[_PAIR_ARM] != g:
+        if memory[_PAIR_ARM] != g and level <= highest:
             memory[_PRICE] = price(level, params)
             return g
     variance = _variance(memory, params)
     horizon = params[_HORIZON] / _KNOWN_HORIZON if params[_HORIZON] > 0.0 else t / _ANYTIME
     best, top, lead = -1, 0.0, memory[_HEAD + _BLOCK * g + _GAP]
+    most = price(highest, params) if highest > 0 else -1.0
+    shown = _shown(_HEAD + _BLOCK * g, memory, params)
     for i in range(pulls.shape[0]):
         at = _HEAD + _BLOCK * i
         if i != g and memory[at + _WARM] == 1.0 and means[i] > -math.inf:
@@ -163,11 +177,11 @@ def _explore(t: int, pulls: Counts, means: Floats, memory: Floats, params: Param
             v = _gap_variance(g, i, memory) * arrived
             gate = max(0.5, math.log(horizon * min(v, 1.0)))
             index = math.sqrt(2.0 * variance * v * gate) - (memory[at + _GAP] - lead)
-            if index > top + _TIE * params[_NOISE]:
+            if index > top + _TIE * params[_NOISE] and _shown(at, memory, params) - shown <= most:
                 best, top = i, index
     if best < 0:
         return PLAYERS_CHOICE
-    return _most_informative(g, best, memory, params)
+    return _most_informative(g, best, highest, memory, params)
 
 
 @compiled
@@ -201,16 +215,15 @@ def _gap_variance(g: int, i: int, memory: Floats) -> float:
 
 
 @compiled
-def _most_informative(g: int, i: int, memory: Floats, params: Params) -> int:
+def _most_informative(g: int, i: int, highest: int, memory: Floats, params: Params) -> int:
     """Return arm i or, as its control, the leader g: the pull that lowers V_i most for its cost."""
     of_g, of_i = _HEAD + _BLOCK * g, _HEAD + _BLOCK * i
     gap, v = memory[of_i + _GAP] - memory[of_g + _GAP], _gap_variance(g, i, memory)
-    level = sufficient_level(_shown(of_i, memory) - _shown(of_g, memory), params)
-    if level > LEVELS:
-        return PLAYERS_CHOICE
+    shown = _shown(of_i, memory, params) - _shown(of_g, memory, params)
+    level = sufficient_level(shown, params)
     arm, paid, pair = i, level, True
     top = v * v / (v + 2.0) / (gap + 2.0 * price(level, params))
-    for other in range(level, min(level + _SPAN, LEVELS + 1)):
+    for other in range(level, min(level + _SPAN, highest + 1)):
         if memory[_SLOT + other] > 0.0:
             cost = price(other, params)
             control = information(g, other, g, i, memory) / cost
@@ -370,16 +383,16 @@ def display_shrunk_gaps(ledger: Ledger, memory: Floats, params: Params, displaye
     leader = int(memory[_LEADER])
     top = ledger.means[leader]
     for i in range(displayed.shape[0]):
-        displayed[i] = top - _shown(_HEAD + _BLOCK * i, memory)
+        displayed[i] = top - _shown(_HEAD + _BLOCK * i, memory, params)
     return leader
 
 
 @compiled
-def _shown(at: int, memory: Floats) -> float:
+def _shown(at: int, memory: Floats, params: Params) -> float:
     """Return the displayed gap of an arm: 0 during the cold start, so that nobody is paid."""
     if memory[at + _WARM] == 0.0:
         return 0.0
-    return float(memory[at + _GAP] / (1.0 + _PRIOR_RATINGS * memory[at + _VARIANCE]))
+    return float(memory[at + _GAP] / (1.0 + params[_PRIOR] * memory[at + _VARIANCE]))
 
 
 @compiled
@@ -398,10 +411,19 @@ def price(level: int, params: Params) -> float:
 
 @compiled
 def sufficient_level(gap: float, params: Params) -> int:
-    """Return the lowest level whose payment covers a gap; `LEVELS` + 1 if there is none."""
+    """Return the lowest level whose payment covers a gap; at most the highest level."""
     level = 1
-    while level <= LEVELS and price(level, params) < gap:
+    while level < LEVELS and price(level, params) < gap:
         level += 1
+    return level
+
+
+@compiled
+def affordable_level(memory: Floats, params: Params) -> int:
+    """Return the highest level that may be paid in this round; 0 if there is none."""
+    level = LEVELS
+    while memory[_LIMIT] > 0.0 and level > 0 and price(level, params) > memory[_LIMIT]:
+        level -= 1
     return level
 
 

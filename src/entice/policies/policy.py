@@ -50,6 +50,10 @@ class PolicyKernel(NamedTuple):
     relearns: bool = True
     """Whether the memory can be computed again from ratings and their payments, after a rating has
     been changed or removed. Plans for the next rounds may be lost."""
+    limit_slot: int = -1
+    """The index in `memory` at which `select` finds the most that this round's offer may pay, or
+    0.0 if there is no limit. −1: `select` does not need to know, because the policy pays exactly
+    what an arm requires, and arms that require more are not permitted anyway."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -19,7 +19,7 @@ import numpy as np
 from entice.checks import as_number
 from entice.errors import InputError
 from entice.policies import EqualPayElimination
-from entice.policies.equal_pay_elimination import GRID, leader_places
+from entice.policies.elimination_blocks import GRID, leader_places
 from entice.theory.bound import Bound
 from entice.theory.inputs import Floats, Numbers, above_zero, gaps_from, rounds_from
 from entice.theory.setting import (

@@ -19,7 +19,7 @@ from entice.policies import (
     Policy,
     ThompsonSampling,
 )
-from entice.policies.equal_pay_elimination import GRID, leader_places
+from entice.policies.elimination_blocks import GRID, leader_places
 from entice.study.spec import Study
 from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from

@@ -101,7 +101,7 @@ def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(p
             if live:
                 decision = within(
                     state.t, state.ledger, state.counted, np.zeros(arms, np.bool_), memory,
-                    rules.params, stream, math.inf, np.ones(arms, np.bool_),
+                    rules.params, stream, math.inf, rules.limit_slot, np.ones(arms, np.bool_),
                     np.full(arms, math.nan), np.zeros(arms), np.zeros(arms, np.bool_),
                     np.zeros(arms), np.zeros(arms, np.int64),
                 )[:3]  # fmt: skip
@@ -139,8 +139,8 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         shown = np.zeros(arms)
         arm, own, payment, unaffordable, first = within(
             state.t, state.ledger, counted, awaited, state.memory.copy(), rules.params,
-            stream_of(seed), most, eligible, displayed, shown, np.zeros(arms, np.bool_),
-            np.zeros(arms), np.zeros(arms),
+            stream_of(seed), most, rules.limit_slot, eligible, displayed, shown,
+            np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms),
         )  # fmt: skip
         top = max(shown[eligible])
         gaps = [top - shown[i] for i in range(arms)]

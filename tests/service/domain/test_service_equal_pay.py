@@ -15,8 +15,8 @@ from writer_fixtures import Service, hashed, service
 import entice
 from entice.errors import InputError
 from entice.model.probe import Probe
+from entice.policies import elimination_blocks as blocks
 from entice.policies import equal_pay as levels
-from entice.policies import equal_pay_elimination as blocks
 from entice.service.domain.campaign import Campaign, Limit
 from entice.service.domain.commands import (
     Accept,
@@ -188,6 +188,7 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "with a low limit": {"limit": 10},
     "with no money": {"limit": 0},
     "in a slow block": {"sweeps": 200.0},
+    "when a block gets cheaper": {"limit": 10, "stalls": 15.0},
     "before the first rating": {"visitors": 0},
 }
 
@@ -211,6 +212,8 @@ def test_arms_are_chosen_as_often_as_their_propensity_says(
             ]
             arms[:, [blocks._COUNT, blocks._TOTAL]] = 0.0
             campaign.memory[blocks._SWEEP] = situation["sweeps"]
+        if "stalls" in situation and policy is BLOCKS:
+            campaign.memory[blocks._STALLS] = situation["stalls"]
         chosen, stated = decisions(campaign, situation.get("limit", 10**6), situation, times)
         assert all(len(several) == 1 for several in stated.values())
         likely = {arm: several.pop() for arm, several in stated.items()}

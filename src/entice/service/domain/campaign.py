@@ -207,8 +207,9 @@ class Campaign:
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
             result: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
-                memory, kernel.params, most / self._steps, self._share, self._amounts,
-                offerable, seen, *buffers, self._counted, self._awaited, self._stream,
+                memory, kernel.params, most / self._steps, kernel.limit_slot, self._share,
+                self._amounts, offerable, seen, *buffers, self._counted, self._awaited,
+                self._stream,
             )  # fmt: skip
             return result
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from entice.jit.decorators import compiled_noinline
 from entice.jit.specialize import specialize
-from entice.model.step import PLAYERS_CHOICE, ROUNDING, TRIES
+from entice.model.step import NO_MONEY, PLAYERS_CHOICE, ROUNDING, TRIES
 from entice.policies import (
     MOSS,
     UCB,
@@ -24,7 +24,7 @@ from entice.policies import (
     RoundRobinEpsilonGreedy,
     ThompsonSampling,
 )
-from entice.policies.equal_pay_elimination import fill_probabilities
+from entice.policies.elimination_blocks import fill_probabilities
 from entice.policies.policy import PolicyKernel
 from entice.rng import seed_stream
 from entice.service.domain.spec import ServedPolicy
@@ -94,7 +94,7 @@ def propensity_function(
             )
         case EqualPayElimination():
             run = _compiled_fill_probabilities()
-            return lambda made: (_elimination(run, rules.params, made), False)
+            return lambda made: (_elimination(run, rules, made), False)
         case _:
             return _estimate_by_redrawing(rules, seed, counts)
 
@@ -120,14 +120,15 @@ def _round_robin(c: float, made: DecisionInputs) -> float:
     return float(reached * (made.arm == first) + (1.0 - reached) * (made.arm == made.greedy))
 
 
-def _elimination(run: Callable[..., Any], params: tuple[float, ...], made: DecisionInputs) -> float:
+def _elimination(run: Callable[..., Any], rules: PolicyKernel, made: DecisionInputs) -> float:
     """Return the propensity of equal-pay elimination.
 
     An arm for which the block's payment is too low or exceeds the limit is replaced by the player's
     own choice, as in `constrained_offer`.
     """
-    chosen = np.empty_like(made.means)
-    payment = run(made.means, made.memory.copy(), params, chosen)
+    chosen, memory = np.empty_like(made.means), made.memory.copy()
+    memory[rules.limit_slot] = max(made.max_payment, NO_MONEY)
+    payment = run(made.t, made.means, memory, rules.params, chosen)
     required = made.shown[made.greedy] - made.shown
     offered = required <= 0.0
     if payment <= made.max_payment:

@@ -55,7 +55,11 @@ ServedPolicy = (
 )
 """Policies that can choose among any subset of the arms."""
 
-_ADDED_LATER = {"ucb": {"noise": 1.0}, "thompson_sampling": {"noise": 1.0}}
+_ADDED_LATER = {
+    "ucb": {"noise": 1.0},
+    "thompson_sampling": {"noise": 1.0},
+    "equal_pay": {"display_prior": 20.0},
+}
 """Settings that were added to policies later, with their defaults.
 
 A default is left out of the stored settings, so that older campaigns verify byte for byte.
