@@ -135,7 +135,7 @@ def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
     >>> check_arms(entice.CustomArms(coin, means=[0.5, 0.3], params=[0.5, 0.2]), draws=999)
     Traceback (most recent call last):
         ...
-    entice.testing.CheckFailed: coin(0.5, 0.2): arm 1 has an average of 0.203 over 999 draws, not 0.3
+    entice.testing.CheckFailed: coin(0.5, 0.2): arm 1 averages 0.203 over 999 draws, not 0.3
     """
     if not isinstance(arms, get_args(Arms)):
         raise InputError("check_arms: arms", "must be arms", given=arms)
@@ -154,8 +154,7 @@ def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
         average, error = one.mean(), one.std() / np.sqrt(draws)
         if abs(average - mean) > _MAX_ERRORS * error + 1e-9 * abs(mean):
             raise CheckFailed(
-                f"{label}: arm {arm} has an average of {average:.3g} over {draws} draws, not "
-                f"{mean:g}"
+                f"{label}: arm {arm} averages {average:.3g} over {draws} draws, not {mean:g}"
             )
 
 

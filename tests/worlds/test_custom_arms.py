@@ -89,7 +89,7 @@ def text(arm, params, rng):
 @pytest.mark.parametrize(
     ("function", "params", "message"),
     [
-        (coin, [0.7, 0.4, 0.2], "arm 2 has an average of 0.2"),
+        (coin, [0.7, 0.4, 0.2], "arm 2 averages 0.2"),
         (too_long, MEANS, "too_long"),
         (divided, [0.0], "line"),
         (text, [], "must return a finite number"),
