@@ -33,7 +33,7 @@ from .study.spec import Study
 from .study.sweep import sweep, sweep_from_file
 from .study.trace import trace
 from .worlds.adversaries import Attacker, NoAdversary, StrategicArms
-from .worlds.arms import Bernoulli, Beta, Empirical, Gaussian
+from .worlds.arms import Bernoulli, Beta, CustomArms, Empirical, Gaussian
 from .worlds.delays import ExponentialDelay, LogNormalDelay, TableDelay
 from .worlds.drifts import (
     ArmDrift,
@@ -67,6 +67,7 @@ __all__ = [
     "BetaThompson",
     "CarriedDrift",
     "CompressionDrift",
+    "CustomArms",
     "CustomDrift",
     "CustomPolicy",
     "DiscountedUCB",

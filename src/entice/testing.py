@@ -1,4 +1,4 @@
-"""Checks of user-defined policies and drifts, to find faults before a study runs.
+"""Checks of user-defined policies, drifts and arms, to find faults before a study runs.
 
 The checks run one function at a time, so an error refers to that function. A study compiles all
 functions together, and can only pass on the compiler's message.
@@ -21,14 +21,15 @@ from entice.model.ledger import new_ledger, record
 from entice.model.step import PLAYERS_CHOICE, ROUNDING
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
-from entice.rng import PLAYER, POLICY, new_stream
+from entice.rng import PLAYER, POLICY, REWARD, new_stream
+from entice.worlds.arms import Arms
 from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
 
 _INDEX_HINT = " (are memory, memory_per_arm and params long enough, and is arms correct?)"
 
 
 class CheckFailed(EnticeError, AssertionError):
-    """A policy or a drift breaks a rule; the message states the rule and the place."""
+    """A policy, a drift or arms break a rule; the message states the rule and the place."""
 
 
 def check_drift(
@@ -111,6 +112,68 @@ def _values(
         at = payments[~np.isfinite(values)][0]
         raise CheckFailed(f"{label} is not a finite number at payment {at:g} {where}")
     return values
+
+
+_MAX_ERRORS = 6.0
+"""Standard errors by which an average of draws may differ from the stated mean. With normal errors,
+correct arms fail with probability 2e-9 each."""
+
+
+def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
+    """Draw rewards of each arm, and check that they are numbers with the stated means.
+
+    Averages may differ from the means by 6 standard errors, so a difference that matters needs
+    enough draws, the more the heavier the tails. The function must draw from its own stream only
+    (the same draws give the same rewards). It is also run in plain Python, which reports 1/0 and
+    log(0) with their line; compiled code continues with inf or nan.
+
+    >>> import entice
+    >>> from entice.testing import check_arms
+    >>> def coin(arm, params, rng):
+    ...     return 1.0 if entice.rng.uniform(rng) < params[arm] else 0.0
+    >>> check_arms(entice.CustomArms(coin, means=[0.5, 0.2], params=[0.5, 0.2]))
+    >>> check_arms(entice.CustomArms(coin, means=[0.5, 0.3], params=[0.5, 0.2]), draws=999)
+    Traceback (most recent call last):
+        ...
+    entice.testing.CheckFailed: coin(0.5, 0.2): arm 1 averages 0.203 over 999 draws, not 0.3
+    """
+    if not isinstance(arms, get_args(Arms)):
+        raise InputError("check_arms: arms", "must be arms", given=arms)
+    draws = _at_least_one("check_arms: draws", draws)
+    seed = as_seed("check_arms: seed", seed)
+    sampler, label = arms.sampler(), getattr(arms, "label", type(arms).__name__)
+    reject_global_random(sampler.sample)
+    sample = _checked(sampler.sample)
+    for arm, mean in enumerate(arms.true_means()):
+        one, other = (
+            _rewards(f"{label}: sample(arm {arm})", sample, arm, sampler.params, draws, seed)
+            for _ in range(2)
+        )
+        if not np.array_equal(one, other):
+            raise CheckFailed(f"{label}: arm {arm} has other rewards with the same draws")
+        average, error = one.mean(), one.std() / np.sqrt(draws)
+        if abs(average - mean) > _MAX_ERRORS * error + 1e-9 * abs(mean):
+            raise CheckFailed(
+                f"{label}: arm {arm} averages {average:.3g} over {draws} draws, not {mean:g}"
+            )
+
+
+def _rewards(
+    description: str, sample: _Checked, arm: int, params: tuple[Any, ...], draws: int, seed: int
+) -> npt.NDArray[np.float64]:
+    """Draw rewards of one arm."""
+    stream, found = new_stream(seed, arm, REWARD), np.empty(draws)
+    for i in range(draws):
+        # Plain Python takes 100 times as long, so it runs the first draws only.
+        call = sample.call if i < _PLAIN_DRAWS else sample.call_compiled
+        reward = call(description, arm, params, stream)
+        if not isinstance(reward, (int, float)) or not np.isfinite(reward):
+            raise CheckFailed(f"{description} must return a finite number, not {reward!r}")
+        found[i] = reward
+    return found
+
+
+_PLAIN_DRAWS = 1_000
 
 
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:
@@ -231,6 +294,10 @@ class _Checked:
                 "continues with inf or nan. Handle this case before the computation."
             ) from fault.error
         return found
+
+    def call_compiled(self, description: str, *arguments: Any) -> Any:
+        """Call the compiled function only."""
+        return _call(description, self._compiled, *arguments)
 
 
 @lru_cache(maxsize=16)  # policies share their defaults, such as `pay_required`

@@ -29,6 +29,7 @@ CLASSES: dict[str, dict[str, Any]] = {
         "bernoulli": entice.Bernoulli,
         "beta": entice.Beta,
         "empirical": entice.Empirical,
+        "custom": entice.CustomArms,
     },
     "policies": {
         "ucb": entice.UCB,

@@ -16,6 +16,7 @@ from entice.checks import as_number, as_whole_number, is_list, set_numbers
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream, beta, normal, uniform
+from entice.user_functions import custom_label, set_function
 from entice.worlds.ratings import ratings_by_item
 from entice.worlds.star_counts import STAR_VALUES, STARS, read_star_counts
 
@@ -27,7 +28,7 @@ class RewardSampler(NamedTuple):
 
     sample: Callable[..., float]
     """`sample(arm, params, rng) -> r`, a true reward."""
-    params: tuple[Floats, ...]
+    params: tuple[Any, ...]
 
 
 class ArmsSpec(
@@ -329,4 +330,54 @@ def _sample_empirical(arm: int, params: tuple[Floats, Floats], rng: Stream) -> f
     return float(params[0][low])
 
 
-Arms = Gaussian | Bernoulli | Beta | Empirical
+class CustomArms(ArmsSpec, frozen=True, tag="custom"):
+    """User-defined rewards: any function `sample(arm, params, rng) -> reward`.
+
+    Parameters
+    ----------
+    sample
+        A Python function in the subset that Numba compiles, or its ``"module:name"``. It returns a
+        reward of an arm, and draws from the stream `rng` with the functions of `entice.rng`:
+        `uniform`, `normal`, `beta` and `below`.
+    means
+        The expected reward of each arm, which regret is measured against. `check_arms` compares
+        them with draws.
+    params
+        Numbers passed to the function.
+
+    >>> import entice
+    >>> def heavy_tailed(arm, params, rng):  # Pareto, with mean (arm + 1) / 2
+    ...     return (arm + 1) / 3 / (1 - entice.rng.uniform(rng)) ** (1 / params[0])
+    >>> arms = entice.CustomArms(heavy_tailed, means=[0.5, 1, 1.5], params=[3])
+    >>> arms.label
+    'heavy_tailed(3)'
+    """
+
+    sample: Any
+    means: Sequence[float]
+    params: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        set_function(self, "sample", ("arm", "params", "rng"))
+        self._check_arms("means", len(set_numbers(self, "means")))
+        set_numbers(self, "params")
+
+    @property
+    def label(self) -> str:
+        """The name of the function and its parameters."""
+        return custom_label(self.sample, self.params)
+
+    def true_means(self) -> Floats:  # noqa: D102
+        return np.array(self.means)
+
+    def scale(self) -> float:  # noqa: D102
+        return float(np.max(np.abs(self.means)))
+
+    def support(self) -> tuple[float, float]:  # noqa: D102
+        return -math.inf, math.inf
+
+    def sampler(self) -> RewardSampler:  # noqa: D102
+        return RewardSampler(self.sample, tuple(self.params))
+
+
+Arms = Gaussian | Bernoulli | Beta | Empirical | CustomArms

@@ -25,6 +25,7 @@ from entice.study.run_arrays import RunArrays
 from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
 from entice.user_functions import ensure_found
+from entice.worlds.arms import CustomArms
 from entice.worlds.drifts import Drift
 
 Floats = npt.NDArray[np.float64]
@@ -110,10 +111,11 @@ class Cell:
 
         The compiler's own message refers to the kernel, not to the user's function.
         """
-        from entice.testing import CheckFailed, check_drift, check_policy
+        from entice.testing import CheckFailed, check_arms, check_drift, check_policy
 
         policy = partial(check_policy, self._policy, arms=self.arms, rounds=2 * self.arms)
-        for check in (policy, partial(check_drift, self._drift, arms=self.arms)):
+        drift = partial(check_drift, self._drift, arms=self.arms)
+        for check in (policy, drift, partial(check_arms, self._study.arms, draws=10)):
             try:
                 check()
             except CheckFailed as reason:
@@ -184,7 +186,10 @@ class Cell:
         hint = ""
         if isinstance(error, IndexError):
             hint = ". Are memory, memory_per_arm and params long enough?"
-        source = f"Policy {self._policy.label} or drift {self._drift.label}"
+        sources = [f"Policy {self._policy.label}", f"drift {self._drift.label}"]
+        if isinstance(self._study.arms, CustomArms):
+            sources.append(f"arms {self._study.arms.label}")
+        source = " or ".join(sources)
         if fault is not None and type(fault.error) is type(error):
             return StudyError(f"{source} failed in {fault}{hint}")
         # Compiled code continues after 1/0, and may fail later because of it.
