@@ -29,7 +29,7 @@ from service_faults.outcome import Outcome
 
 TRIALS = (
     "race", "kill", "power_loss", "reordering", "postgres_restart", "io_errors", "bit_flips",
-    "clock_jumps", "fuzzing", "replay",
+    "clock_jumps", "fuzzing", "replay", "slow_clients",
 )  # fmt: skip
 
 
