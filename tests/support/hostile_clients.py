@@ -16,6 +16,8 @@ class HostileClients:
         where = urlsplit(url)
         self._host, self._address = where.netloc, (where.hostname, where.port)
         self._connections: list[socket.socket] = []
+        self.timeout = 60.0
+        """Seconds to connect, to send and to read."""
 
     def __enter__(self) -> HostileClients:
         return self
@@ -29,7 +31,7 @@ class HostileClients:
         client = socket.socket()
         self._connections.append(client)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        client.settimeout(60)
+        client.settimeout(self.timeout)
         client.connect(self._address)
         client.sendall(text.encode())
         return client

@@ -29,7 +29,7 @@ from service_faults.outcome import Outcome
 
 TRIALS = (
     "race", "kill", "power_loss", "reordering", "postgres_restart", "postgres_silence",
-    "io_errors", "bit_flips", "clock_jumps", "fuzzing", "replay",
+    "io_errors", "bit_flips", "clock_jumps", "fuzzing", "replay", "slow_clients",
 )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ ACK_BEFORE_COMMIT = (sys.executable, "-m", "service_faults.ack_before_commit")
 """A server that acknowledges before it commits."""
 BROKEN = (sys.executable, "-m", "service_faults.broken")
 """A server with a route that fails."""
+UNLIMITED = (sys.executable, "-m", "service_faults.unlimited")
+"""A server without limits on clients."""
 
 
 class Server:
@@ -114,6 +116,23 @@ class Server:
         process.wait(STOP_WITHIN)
         self._process = None
 
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def worker(self) -> int:
+        """Return the process id of the first worker."""
+        assert self._process is not None
+        return children(self._process.pid)[0]
+
+    def terminate(self) -> tuple[int, float]:
+        """Send SIGTERM; return the exit code and the seconds until then."""
+        assert self._process is not None
+        began = time.monotonic()
+        self._process.terminate()
+        return self._process.wait(STOP_WITHIN), time.monotonic() - began
+
     def stop(self) -> None:
         """Send SIGTERM, then SIGKILL if the server does not stop."""
         process = self._process
@@ -138,12 +157,19 @@ LOST = (OSError, http.client.HTTPException)
 
 
 def call(
-    port: int, method: str, path: str, body: bytes | None = None, timeout: float = 30
+    port: int,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    timeout: float = 30,
+    key: str | None = None,
 ) -> tuple[int, bytes]:
     """Send one request over a new connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         headers = {"Content-Type": "application/json"} if body is not None else {}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         return response.status, response.read()

@@ -19,7 +19,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
-from entice.service.http.connections import ClientLimits, Connections, peer_of
+from entice.service.http.connections import ClientLimits, Connections, Peer, peer_of
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
@@ -95,7 +95,7 @@ class RequestMiddleware:
                 names = {name for name, _ in own}
                 message["headers"] = own + [header for header in HEADERS if header[0] not in names]
             elif len(message["body"]) > CHUNK:
-                await _send_in_chunks(send, message)
+                await _send_in_chunks(send, message, peer, connections)
                 return
             await send(message)
 
@@ -214,17 +214,23 @@ async def _drain(receive: Receive) -> None:
             more = message.get("more_body", False)
 
 
-async def _send_in_chunks(send: Send, message: Any) -> None:
+async def _send_in_chunks(send: Send, message: Any, peer: Peer, connections: Connections) -> None:
     """Send a large body piece by piece, each one when the client has read most of those before.
 
     Granian copies what it is to send: a client that does not read would take as much memory as the
-    whole body has.
+    whole body has. `send` does not report that a connection was closed.
     """
     body = message["body"]
-    for start in range(0, len(body), CHUNK):
-        more = message.get("more_body", False) or start + CHUNK < len(body)
-        piece = body[start : start + CHUNK]
-        await send({"type": "http.response.body", "body": piece, "more_body": more})
+    connections.sending.add(peer)
+    try:
+        for start in range(0, len(body), CHUNK):
+            more = message.get("more_body", False) or start + CHUNK < len(body)
+            piece = body[start : start + CHUNK]
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+            if peer not in connections.sending:
+                return
+    finally:
+        connections.sending.discard(peer)
 
 
 def _problem(refusal: Refusal) -> EncodedResponse[Any]:

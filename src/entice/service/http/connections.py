@@ -4,7 +4,7 @@ Granian, the HTTP server, accepts connections and writes responses in threads of
 limit per address and no time-out for clients that do not read, and it waits for all clients before
 it stops. So this module
 
-- gives the listening socket a small send buffer, which its connections inherit;
+- gives the listening socket small buffers, which its connections inherit;
 - looks at the sockets of the process, and closes connections that exceed a limit or whose client
   does not read;
 - ends requests whose body does not arrive in time, and limits the memory of unfinished bodies;
@@ -44,8 +44,8 @@ MIN_READ = 16 * 1024
 """Bytes that a client has to read within the time-out, if as many are sent."""
 SHED_ABOVE = 0.75
 """Share of `MAX_CONNECTIONS` above which connections without a request are closed."""
-SEND_BUFFER = 64 * 1024
-"""Bytes of a response that the operating system keeps for a client that does not read."""
+SOCKET_BUFFER = 64 * 1024
+"""Bytes of a request, and of a response, that the operating system keeps for each connection."""
 STOP_GRACE = 4.0
 """Seconds after SIGTERM in which clients can finish to read and to send."""
 CHECK_INTERVAL = 0.5
@@ -106,12 +106,13 @@ def peer_of(scope: Any) -> Peer:
 
 
 def listen(address: str, port: int, backlog: int) -> socket.socket:
-    """Return a listening socket whose connections have a small send buffer."""
+    """Return a listening socket whose connections have small buffers."""
     with contextlib.ExitStack() as on_error:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listener = on_error.enter_context(socket.socket(family))
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER)
         listener.bind((address, port))
         listener.listen(backlog)
         on_error.pop_all()
@@ -156,6 +157,7 @@ class RequestBody:
         self.started = self.started or time.monotonic()
         self._task = asyncio.current_task()
         connections.receiving.add(self)
+        state = connections.active.get(self._peer, 0.0)  # streams are answered first
         connections.active[self._peer] = _RECEIVING
         try:
             message = await self._receive()
@@ -166,7 +168,7 @@ class RequestBody:
             raise Refusal(408, *BODY_TIMEOUT) from None
         finally:
             connections.receiving.discard(self)
-            connections.active[self._peer] = _EXECUTING
+            connections.active[self._peer] = state
         self._complete = not message.get("more_body", False)
         self._count(len(message.get("body", b"")))
         return message
@@ -203,6 +205,8 @@ class Connections:
         """Connections whose clients have not read all that was sent."""
         self.active: dict[Peer, float] = {}
         """When the latest request of a client was answered, or one of the two constants above."""
+        self.sending: set[Peer] = set()
+        """Clients to which a large response is being sent."""
         self.receiving: set[RequestBody] = set()
         """Bodies that have not arrived yet."""
         self.body_bytes = 0
@@ -256,7 +260,7 @@ class Connections:
             grace = min(STOP_GRACE, self.limits.timeout)
             if time.monotonic() - self._stopping_since < grace:
                 return 0
-            return sum(_reset(fd, peer) for fd, peer in self._open() if peer not in protected)
+            return sum(self._reset(fd, peer) for fd, peer in self._open() if peer not in protected)
         shed_above = int(MAX_CONNECTIONS * SHED_ABOVE)
         # Most often there are fewer files than any limit: connections are not looked at one by one.
         if len(_files()) <= min(self.limits.per_address or shed_above, shed_above):
@@ -275,7 +279,7 @@ class Connections:
         closed = 0
         for address, count in excess.items():
             idle = [(fd, peer) for fd, peer in by_address[address] if peer not in protected]
-            closed += sum(_reset(fd, peer) for fd, peer in idle[: max(0, count)])
+            closed += sum(self._reset(fd, peer) for fd, peer in idle[: max(0, count)])
         return closed
 
     def close_unread(self) -> None:
@@ -294,13 +298,13 @@ class Connections:
                 if now - known.since < self.limits.timeout:
                     self._unread[peer] = known
                 else:
-                    _reset(fd, peer)
+                    self._reset(fd, peer)
 
     def close(self, peer: Peer) -> None:
         """Close the connection of a client."""
         for fd, found in self._open():
             if found == peer:
-                _reset(fd, peer)
+                self._reset(fd, peer)
 
     def _open(self) -> Iterator[tuple[int, Peer]]:
         """Iterate over the file descriptors and clients of all connections."""
@@ -308,6 +312,16 @@ class Connections:
             with contextlib.suppress(OSError), _copy(fd) as connection:
                 if connection.getsockname()[1] == self._port:
                     yield fd, connection.getpeername()[:2]
+
+    def _reset(self, fd: int, peer: Peer) -> bool:
+        """Close the connection of a client, and discard what it has not read."""
+        with contextlib.suppress(OSError), _copy(fd) as connection:
+            if connection.getpeername()[:2] == peer:
+                self.sending.discard(peer)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.shutdown(socket.SHUT_RDWR)  # Granian then closes it
+                return True
+        return False
 
 
 class _Unread(NamedTuple):
@@ -347,16 +361,6 @@ def _copy(fd: int) -> Iterator[socket.socket]:
         if copy.family not in (socket.AF_INET, socket.AF_INET6):
             raise OSError(errno.EAFNOSUPPORT, "not an internet socket")
         yield copy
-
-
-def _reset(fd: int, peer: Peer) -> bool:
-    """Close the connection of a client, and discard what it has not read."""
-    with contextlib.suppress(OSError), _copy(fd) as connection:
-        if connection.getpeername()[:2] == peer:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.shutdown(socket.SHUT_RDWR)  # Granian then closes it
-            return True
-    return False
 
 
 @lru_cache(4096)

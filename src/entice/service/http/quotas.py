@@ -41,9 +41,7 @@ class Quota:
         finally:
             self.open -= 1
             self._of.subtract(owners)
-            for owner in owners:
-                if not self._of[owner]:
-                    del self._of[owner]
+            self._of = +self._of  # without those that have none
 
     def _refusal(self, whose: str, most: int) -> Refusal:
         detail = (

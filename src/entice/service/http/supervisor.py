@@ -37,7 +37,7 @@ class Supervisor(Granian):  # type: ignore[misc,valid-type]
     def _init_shared_socket(self) -> None:
         self._sso = self._listener
         self._sfd = self._listener.fileno()
-        self._shd = SocketHolder(self._sfd, False, self.backlog)
+        self._shd = SocketHolder(self._sfd, False, self.backlog)  # type: ignore[call-arg]
 
     def _spawn_worker(self, idx: int, *arguments: Any, **named: Any) -> Any:
         worker = super()._spawn_worker(idx, *arguments, **named)
