@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from entice.errors import InputError
 from entice.service.domain.errors import Corrupt
 from entice.service.operations import verify as verification
 from entice.service.operations.verify import verify
+from entice.service.storage import sqlite
 from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.sqlite import MAX_LOG, SqliteStore
 from entice.service.storage.store import open_store
@@ -109,3 +112,37 @@ def test_the_log_stays_small_during_a_verification(
     write()
     write()
     assert wal.stat().st_size <= MAX_LOG
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_continuous_readers_do_not_keep_the_log_from_starting_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    """The control relies on SQLite alone, which needs a commit during which nobody reads."""
+    monkeypatch.setattr(sqlite, "_RESTART_EVERY", 0.0 if bounded else 1e9)
+    monkeypatch.setattr(sqlite, "_RESTART_TIMEOUT", 1.0)  # enough on a busy machine
+    wal, stop = tmp_path / "entice.db-wal", threading.Event()
+    stores = [SqliteStore(tmp_path / "entice.db") for _ in range(3)]
+
+    def read_without_a_pause() -> None:
+        """Begin each transaction before the previous one ends."""
+        with ExitStack() as last:
+            for store in itertools.cycle(stores[1:]):
+                with ExitStack() as both:
+                    both.enter_context(store.read()).rows("SELECT 1 FROM meta")
+                    last.close()
+                    last.push(both.pop_all())
+                if stop.wait(0.001):
+                    return
+
+    reader = threading.Thread(target=read_without_a_pause)
+    reader.start()
+    for _ in range(10):
+        with stores[0].write() as session:
+            session.run("DELETE FROM meta")
+            session.run("INSERT INTO meta VALUES ('x', zeroblob(?))", (10 * MB,))
+    stop.set()
+    reader.join()
+    assert (wal.stat().st_size < 2 * MAX_LOG) == bounded
+    for store in stores:
+        store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from msgspec import DecodeError
@@ -19,7 +20,7 @@ from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.row_checksums import KEY, current_checksums, stored_responses
-from entice.service.storage.store import Session, Store
+from entice.service.storage.store import Row, Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     campaign_from_row,
@@ -110,12 +111,16 @@ def count_events(store: Store, name: str | None = None) -> int:
 def _verify_campaign(
     store: Store, name: str, number: int, progress: Callable[[int], None]
 ) -> VerifyResult:
-    replay = LogReplay(name, number)
+    replay = LogReplay(store, name, number)
     try:
         while True:
             before = replay.events
             with store.read() as session:
-                done = replay.read_page(session) and replay.compare(session)
+                rows = replay.next_rows(session)
+                at_end = len(rows) < PAGE
+                done = at_end and replay.compare(session, rows)
+            if not at_end:
+                replay.events_of(rows)  # outside the transaction, since this takes longest
             progress(replay.events - before)
             if done:
                 return VerifyResult(name, replay.events, None)
@@ -132,9 +137,9 @@ class _Mismatch(Exception):
 class LogReplay:
     """A replay of a campaign's log."""
 
-    def __init__(self, name: str, number: int) -> None:
+    def __init__(self, store: Store, name: str, number: int) -> None:
         self._name, self._number = name, number
-        self._offers = _ReplayedOffers(number)
+        self._offers = _ReplayedOffers(store, number)
         self._rules: CampaignRules | None = None
         self._head = log.GENESIS
         self.events = 0
@@ -145,17 +150,18 @@ class LogReplay:
         """The campaign as of the last event replayed."""
         return self._rules.campaign if self._rules is not None else None
 
-    def read_page(self, session: Session) -> bool:
-        """Replay some events, and return whether these were the last ones."""
-        self._offers.session = session
-        rows = session.rows(
+    def next_rows(self, session: Session) -> list[Row]:
+        """Read up to `PAGE` further events."""
+        return session.rows(
             "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
             "ORDER BY seq LIMIT ?",
             (self._number, self.events, PAGE),
         )
+
+    def events_of(self, rows: list[Row]) -> None:
+        """Replay events that `next_rows` has read."""
         for row in rows:
             self.event(*row)
-        return len(rows) < PAGE
 
     def event(self, seq: int, body: bytes, written: bytes) -> None:
         """Replay one event; raise `_Mismatch` if it is not the event that the rules produce."""
@@ -213,11 +219,14 @@ class LogReplay:
         if state.reserved + state.committed > state.budget:
             raise _Mismatch(f"After event {seq} committed plus reserved money exceeds the budget.")
 
-    def compare(self, session: Session) -> bool:
-        """Compare the state after all events with the campaign's row, and with some offers.
+    def compare(self, session: Session, last: list[Row]) -> bool:
+        """Replay the last events, and compare the state with the campaign's row and some offers.
 
         Return whether these were the last offers.
         """
+        self._offers.session = session
+        self.events_of(last)
+        self._offers.session = None
         rows = session.rows(f"{CAMPAIGN} WHERE number = ?", (self._number,))
         stored = campaign_from_row(self._name, rows[0])
         if self.campaign is None:
@@ -249,10 +258,10 @@ class LogReplay:
 class _ReplayedOffers:
     """An `OfferRepository` in memory, for one replay."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.session: Session
-        """The current transaction."""
+    def __init__(self, store: Store, number: int) -> None:
+        self._store, self._number = store, number
+        self.session: Session | None = None
+        """The current transaction, if there is one."""
         self._compared = 0
         """The number of the last offer compared."""
         self._seen = 0
@@ -305,9 +314,13 @@ class _ReplayedOffers:
 
     def counted_ratings(self) -> Iterator[CountedRating]:
         assert self.campaign is not None
-        until = self.campaign.state.seq
-        rows = (row for row in iterate_events(self.session, self._number) if row[0] <= until)
-        return counted_ratings_in(rows)
+        return self._counted_ratings(self.campaign.state.seq)
+
+    def _counted_ratings(self, until: int) -> Iterator[CountedRating]:
+        current = self.session
+        with self._store.read() if current is None else nullcontext(current) as session:
+            rows = (row for row in iterate_events(session, self._number) if row[0] <= until)
+            yield from counted_ratings_in(rows)
 
     def append_event(self, event: Event, body: bytes) -> None:
         self.produced.append(body)

@@ -23,7 +23,10 @@ Connect = Callable[[str], Any]
 """Opens a file; returns an object like a `sqlite3.Connection` in autocommit mode."""
 
 MAX_LOG = 32 * 2**20
-"""Bytes to which the write-ahead log is cut when it starts again, after a long read has ended."""
+"""Bytes to which the write-ahead log is cut when it starts again. If it is larger, readers kept it
+from starting again: the writer then waits for them, but not longer than `_RESTART_TIMEOUT`."""
+_RESTART_TIMEOUT, _RESTART_EVERY = 0.02, 1.0
+"""Seconds."""
 _MAX_VALUES = 1024
 _TIMEOUT = 10
 """Seconds for which a connection waits for a lock."""
@@ -135,6 +138,8 @@ class SqliteStore:
             raise InputError("the database", rule, given=str(path))
         self.path = path
         self.url = f"sqlite:///{path}"
+        self._wal = path.with_name(path.name + "-wal")
+        self._next_restart = 0.0
         self._connect = connect
         self._readers = threading.local()
         self._open: list[Any] = []
@@ -231,6 +236,26 @@ class SqliteStore:
             except BaseException:
                 _roll_back(session)
                 raise
+            self._bound_log()
+
+    def _bound_log(self) -> None:
+        """Try to let the write-ahead log start again, if it is large.
+
+        SQLite does so by itself at a commit during which nobody reads. With many short reads, there
+        may be none: a verification of 150,000 events made the log grow to 413 MB.
+        """
+        now = time.monotonic()
+        if now < self._next_restart:
+            return
+        self._next_restart = now + _RESTART_EVERY
+        with contextlib.suppress(OSError, sqlite3.Error):  # the commit has succeeded
+            if self._wal.stat().st_size > MAX_LOG:
+                connection = self._writer.connection
+                try:
+                    connection.execute(f"PRAGMA busy_timeout = {1000 * _RESTART_TIMEOUT:.0f}")
+                    connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout = {1000 * _TIMEOUT}")
 
     def check(self) -> None:  # noqa: D102
         with self.read() as session:

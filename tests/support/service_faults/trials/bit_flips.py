@@ -20,9 +20,11 @@ from sizes import sized
 
 from entice.service.domain.commands import CommandResult
 from entice.service.domain.errors import Refusal
+from entice.service.operations.verify import rows_without_events
 from entice.service.storage import api_keys as keys
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.queries import Queries
+from entice.service.storage.row_checksums import seal_rows
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 from service_faults.outcome import Outcome
@@ -68,6 +70,7 @@ def make_original(length: int, seed: int) -> Original:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / FILE
         with open_as_service(path) as store:
+            seal_rows(store, PLAYERS.rows)
             run_scenario(store, length, seed, response)
             secrets = issue_keys(store, seed)
             decisions = {view.id: view.decisions for view in Queries(store).campaigns()}
@@ -153,7 +156,9 @@ def flip(original: Original, bit: int, folder: Path) -> FlipResult:
     write_damaged(original, bit, folder)
     try:
         with open_as_service(folder / FILE) as store:
-            mismatches = response_to(lambda: faults_in(store))
+            mismatches = response_to(
+                lambda: [*faults_in(store), *rows_without_events(store, PLAYERS)]
+            )
             served = serve(store, original)
     except Exception as error:
         return FlipResult("rejected", repr(error))
