@@ -15,15 +15,15 @@ from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
 from entice.service.domain.events import Event
 from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferRecord, read_offer
-from entice.service.domain.rules import CampaignRules
+from entice.service.domain.rules import MAX_EVENTS_TO_RELEARN, CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.api_keys import damaged_keys
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     PAGE,
+    RatingHistory,
     campaign_from_row,
-    counted_ratings_in,
     iterate_events,
     offer_to_row,
     response_digest,
@@ -165,7 +165,6 @@ class LogReplay:
                 raise ValueError("the campaign was already created")
             spec = CampaignSpec.from_plain(event.spec)
             campaign = Campaign.create(self._name, spec, event.at, event.rules)
-            self._offers.campaign = campaign
             self._rules = CampaignRules(campaign, self._offers)
             self._rules.create(event.at, event.entice, event.by)
             return
@@ -219,7 +218,7 @@ class _ReplayedOffers:
         self._rows: dict[int, bytes] = {}
         self._live: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
-        self.campaign: Campaign | None = None
+        self._ratings = RatingHistory()
         self.produced: list[bytes] = []
         """Events that the rules produced when the current event was replayed, itself included."""
         self.pending: list[bytes] = []
@@ -259,13 +258,12 @@ class _ReplayedOffers:
         raise AssertionError("a replay reads from the log which offers expired")
 
     def counted_ratings(self) -> Iterator[CountedRating]:
-        assert self.campaign is not None
-        until = self.campaign.state.seq
-        rows = (row for row in iterate_events(self._session, self._number) if row[0] <= until)
-        return counted_ratings_in(rows)
+        return iter(self._ratings.counting.values())
 
     def append_event(self, event: Event, body: bytes) -> None:
         self.produced.append(body)
+        if event.seq <= MAX_EVENTS_TO_RELEARN:
+            self._ratings.add(event)
 
     def compare(self) -> None:
         after, seen = 0, 0
