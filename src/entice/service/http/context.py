@@ -15,6 +15,7 @@ from entice.service import logs
 from entice.service.domain.errors import Corrupt, Unavailable
 from entice.service.http.authentication import Authenticator
 from entice.service.http.event_streams import EventStreams
+from entice.service.http.read_threads import ReadTurns
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
@@ -57,6 +58,7 @@ class AppContext:
         self.keys = keys
         self.players = players
         self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
+        self.reads = ReadTurns()
         self.streams = EventStreams(queries)
         self.extensions = tuple(extensions)
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)

@@ -50,10 +50,10 @@ async def list_events(
     """List the events of a campaign.
 
     Returns events in order. Each event has a hash of the previous hash and its own body, which
-    makes changes to the log detectable.
+    makes changes to the log detectable. A page of more than 1 MiB ends early: to continue, pass
+    `next` as `after` until it is null.
     """
-    events = await in_thread(request.context.queries.events, campaign, after, limit)
-    return EventPage(events, events[-1].seq if len(events) == limit else None)
+    return await request.read(request.context.queries.event_page, campaign, after, limit)
 
 
 @route(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, cast
 
 import msgspec
@@ -11,6 +12,7 @@ from entice.api_types import (
     ArmView,
     CampaignView,
     DriftView,
+    EventPage,
     EventView,
     OfferHistory,
     OfferPage,
@@ -39,6 +41,9 @@ from entice.service.storage.unit_of_work import (
 MAX_SEARCHED = 10_000
 """Maximum number of offers that one request searches."""
 _SEARCHED_AT_ONCE = 1000
+MAX_PAGE_BYTES = 1024 * 1024
+"""Size of a page of events. The events of a campaign with 1,000 arms have up to 20 KB each."""
+_EVENTS_AT_ONCE = 100
 
 
 class Queries:
@@ -152,6 +157,16 @@ class Queries:
             rows = read_events(session, name, number_of(session, name), after, limit)
         return [_event_view(*row) for row in rows]
 
+    def event_page(self, name: str, after: int, limit: int) -> EventPage:
+        """Return a page of events, which ends early if it reaches `MAX_PAGE_BYTES`."""
+        with self.store.read() as session:
+            number = number_of(session, name)
+            rows = read_events(session, name, number, after, limit, MAX_PAGE_BYTES)
+            [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
+        events = [_event_view(*row) for row in rows]
+        more = len(events) == limit or (events and events[-1].seq < last)
+        return EventPage(events, events[-1].seq if more else None)
+
     def head(self, name: str) -> int:
         """Return the sequence number of a campaign's last event."""
         with self.store.read() as session:
@@ -215,10 +230,16 @@ def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
 
 
 def read_events(
-    session: Session, name: str, number: int, after: int, limit: int
+    session: Session, name: str, number: int, after: int, limit: int, max_bytes: float = math.inf
 ) -> list[tuple[int, bytes, bytes]]:
-    """Read a page of events: seq, body, hash."""
-    page = list(itertools.islice(verified_events(session, name, number, after, limit), limit))
+    """Read a page of events: seq, body, hash. The page ends once it has `max_bytes`."""
+    page, size = [], 0
+    at_once = limit if max_bytes == math.inf else min(limit, _EVENTS_AT_ONCE)
+    for row in itertools.islice(verified_events(session, name, number, after, at_once), limit):
+        page.append(row)
+        size += len(row[1])
+        if size >= max_bytes:
+            return page
     [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
     reached = page[-1][0] if page else after
     if len(page) < limit and reached < last:

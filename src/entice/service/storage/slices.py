@@ -29,7 +29,7 @@ from entice.service.storage.stored_responses import replay, store_response, stor
 from entice.service.storage.unit_of_work import RatingHistory, UnitOfWork
 
 SLICE = 0.002
-"""Seconds of one slice. The step that reaches the end of the slice is finished."""
+"""Seconds of one slice, which has at least one step and finishes its last one."""
 MAX_HISTORIES = 16
 """Number of campaigns whose ratings are kept in memory after they were read from the log."""
 
@@ -84,8 +84,10 @@ class LongCommand:
                         return found
                 self._work.session = session
                 assert self._steps is not None
+                end_of_slice = time.perf_counter() + SLICE
                 try:
-                    while time.perf_counter() < start + SLICE:
+                    next(self._steps)
+                    while time.perf_counter() < end_of_slice:
                         next(self._steps)
                 except StopIteration as end:
                     self._result = end.value
