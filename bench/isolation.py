@@ -36,7 +36,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from entice import DriftCorrectedThompson, ThompsonSampling
+from entice import DriftCorrectedThompson, Probe, ThompsonSampling
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (
     Accept,
@@ -47,7 +47,7 @@ from entice.service.domain.commands import (
     Organic,
     Rate,
 )
-from entice.service.domain.spec import CampaignSpec, Probe
+from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.store import open_store
 from entice.service.storage.writer import Writer
@@ -344,7 +344,7 @@ def serving(folder: Path, log: Path) -> Iterator[int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    entice = Path(sys.executable).with_name("entice")
+    entice = str(Path(sys.executable).with_name("entice"))
     command = [entice, "serve", "--db", f"sqlite:///{folder}/isolation.db", "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
