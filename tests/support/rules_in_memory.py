@@ -14,7 +14,7 @@ from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord
 from entice.service.domain.rules import SECOND, CampaignRules
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.unit_of_work import counted_ratings_in
+from entice.service.storage.unit_of_work import RatingHistory
 
 MINUTE = 60 * SECOND
 
@@ -24,7 +24,7 @@ class OffersInMemory:
 
     def __init__(self) -> None:
         self.offers: dict[int, OfferRecord] = {}
-        self.log: list[tuple[int, bytes, bytes]] = []
+        self._ratings = RatingHistory()
 
     def get(self, n: int) -> OfferRecord | None:
         return self.offers.get(n)
@@ -48,10 +48,10 @@ class OffersInMemory:
         raise NotImplementedError
 
     def counted_ratings(self) -> Iterator[CountedRating]:
-        return counted_ratings_in(iter(self.log))
+        return iter(self._ratings.counting.values())
 
     def append_event(self, event: Event, body: bytes) -> None:
-        self.log.append((event.seq, body, b""))
+        self._ratings.add(event)
 
 
 class World(NamedTuple):

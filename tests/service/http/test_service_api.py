@@ -405,26 +405,6 @@ def test_a_stream_resumes_after_the_last_event(tmp_path: Path) -> None:
         assert_problem(shop.client.get(path, headers={"last-event-id": "x"}), 400)
 
 
-def test_pages_of_events_are_limited_in_size(
-    shop: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = shop.campaign()
-    for i in range(5):
-        shop.offer(campaign, f"player {i}")
-    path = f"/v1/campaigns/{campaign}/events"
-    whole = shop.client.get(path).json()
-    assert (len(whole["events"]), whole["next"]) == (6, None)
-    size = len(json.dumps(whole["events"][1]["body"]))
-    monkeypatch.setattr(event_api, "MAX_PAGE_BYTES", 2 * size)
-    found: list[Any] = []
-    after, pages = 0, 0
-    while after is not None:
-        page = shop.client.get(path, params={"after": after}).json()
-        found, after, pages = found + page["events"], page["next"], pages + 1
-    assert found == whole["events"]
-    assert 2 < pages < 6
-
-
 def test_the_number_of_streams_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shop.context.streams, "quota", Quota("streams", **NONE))
     answer = shop.client.get(f"/v1/campaigns/{shop.campaign()}/stream")

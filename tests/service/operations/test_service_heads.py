@@ -85,7 +85,7 @@ def cut(kept: Kept, events: int) -> None:
     with tampering(kept.service) as connection:
         connection.execute("DELETE FROM events WHERE campaign = 1 AND seq > ?", (events,))
         with kept.service.store.read() as session:
-            replay = LogReplay(kept.service.store, kept.campaign, 1)
+            replay = LogReplay(kept.campaign, 1)
             replay._offers.session = session
             replay.events_of(list(iterate_events(session, 1)))
         assert replay.campaign is not None

@@ -47,7 +47,7 @@ def test_an_unaltered_log_verifies(service: Service) -> None:
 def test_a_replay_reproduces_the_campaigns_row(service: Service) -> None:
     campaign = campaign_with_all_events(service, entice.DriftCorrectedThompson())
     with service.store.read() as session:
-        replay = LogReplay(service.store, campaign, 1)
+        replay = LogReplay(campaign, 1)
         assert replay.compare(session, replay.next_rows(session))
         assert replay.campaign is not None
         rows = session.rows("SELECT state FROM campaigns")

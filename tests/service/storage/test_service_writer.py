@@ -40,7 +40,7 @@ def test_an_internal_error_in_one_command_does_not_affect_its_group(service: Ser
 def test_an_overloaded_writer_rejects_commands_and_executes_those_accepted(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entice.service.storage.writer.MAX_WAITING", 50)
+    monkeypatch.setattr("entice.service.storage.fair_queue.MAX_WAITING", 50)
     campaign = service.create()
     accepted: list[Future[CommandResult]] = []
 

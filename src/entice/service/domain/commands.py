@@ -7,7 +7,7 @@ The writer executes each command in a transaction. The handler loads the campaig
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -179,8 +179,15 @@ class CommandResult(NamedTuple):
     """Whether this is the stored response to an earlier request with the same idempotency key."""
 
 
+class TakesLong(Exception):
+    """A command that has to be executed in steps; it has changed nothing so far."""
+
+
 class CampaignTransaction(Protocol):
     """The part of `storage.unit_of_work.UnitOfWork` that handlers use."""
+
+    short_only: bool
+    """Whether to raise `TakesLong` instead of executing a command that takes long."""
 
     def campaign(self, name: str) -> Campaign:
         """Lock and return a campaign."""
@@ -190,6 +197,9 @@ class CampaignTransaction(Protocol):
 
     def insert_campaign(self, campaign: Campaign) -> None:
         """Insert the row of a new campaign."""
+
+    def load_ratings(self, campaign: Campaign) -> Iterator[None]:
+        """Read all ratings that count, and pause now and then, because that takes long."""
 
 
 def execute(transaction: CampaignTransaction, command: Command, now: int) -> CommandResult:
@@ -209,19 +219,8 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
             rules.check_request(command.eligible, command.displayed)
             offer, is_new = _make_offer(rules, command, now)
             return CommandResult(201 if is_new else 200, encode(offer_view(campaign, offer)))
-        case MakeOffers(requests=requests):
-            for i, request in enumerate(requests):
-                with _prefix_errors(f"requests[{i}]"):
-                    rules.check_request(request.eligible, request.displayed)
-            offers = [_make_offer(rules, request, now)[0] for request in requests]
-            return CommandResult(201, encode({"offers": [offer_view(campaign, o) for o in offers]}))
-        case EnterRatings(ratings=ratings):
-            for i, organic in enumerate(ratings):
-                with _prefix_errors(f"ratings[{i}]"):
-                    rules.check_organic(organic.arm, organic.rating)
-            for organic in ratings:
-                rules.organic(now, organic.arm, organic.rating)
-            return CommandResult(201, encode({"entered": len(ratings)}))
+        case MakeOffers() | EnterRatings():
+            return run_to_end(execute_in_steps(transaction, command, now))
         case ChangeCampaign():
             fields = msgspec.structs.asdict(command)
             del fields["campaign"], fields["by"]
@@ -241,6 +240,57 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
                 rules.expire(now, offer)
             status = MORE_DUE if len(due) == MAX_EXPIRED else 200
             return CommandResult(status, encode({"expired": len(due)}))
+
+
+Steps = Generator[None, None, CommandResult]
+"""The execution of a command, which pauses after each step."""
+
+
+def execute_in_steps(
+    transaction: CampaignTransaction, command: MakeOffers | EnterRatings | Rate | Reverse, now: int
+) -> Steps:
+    """Execute a command that may take long; the result is that of `execute`.
+
+    Nothing else may change the campaign until the last step. `transaction` may read from another
+    session after each step.
+    """
+    if isinstance(command, Rate | Reverse):
+        rules, offer = _load_offer(transaction, command, now)
+        yield from transaction.load_ratings(rules.campaign)
+        rules.relearn_later = True
+        _apply(rules, offer, command, now)
+        yield from rules.relearn()
+        return CommandResult(200, encode(offer_view(rules.campaign, offer)))
+    campaign = transaction.campaign(command.campaign)
+    rules = CampaignRules(campaign, transaction.offers(campaign))
+    if isinstance(command, EnterRatings):
+        for i, organic in enumerate(command.ratings):
+            with _prefix_errors(f"ratings[{i}]"):
+                rules.check_organic(organic.arm, organic.rating)
+        for organic in command.ratings:
+            rules.organic(now, organic.arm, organic.rating)
+            yield
+        return CommandResult(201, encode({"entered": len(command.ratings)}))
+    for i, request in enumerate(command.requests):
+        with _prefix_errors(f"requests[{i}]"):
+            rules.check_request(request.eligible, request.displayed)
+        yield
+    views = []
+    for request in command.requests:
+        offer, _ = _make_offer(rules, request, now)
+        views.append(encode(offer_view(campaign, offer)))
+        yield
+    return CommandResult(201, b'{"offers":[' + b",".join(views) + b"]}")
+
+
+def run_to_end(steps: Steps) -> CommandResult:
+    """Execute all steps of a command without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: CommandResult = end.value
+            return result
 
 
 def _create_campaign(
@@ -291,6 +341,17 @@ def _prefix_errors(entry: str) -> Iterator[None]:
 def _update_offer(
     transaction: CampaignTransaction, command: Accept | Decline | Rate | Reverse, now: int
 ) -> CommandResult:
+    rules, offer = _load_offer(transaction, command, now)
+    if transaction.short_only and isinstance(command, Rate | Reverse) and rules.relearns(offer):
+        raise TakesLong
+    _apply(rules, offer, command, now)
+    return CommandResult(200, encode(offer_view(rules.campaign, offer)))
+
+
+def _load_offer(
+    transaction: CampaignTransaction, command: Accept | Decline | Rate | Reverse, now: int
+) -> tuple[CampaignRules, OfferRecord]:
+    """Load an offer, and expire it if it is past its deadline."""
     try:
         campaign = transaction.campaign(command.campaign)
     except Refusal as error:
@@ -304,6 +365,12 @@ def _update_offer(
     if offer.due <= now:
         # The offer stays expired even if the command is then rejected.
         rules.expire(now, offer)
+    return rules, offer
+
+
+def _apply(
+    rules: CampaignRules, offer: OfferRecord, command: Accept | Decline | Rate | Reverse, now: int
+) -> None:
     match command:
         case Accept(amount=amount):
             rules.accept(now, offer, amount)
@@ -313,4 +380,3 @@ def _update_offer(
             rules.rate(now, offer, rating)
         case Reverse():
             rules.reverse(now, offer)
-    return CommandResult(200, encode(offer_view(campaign, offer)))

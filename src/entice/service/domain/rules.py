@@ -7,7 +7,7 @@ reads them, applies the rules again, and compares the resulting events with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import entice
@@ -39,6 +39,8 @@ MAX_EVENTS_PER_OFFER = 100
 """The number of events of one offer after which its rating can no longer be changed."""
 MAX_EVENTS_TO_RELEARN = 20_000
 """The longest log from which a policy relearns all ratings. This takes tenths of a second."""
+RELEARNED_AT_ONCE = 50
+"""The number of ratings that a policy relearns without a pause."""
 SECOND = 1_000_000
 """One second in microseconds."""
 
@@ -49,6 +51,9 @@ class CampaignRules:
     def __init__(self, campaign: Campaign, offers: OfferRepository) -> None:
         self.campaign = campaign
         self.offers = offers
+        self.relearn_later = False
+        """Whether the caller calls `relearn` after a rating has been changed or removed."""
+        self._must_relearn = False
 
     def _append(self, event: Event) -> None:
         """Append an event to the log, and advance the state's number, time and hash."""
@@ -340,7 +345,7 @@ class CampaignRules:
         self._set_state(offer, RATED)
         campaign.update_arm(arm, before is None, campaign.stars_paid(offer), rating)
         if before is not None:
-            self._relearn()
+            self._relearn(offer)
 
     def reverse(self, at: int, offer: OfferRecord) -> None:
         """Reverse a sale: release its payment and remove its rating from the averages."""
@@ -359,7 +364,7 @@ class CampaignRules:
             state.pulls[arm] -= 1
             state.totals[arm] -= rated
             campaign.update_arm(arm)
-            self._relearn()
+            self._relearn(offer)
 
     def organic(self, at: int, arm: str, rating: int) -> None:
         """Record the rating of someone who received no offer."""
@@ -411,16 +416,32 @@ class CampaignRules:
         offer.events.append(self.campaign.state.seq)
         self.offers.put(offer)
 
-    def _relearn(self) -> None:
-        """Let the policy relearn all ratings, in order, after one has changed.
+    def relearns(self, offer: OfferRecord) -> bool:
+        """Return whether the policy relearns all ratings if that of an offer changes.
 
         Policies that learn from averages alone do not need this. If the log is long, a single
-        rating hardly matters and replaying all of them would delay other requests: then only the
-        averages change. So they do if the policy's memory also depends on its past decisions.
+        rating hardly matters, and replaying all of them would delay the campaign's other requests:
+        then only the averages change. So they do if the policy's memory also depends on its past
+        decisions.
         """
         campaign = self.campaign
-        relearns = campaign.learns_from_ratings and campaign.kernel.relearns
-        if relearns and campaign.state.seq <= MAX_EVENTS_TO_RELEARN:
-            campaign.reset_memory()
-            for arm, paid, rating in self.offers.counted_ratings():
-                campaign.update_arm(campaign.arms[arm], True, paid, rating)
+        learns = campaign.learns_from_ratings and campaign.kernel.relearns
+        return learns and offer.rating is not None and campaign.state.seq <= MAX_EVENTS_TO_RELEARN
+
+    def _relearn(self, offer: OfferRecord) -> None:
+        self._must_relearn = self.relearns(offer)
+        if not self.relearn_later:
+            for _ in self.relearn():
+                pass
+
+    def relearn(self) -> Iterator[None]:
+        """Let the policy relearn all ratings, in order, if one has changed; pause now and then."""
+        if not self._must_relearn:
+            return
+        self._must_relearn = False
+        campaign = self.campaign
+        campaign.reset_memory()
+        for i, (arm, paid, rating) in enumerate(self.offers.counted_ratings()):
+            campaign.update_arm(campaign.arms[arm], True, paid, rating)
+            if i % RELEARNED_AT_ONCE == 0:
+                yield

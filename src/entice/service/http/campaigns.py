@@ -23,7 +23,6 @@ from entice.service.domain.spec import (
 )
 from entice.service.http import examples
 from entice.service.http.authentication import require_all_campaigns
-from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import (
     ArmId,
     CampaignId,
@@ -115,7 +114,7 @@ async def list_campaigns(
     Returns the campaigns that the key has access to, oldest first: all of them, or `limit` at a
     time. If there are more, the response has a header `Link: <...>; rel="next"`.
     """
-    found, more = await in_thread(
+    found, more = await request.read(
         request.context.queries.campaign_page, request.auth.campaign, after, limit, status
     )
     headers = {}
@@ -138,7 +137,7 @@ async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> Campaig
 
     Returns its money, its counts and its current settings.
     """
-    return await in_thread(request.context.queries.campaign, campaign)
+    return await request.read(request.context.queries.campaign, campaign)
 
 
 @route(
@@ -226,7 +225,7 @@ async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmVi
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await in_thread(request.context.queries.arms, campaign)
+    return await request.read(request.context.queries.arms, campaign)
 
 
 @route(
@@ -253,7 +252,7 @@ async def get_spending(
     number of offers. Each point is exact. A long log is read in parts, one per request: while
     `through` is less than `events`, repeat the request.
     """
-    return await in_slow_thread(request.context.queries.spending, campaign, by, points)
+    return await request.read(request.context.queries.spending, campaign, by, points, slow=True)
 
 
 ROUTES = (

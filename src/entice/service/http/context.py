@@ -17,6 +17,7 @@ from entice.service.http.authentication import Authenticator
 from entice.service.http.connections import Connections
 from entice.service.http.event_streams import EventStreams
 from entice.service.http.quotas import Quota
+from entice.service.http.read_threads import ReadTurns
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.storage.api_keys import Keys
@@ -61,6 +62,7 @@ class AppContext:
         self.keys = keys
         self.players = players
         self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
+        self.reads = ReadTurns()
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections

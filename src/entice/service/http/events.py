@@ -19,7 +19,6 @@ from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 
 MAX_PAGE = 1000
-MAX_PAGE_BYTES = 1024 * 1024
 _MAX_SEQ = 2**63 - 1
 
 
@@ -51,12 +50,10 @@ async def list_events(
     """List the events of a campaign.
 
     Returns events in order. Each event has a hash of the previous hash and its own body, which
-    makes changes to the log detectable. A page has at most about 1 MiB, so it may have fewer events
-    than `limit`; `next` is null on the last page.
+    makes changes to the log detectable. A page of more than 1 MiB ends early: to continue, pass
+    `next` as `after` until it is null.
     """
-    return await in_thread(
-        request.context.queries.event_page, campaign, after, limit, MAX_PAGE_BYTES
-    )
+    return await request.read(request.context.queries.event_page, campaign, after, limit)
 
 
 @route(

@@ -95,7 +95,7 @@ async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
     Returns the rise in ratings per star of payment, with a confidence interval. The estimate
     requires a randomised probe: without one, it is null and `note` says why.
     """
-    return await in_slow_thread(request.context.queries.drift, campaign)
+    return await request.read(request.context.queries.drift, campaign, slow=True)
 
 
 ROUTES = (export, get_drift)

@@ -12,7 +12,6 @@ from msgspec import Meta
 from entice.api_types import OfferHistory, OfferPage, OfferReason, OfferState, OfferView
 from entice.service.domain.commands import MakeOffer, MakeOffers
 from entice.service.http import examples
-from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import (
     CampaignId,
     IdempotencyKey,
@@ -177,9 +176,8 @@ async def list_offers(
     """
     context = request.context
     hashed = None if player is None else context.players.hash(campaign, player)
-    return await in_slow_thread(
-        context.queries.offers, campaign, before, limit, offer_state, reason, arm, hashed
-    )
+    arguments = (campaign, before, limit, offer_state, reason, arm, hashed)
+    return await request.read(context.queries.offers, *arguments, slow=True)
 
 
 @route(
@@ -194,7 +192,7 @@ async def get_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
 
     Returns the offer, its events, and the calculation of its amount.
     """
-    return await in_thread(request.context.queries.offer, offer)
+    return await request.read(request.context.queries.offer, offer)
 
 
 ROUTES = (make_offer, make_offers, list_offers, get_offer)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, get_args
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,6 +23,8 @@ from entice.service.http.context import AppContext
 from entice.service.http.problems import body_problem, too_deep
 from entice.service.http.responses import EncodedResponse
 from entice.service.storage.api_keys import KeyView
+
+T = TypeVar("T")
 
 MAX_DEPTH = 32
 MAX_BODY = 1024 * 1024
@@ -70,6 +73,11 @@ class ServiceRequest(Request[None, KeyView, State]):
     def key_id(self) -> str | None:
         """The id of the caller's key for the event log. None if no key is required."""
         return self.auth.id if self.auth.id != LOCAL_CALLER.id else None
+
+    async def read(self, read: Callable[..., T], *arguments: Any, slow: bool = False) -> T:
+        """Call a function in a thread; the keys of one campaign take turns."""
+        key = self.auth.campaign or self.auth.id
+        return await self.context.reads.read(key, slow, read, *arguments)
 
 
 class StrictJson(AbstractDTO[Any]):

@@ -139,7 +139,7 @@ def _responses(
     }
     statuses = {400, 403, 422, *problems}
     if made.roles is not None:
-        statuses |= {401, 503}
+        statuses |= {401, 429, 503}
     if "{" in path:
         statuses.add(404)
     if made.body is not None:

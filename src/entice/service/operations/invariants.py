@@ -55,8 +55,7 @@ def read_trust_view(store: Store, only: str | None, replays: dict[str, ReplayVie
     with store.read() as session:
         found = [
             _check_campaign(session, gauges, replays.get(gauges.id))
-            for gauges in read_campaign_gauges(session)
-            if only is None or gauges.id == only
+            for gauges in read_campaign_gauges(session, only)
         ]
     return TrustView(found, read_fault_report())
 

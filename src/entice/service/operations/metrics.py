@@ -267,14 +267,16 @@ def _rating_gauges(states: Iterable[CampaignState]) -> Iterator[RatingGauges]:
             yield RatingGauges(state.campaign, expected.share, without)
 
 
-def read_campaign_gauges(session: Session) -> list[CampaignGauges]:
-    """Read the gauges of all campaigns."""
+def read_campaign_gauges(session: Session, only: str | None = None) -> list[CampaignGauges]:
+    """Read the gauges of all campaigns, or of one."""
+    where, params = ("", ()) if only is None else ("WHERE c.id = ? ", (only,))
     rows = session.rows(
         "SELECT c.id, c.budget, c.reserved, c.committed, "
         "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
         f"coalesce((SELECT sum(cost) FROM offers AS o{session.index_hint('paid_offers')} "
         "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
         "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
-        "FROM campaigns c ORDER BY c.number"
+        f"FROM campaigns c {where}ORDER BY c.number",
+        params,
     )
     return [CampaignGauges(name, *(int(value) for value in row)) for name, *row in rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from msgspec import DecodeError
@@ -16,16 +15,15 @@ from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
 from entice.service.domain.events import Event
 from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferRecord, read_offer
-from entice.service.domain.rules import CampaignRules
+from entice.service.domain.rules import MAX_EVENTS_TO_RELEARN, CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.row_checksums import KEY, current_checksums, stored_responses
 from entice.service.storage.store import Row, Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
+    RatingHistory,
     campaign_from_row,
-    counted_ratings_in,
-    iterate_events,
     offer_to_row,
 )
 
@@ -111,7 +109,7 @@ def count_events(store: Store, name: str | None = None) -> int:
 def _verify_campaign(
     store: Store, name: str, number: int, progress: Callable[[int], None]
 ) -> VerifyResult:
-    replay = LogReplay(store, name, number)
+    replay = LogReplay(name, number)
     try:
         while True:
             before = replay.events
@@ -137,9 +135,9 @@ class _Mismatch(Exception):
 class LogReplay:
     """A replay of a campaign's log."""
 
-    def __init__(self, store: Store, name: str, number: int) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self._name, self._number = name, number
-        self._offers = _ReplayedOffers(store, number)
+        self._offers = _ReplayedOffers(number)
         self._rules: CampaignRules | None = None
         self._head = log.GENESIS
         self.events = 0
@@ -203,7 +201,6 @@ class LogReplay:
                 raise ValueError("the campaign was already created")
             spec = CampaignSpec.from_plain(event.spec)
             campaign = Campaign.create(self._name, spec, event.at, event.rules)
-            self._offers.campaign = campaign
             self._rules = CampaignRules(campaign, self._offers)
             self._rules.create(event.at, event.entice, event.by)
             return
@@ -224,9 +221,7 @@ class LogReplay:
 
         Return whether these were the last offers.
         """
-        self._offers.session = session
         self.events_of(last)
-        self._offers.session = None
         rows = session.rows(f"{CAMPAIGN} WHERE number = ?", (self._number,))
         stored = campaign_from_row(self._name, rows[0])
         if self.campaign is None:
@@ -258,10 +253,8 @@ class LogReplay:
 class _ReplayedOffers:
     """An `OfferRepository` in memory, for one replay."""
 
-    def __init__(self, store: Store, number: int) -> None:
-        self._store, self._number = store, number
-        self.session: Session | None = None
-        """The current transaction, if there is one."""
+    def __init__(self, number: int) -> None:
+        self._number = number
         self._compared = 0
         """The number of the last offer compared."""
         self._seen = 0
@@ -271,7 +264,7 @@ class _ReplayedOffers:
         self._rows: dict[int, bytes] = {}
         self._live: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
-        self.campaign: Campaign | None = None
+        self._ratings = RatingHistory()
         self.produced: list[bytes] = []
         """Events that the rules produced when the current event was replayed, itself included."""
         self.pending: list[bytes] = []
@@ -313,17 +306,12 @@ class _ReplayedOffers:
         raise AssertionError("a replay reads from the log which offers expired")
 
     def counted_ratings(self) -> Iterator[CountedRating]:
-        assert self.campaign is not None
-        return self._counted_ratings(self.campaign.state.seq)
-
-    def _counted_ratings(self, until: int) -> Iterator[CountedRating]:
-        current = self.session
-        with self._store.read() if current is None else nullcontext(current) as session:
-            rows = (row for row in iterate_events(session, self._number) if row[0] <= until)
-            yield from counted_ratings_in(rows)
+        return iter(self._ratings.counting.values())
 
     def append_event(self, event: Event, body: bytes) -> None:
         self.produced.append(body)
+        if event.seq <= MAX_EVENTS_TO_RELEARN:
+            self._ratings.add(event)
 
     def compare(self, session: Session) -> bool:
         where, params = "n > ? ORDER BY n LIMIT ?", (self._number, self._compared, PAGE)

@@ -18,6 +18,9 @@ MAX_DELETED = 5000
 class CommandExecutor(Protocol):
     """The part of `GroupCommit` that maintenance uses."""
 
+    busy: set[str]
+    """Campaigns that other commands must not change now."""
+
     def execute(self, command: Command) -> CommandResult | Exception:
         """Execute a command in its own transaction."""
 
@@ -43,6 +46,8 @@ class Maintenance:
         more, failure = False, None
         try:
             for name in self._campaigns_with_due_offers():
+                if name in self._executor.busy:  # a later run does it
+                    continue
                 result = self._executor.execute(Expire(name))
                 if isinstance(result, NotReady):  # just after start-up: a later run does it
                     continue

@@ -41,6 +41,8 @@ MAX_SEARCHED = 10_000
 """Maximum number of offers that one request searches."""
 _SEARCHED_AT_ONCE = 1000
 ANY_SIZE = 2**63
+MAX_PAGE_BYTES = 1024 * 1024
+"""Size of a page of events. The events of a campaign with 1,000 arms have up to 20 KB each."""
 _EVENTS_AT_ONCE = 100
 
 
@@ -166,11 +168,15 @@ class Queries:
             rows = read_events(session, name, number_of(session, name), after, limit, size)
         return [_event_view(*row) for row in rows]
 
-    def event_page(self, name: str, after: int, limit: int, size: int) -> EventPage:
-        """Return a page of at most `limit` events, which ends with the one that reaches `size`."""
-        events = self.events(name, after, limit, size)
-        filled = sum(len(memoryview(cast(msgspec.Raw, event.body))) for event in events) >= size
-        return EventPage(events, events[-1].seq if filled or len(events) == limit else None)
+    def event_page(self, name: str, after: int, limit: int) -> EventPage:
+        """Return a page of events, which ends early if it reaches `MAX_PAGE_BYTES`."""
+        with self.store.read() as session:
+            number = number_of(session, name)
+            rows = read_events(session, name, number, after, limit, MAX_PAGE_BYTES)
+            [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
+        events = [_event_view(*row) for row in rows]
+        more = len(events) == limit or (events and events[-1].seq < last)
+        return EventPage(events, events[-1].seq if more else None)
 
     def head(self, name: str) -> int:
         """Return the sequence number of a campaign's last event."""

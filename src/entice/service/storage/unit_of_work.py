@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from msgspec import DecodeError
 
@@ -31,11 +32,27 @@ class UnitOfWork:
         The transaction.
     cached
         Campaigns as of the previous transaction. They are reused if their rows have not changed.
+    lock
+        Whether campaigns are locked when they are loaded. If not, `begin_write` locks them.
+    short_only
+        Whether commands that take long raise `TakesLong`.
     """
 
-    def __init__(self, store: Store, session: Session, cached: dict[str, Campaign]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        cached: dict[str, Campaign],
+        *,
+        lock: bool = True,
+        short_only: bool = False,
+    ) -> None:
         self.session = session
+        self.short_only = short_only
+        self.ratings: RatingHistory | None = None
+        """The ratings of the campaign, if read from its log before."""
         self._for_update = store.for_update
+        self._lock = lock
         self._cached = cached
         # Each campaign with the seq and head of its row when it was loaded.
         self._loaded: dict[str, tuple[Campaign, tuple[int, bytes]]] = {}
@@ -43,11 +60,12 @@ class UnitOfWork:
         self._responses: list[tuple[str, str, bytes, int, bytes, int, bytes]] = []
 
     def campaign(self, name: str) -> Campaign:
-        """Return a campaign, locked until the end of the transaction."""
+        """Return a campaign, locked until the end of the transaction unless `lock` is False."""
         if name in self._loaded:
             return self._loaded[name][0]
         campaign = self._cached.get(name)
-        rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{self._for_update}", (name,))
+        for_update = self._for_update if self._lock else ""
+        rows = self.session.rows(f"{CAMPAIGN} WHERE id = ?{for_update}", (name,))
         if not rows:
             raise not_found("campaign", name)
         seq, head = rows[0][1:3]
@@ -56,6 +74,17 @@ class UnitOfWork:
             self._cached[name] = campaign
         self._loaded[name] = campaign, (seq, head)
         return campaign
+
+    def begin_write(self, session: Session) -> None:
+        """Continue in a transaction that writes, after sessions that only read.
+
+        Locks the campaigns, and raises `Stale` if one has changed since it was loaded.
+        """
+        self.session = session
+        for name, (_, before) in self._loaded.items():
+            sql = f"SELECT seq, head FROM campaigns WHERE id = ?{self._for_update}"
+            if session.rows(sql, (name,)) != [before]:
+                raise Stale
 
     def insert_campaign(self, campaign: Campaign) -> None:
         """Insert the row of a new campaign."""
@@ -75,6 +104,12 @@ class UnitOfWork:
         if name not in self._offers:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
+
+    def load_ratings(self, campaign: Campaign) -> Iterator[None]:
+        """Read a campaign's log up to the last event that is written, and pause now and then."""
+        offers = self.offers(campaign)
+        while offers.read_ratings(_READ_AT_ONCE) == _READ_AT_ONCE:
+            yield
 
     def store_response(self, row: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
         """Store the response to an idempotency key."""
@@ -112,13 +147,20 @@ class CampaignOffers:
     """The offers and the event log of one campaign inside a transaction."""
 
     def __init__(self, work: UnitOfWork, campaign: Campaign) -> None:
-        self._session = work.session
+        self._work = work
         self._number = campaign.number
         self._campaign = campaign
         self._known: dict[int, OfferRecord] = {}
+        self._costs: dict[int, int] = {}
+        # The changes of each player's costs that are not written yet.
+        self._spent: dict[bytes, int] = {}
         self._changed: dict[int, None] = {}
         self._live: dict[bytes, int | None] = {}
         self._events: list[tuple[int, int, bytes, bytes]] = []
+
+    @property
+    def _session(self) -> Session:
+        return self._work.session
 
     def get(self, n: int) -> OfferRecord | None:
         """Return an offer by its number."""
@@ -158,6 +200,7 @@ class CampaignOffers:
     def _load(self, row: tuple[object, ...]) -> OfferRecord:
         offer = offer_from_row(self._number, row)
         self._known[offer.n] = offer
+        self._costs[offer.n] = offer.cost
         if offer.state == OFFERED:
             self._live[offer.player] = offer.n
         return offer
@@ -166,6 +209,9 @@ class CampaignOffers:
         """Save an offer that was made or changed."""
         self._known[offer.n] = offer
         self._changed[offer.n] = None
+        more = offer.cost - self._costs.get(offer.n, 0)
+        self._costs[offer.n] = offer.cost
+        self._spent[offer.player] = self._spent.get(offer.player, 0) + more
         if offer.state == OFFERED:
             self._live[offer.player] = offer.n
         elif self._live.get(offer.player) == offer.n:
@@ -173,13 +219,12 @@ class CampaignOffers:
 
     def spent_on(self, player: bytes) -> int:
         """Return the total cost of a player's offers."""
-        self.flush()
         rows = self._session.rows(
             f"SELECT coalesce(sum(cost), 0) FROM offers{self._session.index_hint('paid_offers')} "
             "WHERE campaign = ? AND player = ? AND cost > 0",
             (self._number, player),
         )
-        return int(rows[0][0])
+        return int(rows[0][0]) + self._spent.get(player, 0)
 
     def open(self) -> list[OfferRecord]:
         """Return all open offers, oldest first."""
@@ -202,9 +247,25 @@ class CampaignOffers:
 
     def counted_ratings(self) -> Iterator[CountedRating]:
         """Return all ratings that count, in the order in which they arrived."""
-        self.flush()
-        name = self._campaign.state.campaign
-        return counted_ratings_in(verified_events(self._session, name, self._number))
+        while self.read_ratings(PAGE) == PAGE:
+            pass
+        history = self._work.ratings
+        assert history is not None
+        for _, _, body, _ in self._events:  # not written yet
+            history.add(log.decode(body))
+        return iter(history.counting.values())
+
+    def read_ratings(self, limit: int) -> int:
+        """Read up to `limit` more events into the history of ratings; return their number."""
+        if self._work.ratings is None:
+            self._work.ratings = RatingHistory()
+        history, name = self._work.ratings, self._campaign.state.campaign
+        events = verified_events(self._session, name, self._number, history.seq, limit)
+        read = 0
+        for _, body, _ in itertools.islice(events, limit):
+            history.add(log.decode(body))
+            read += 1
+        return read
 
     def append_event(self, event: Event, body: bytes) -> None:
         """Append an event to the log."""
@@ -226,6 +287,7 @@ class CampaignOffers:
                 "digest = excluded.digest",
             )
             self._changed = {}
+            self._spent = {}
 
 
 def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
@@ -297,6 +359,8 @@ def offer_from_row(number: int, row: tuple[object, ...]) -> OfferRecord:
 
 
 PAGE = 10_000
+_READ_AT_ONCE = 50
+"""Number of events that are read without a pause; this takes about a millisecond."""
 
 
 def iterate_events(
@@ -332,11 +396,18 @@ def verified_events(
         before = written
 
 
-def counted_ratings_in(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[CountedRating]:
-    """Yield the ratings in a log that count: a changed one once, a reversed one not at all."""
-    counting: dict[int, CountedRating] = {}  # by seq if organic, by −n if of an offer
-    for _, body, _ in rows:
-        match log.decode(body):
+class RatingHistory:
+    """The ratings in a log that count, up to event `seq`."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.counting: dict[int, CountedRating] = {}
+        """In the order in which they arrived. By seq if organic, by −n if of an offer."""
+
+    def add(self, event: Event) -> None:
+        """Add the next event: a changed rating counts once, a reversed one not at all."""
+        self.seq, counting = event.seq, self.counting
+        match event:
             case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
                 counting[-n] = CountedRating(arm, payment, rating)
             case log.Revised(n=n, rating=rating):
@@ -347,4 +418,3 @@ def counted_ratings_in(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Cou
                 counting[seq] = CountedRating(arm, 0.0, rating)
             case _:
                 pass
-    yield from counting.values()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
+import math
 import random
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple
+from enum import Enum
 
 from entice.service import logs
 from entice.service.domain.campaign import Campaign
@@ -23,58 +24,41 @@ from entice.service.domain.commands import (
     Accept,
     Command,
     CommandResult,
-    CreateCampaign,
     Decline,
-    EnterRatings,
     MakeOffer,
     MakeOffers,
     Rate,
     Reverse,
+    TakesLong,
     execute,
 )
 from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable
+from entice.service.storage.fair_queue import MAX_GROUP, FairQueue, PendingCommand
 from entice.service.storage.maintenance import Maintenance
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
-from entice.service.storage.store import ANSWERS, Columns, Session, Store
+from entice.service.storage.row_checksums import RowChecksums
+from entice.service.storage.slices import Histories, LongCommand
+from entice.service.storage.store import Session, Store
+from entice.service.storage.stored_responses import (
+    StoredResponses,
+    replay,
+    store_response,
+    stored_responses,
+)
 from entice.service.storage.unit_of_work import UnitOfWork, load_all_states
 
-MAX_GROUP = 512
-"""Number of offers and ratings at which a transaction is full and takes no more commands."""
 GATHER = 0.001
 """Seconds to wait for more commands, if the previous group was small but had more than one."""
-MAX_WAITING = 20_000
-"""Number of offers and ratings at which the queue is full and rejects new commands."""
+MAX_GROUP_SECONDS = 0.020
+"""Seconds after which a group begins no further command, if the estimates were too low."""
+MAX_LONG = 4
+"""Number of long commands that are executed at the same time, each of another campaign."""
 MAX_ATTEMPTS = 5
 """Attempts to commit a group that conflicts with another process."""
 MEAN_BACKOFF = 0.02
 """Mean number of seconds between attempts."""
 MAX_CACHED = 1000
 """Number of cached campaigns above which the cache is cleared."""
-
-
-class PendingCommand(NamedTuple):
-    """A command in the queue, and the callback that receives its result."""
-
-    command: Command
-    scope: str
-    """The API key to which the idempotency key belongs."""
-    key: str | None
-    """The idempotency key."""
-    digest: bytes
-    """A digest of the request, to detect a different request with the same idempotency key."""
-    done: Callable[[CommandResult | Exception], None]
-    loop: asyncio.AbstractEventLoop | None
-    """The event loop to call `done` in, if any."""
-
-    @property
-    def weight(self) -> int:
-        """The number of offers or ratings in the command; 1 for other commands."""
-        match self.command:
-            case MakeOffers(requests=requests):
-                return len(requests)
-            case EnterRatings(ratings=ratings):
-                return len(ratings)
-        return 1
 
 
 class Writer:
@@ -103,12 +87,10 @@ class Writer:
         self.clock = clock
         self.observe = observe
         self._tick = tick
-        self._groups = GroupCommit(store, clock, players)
+        self._queue = FairQueue()
+        self._groups = GroupCommit(store, clock, self._queue.record, players)
         self._maintenance = Maintenance(store, clock, self._groups)
-        self._queue: queue.SimpleQueue[PendingCommand | None] = queue.SimpleQueue()
-        self._waiting = 0
-        self._lock = threading.Lock()
-        self._stopping = False
+        self._long: deque[LongCommand] = deque()
         self._thread = threading.Thread(target=self._run, name="entice-writer", daemon=True)
         self.last_error: Exception | None = None
         """The error of the last group or maintenance run; None if it was written."""
@@ -116,7 +98,7 @@ class Writer:
     @property
     def depth(self) -> int:
         """The number of offers and ratings in the queue."""
-        return self._waiting
+        return self._queue.depth
 
     @property
     def is_running(self) -> bool:
@@ -139,9 +121,7 @@ class Writer:
 
     def stop(self, timeout: float = 30.0) -> None:
         """Reject new commands, execute those in the queue, and end the thread."""
-        with self._lock:
-            self._stopping = True
-            self._queue.put(None)
+        self._queue.close()
         self._thread.join(timeout)
 
     def submit(
@@ -180,14 +160,9 @@ class Writer:
         return await future
 
     def _enqueue(self, pending: PendingCommand) -> None:
-        with self._lock:
-            ended = self._thread.ident is not None and not self._thread.is_alive()
-            if self._stopping or ended:
-                raise Unavailable("The service is shutting down.")
-            if self._waiting >= MAX_WAITING:
-                raise Unavailable(f"The queue is full: {MAX_WAITING:,} offers and ratings wait.")
-            self._waiting += pending.weight
-            self._queue.put(pending)
+        if self._thread.ident is not None and not self._thread.is_alive():
+            raise Unavailable("The service is shutting down.")
+        self._queue.put(pending)
 
     def _run(self) -> None:
         next_tick = 0.0
@@ -197,36 +172,56 @@ class Writer:
                 verify_write = self.last_error is not None
                 more, self.last_error = self._maintenance.run(verify_write=verify_write)
                 next_tick = time.monotonic() + (0.0 if more else self._tick)
-            try:
-                pending = self._queue.get(timeout=max(0.0, next_tick - time.monotonic()))
-            except queue.Empty:
-                continue
-            if 1 < weight < MAX_GROUP // 4:
-                time.sleep(GATHER)  # more commands are on their way: commit them together
-            group: list[PendingCommand] = []
-            weight = 0
-            while pending is not None:
-                group.append(pending)
-                weight += pending.weight
-                if weight >= MAX_GROUP or self._queue.empty():
-                    break
-                pending = self._queue.get()
-            if group:
-                with self._lock:
-                    self._waiting -= weight
-                _respond(group, self._commit(group))
-            if pending is None:
+            timeout = 0.0 if self._long else max(0.0, next_tick - time.monotonic())
+            if not self._queue.wait(timeout) and not self._long:
                 return
+            if 1 < weight < MAX_GROUP // 4 and not self._long:
+                time.sleep(GATHER)  # more commands are on their way: commit them together
+            admit_long = len(self._long) < MAX_LONG
+            group, long = self._queue.take(self._groups.busy, admit_long=admit_long)
+            weight = sum(pending.weight for pending in group)
+            if group:
+                self._commit(group)
+            if long is not None:
+                self._long.append(self._groups.begin(long))
+            if self._long:
+                self._run_slice()
 
-    def _commit(self, group: list[PendingCommand]) -> list[CommandResult | Exception]:
+    def _run_slice(self) -> None:
+        """Execute a slice of the long command whose turn it is."""
+        long = self._long.popleft()
+        result = self._groups.run_slice(long)
+        if result is None:
+            self._long.append(long)
+            return
+        self._observe(1, [result], long.seconds)
+        _respond([long.pending], [result])
+
+    def _commit(self, group: list[PendingCommand]) -> None:
         start = time.perf_counter()
-        results = self._groups.commit(group)
+        results = self._groups.commit(group, start + MAX_GROUP_SECONDS)
+        pairs = list(zip(group, results, strict=True))
+        self._queue.put_back(
+            [
+                pending._replace(long=pending.long or result is Postponed.TAKES_LONG)
+                for pending, result in pairs
+                if isinstance(result, Postponed)
+            ]
+        )
+        executed = [(p, r) for p, r in pairs if not isinstance(r, Postponed)]
+        if executed:
+            done, answers = map(list, zip(*executed, strict=True))
+            self._observe(len(done), answers, time.perf_counter() - start)
+            _respond(done, answers)
+
+    def _observe(
+        self, commands: int, results: list[CommandResult | Exception], seconds: float
+    ) -> None:
         errors = [result for result in results if isinstance(result, Unavailable)]
         self.last_error = errors[0] if len(errors) == len(results) else None
         if self.observe is not None:
             with contextlib.suppress(Exception):  # an error in a metric must not stop the writer
-                self.observe(len(group), time.perf_counter() - start)
-        return results
+                self.observe(commands, seconds)
 
 
 def _respond(group: list[PendingCommand], results: list[CommandResult | Exception]) -> None:
@@ -247,17 +242,27 @@ def _respond(group: list[PendingCommand], results: list[CommandResult | Exceptio
             loop.call_soon_threadsafe(respond)
 
 
-StoredResponses = dict[tuple[str, str], tuple[bytes, CommandResult | None]]
-"""Stored responses by scope and idempotency key, with the request's digest; None if damaged."""
-
-
 class GroupCommit:
-    """Executes groups of commands, each in one transaction, and caches their campaigns."""
+    """Executes groups of commands, each in one transaction, and caches their campaigns.
 
-    def __init__(self, store: Store, clock: Clock, players: PlayerHasher | None = None) -> None:
+    `record` is called with each command and the seconds that it took. `players` has the secret for
+    the checksums of stored responses; by default it is read when it is needed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        record: Callable[[PendingCommand, float], None] = lambda pending, seconds: None,
+        players: PlayerHasher | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._record = record
         self._players = players
+        self.busy: set[str] = set()
+        """Campaigns of which a long command is being executed."""
+        self._histories: Histories = OrderedDict()
         self._cached: dict[str, Campaign] = {}
         self._ahead: dict[str, int] = {}
         # Errors of the database concern the whole group; any other error only its own command.
@@ -281,15 +286,21 @@ class GroupCommit:
         """Return the largest lead of a campaign's time over the clock, in microseconds."""
         return max(self._ahead.values(), default=0)
 
-    def commit(self, group: list[PendingCommand]) -> list[CommandResult | Exception]:
-        """Execute a group; return the result of each command, or the same error for all."""
+    def commit(
+        self, group: list[PendingCommand], until: float = math.inf
+    ) -> list[CommandResult | Exception | Postponed]:
+        """Execute a group; return the result of each command, or the same error for all.
+
+        Commands whose turn has not come by `until` (of `time.perf_counter`) are postponed, and so
+        are commands that have to be executed in slices, unless `until` is infinite.
+        """
         failed: dict[int, Exception] = {}
         conflicts = 0
         while True:
             try:
-                if self._players is None and any(one.key is not None for one in group):
-                    self._players = player_hasher_for(self._store)  # has its own transaction
-                return self._transaction(group, failed)
+                # Reading the secret has a transaction of its own.
+                checksums = self._checksums(group)
+                return self._transaction(group, failed, until, checksums)
             except Stale as stale:
                 self._cached.clear()
                 conflicts += 1
@@ -304,40 +315,93 @@ class GroupCommit:
                 self._cached.clear()
                 return [error] * len(group)
 
+    def _checksums(self, group: list[PendingCommand]) -> RowChecksums | None:
+        """Return the checksums of stored responses, if a command of a group has a key."""
+        if self._players is None and any(pending.key is not None for pending in group):
+            self._players = player_hasher_for(self._store)
+        return self._players.rows if self._players is not None else None
+
     def execute(self, command: Command) -> CommandResult | Exception:
         """Execute one command in its own transaction, without an idempotency key."""
-        return self.commit([PendingCommand(command, "", None, b"", lambda _: None, None)])[0]
+        return self._commit_alone(PendingCommand(command, "", None, b"", lambda _: None, None))
+
+    def _commit_alone(self, pending: PendingCommand) -> CommandResult | Exception:
+        [result] = self.commit([pending])
+        assert not isinstance(result, Postponed)
+        return result
+
+    def begin(self, pending: PendingCommand) -> LongCommand:
+        """Begin to execute a long command. Until it is done, its campaign is `busy`."""
+        self.busy.add(pending.campaign)
+        return LongCommand(
+            pending, self._store, self._clock, self._cached, self._histories, self.now,
+            self._checksums([pending]),
+        )  # fmt: skip
+
+    def run_slice(self, long: LongCommand) -> CommandResult | Exception | None:
+        """Execute a slice of a long command; return its result once it is done."""
+        result: CommandResult | Exception | None
+        try:
+            result = long.run_slice()
+        except Stale:  # another process has changed the campaign: lock it now
+            result = self._commit_alone(long.pending)
+        except Exception as error:
+            result = error
+        if result is not None:
+            self.busy.discard(long.pending.campaign)
+            self._record(long.pending, long.seconds)
+        return result
 
     def _transaction(
-        self, group: list[PendingCommand], failed: dict[int, Exception]
-    ) -> list[CommandResult | Exception]:
-        results: list[CommandResult | Exception] = []
+        self,
+        group: list[PendingCommand],
+        failed: dict[int, Exception],
+        until: float,
+        checksums: RowChecksums | None,
+    ) -> list[CommandResult | Exception | Postponed]:
+        results: list[CommandResult | Exception | Postponed] = []
+        postponed: set[str] = set()
         if len(self._cached) > MAX_CACHED:
             self._cached.clear()
         with self._store.write() as session:
-            work = UnitOfWork(self._store, session, self._cached)
+            short_only = until < math.inf
+            work = UnitOfWork(self._store, session, self._cached, short_only=short_only)
             damaged = _lock_campaigns(work, group)
-            responses = _prefetch(work, session, group, self._players)
+            responses = _prefetch(work, session, group, checksums)
+            started = time.perf_counter()
             for i, pending in enumerate(group):
-                name = _campaign_of(pending.command)
+                name = pending.campaign
                 if i in failed or name in damaged:
                     results.append(failed.get(i) or damaged[name])
                     continue
+                if name in postponed or (started > until and i > 0):
+                    results.append(Postponed.LATER)
+                    continue
                 try:
-                    results.append(self._execute(work, responses, pending, name))
+                    results.append(self._execute(work, responses, pending, checksums))
+                except TakesLong:
+                    results.append(Postponed.TAKES_LONG)
+                    postponed.add(name)  # its later commands keep their order
                 except Refusal as refusal:
                     results.append(refusal)
                 except self._group_errors:
                     raise
                 except Exception as error:
                     raise _CommandFailed(i, error) from error
+                ended = time.perf_counter()
+                self._record(pending, ended - started)
+                started = ended
             work.flush()
         return results
 
     def _execute(
-        self, work: UnitOfWork, responses: StoredResponses, pending: PendingCommand, campaign: str
+        self,
+        work: UnitOfWork,
+        responses: StoredResponses,
+        pending: PendingCommand,
+        checksums: RowChecksums | None,
     ) -> CommandResult:
-        now = self._clock.now()
+        now, campaign = self._clock.now(), pending.campaign
         if campaign:
             with contextlib.suppress(Refusal):
                 now = self.now(campaign, work.campaign(campaign).state.at)
@@ -345,13 +409,19 @@ class GroupCommit:
             return execute(work, pending.command, now)
         scope_and_key = pending.scope, pending.key
         if scope_and_key in responses:
-            return _replay(pending, *responses[scope_and_key])
+            return replay(pending, *responses[scope_and_key])
         result = execute(work, pending.command, now)
         responses[scope_and_key] = pending.digest, result
-        row = (*scope_and_key, pending.digest, result.status, result.body, self._clock.now())
-        assert self._players is not None  # see `commit`
-        work.store_response((*row, self._players.rows.of_response(row)))
+        store_response(work, pending, result, self._clock.now(), checksums)
         return result
+
+
+class Postponed(Enum):
+    """The result of a command that was not executed with its group."""
+
+    LATER = "later"
+    TAKES_LONG = "takes long"
+    """It has to be executed in slices."""
 
 
 class _CommandFailed(Exception):
@@ -363,34 +433,13 @@ class _CommandFailed(Exception):
         self.error = error
 
 
-def _campaign_of(command: Command) -> str:
-    return "" if isinstance(command, CreateCampaign) else command.campaign
-
-
-def _replay(pending: PendingCommand, digest: bytes, result: CommandResult | None) -> CommandResult:
-    """Return the stored response to an idempotency key."""
-    if result is None:
-        raise Refusal(
-            503, "out-of-order", "The database is damaged",
-            "The response stored under this Idempotency-Key is damaged. The operator of the "
-            "service must restore a backup.",
-        )  # fmt: skip
-    if digest != pending.digest:
-        raise Refusal(
-            422, "idempotency-key-reused", "Idempotency key reused",
-            "This Idempotency-Key was used with a different request. Use a new key for each "
-            "request; repeat a key only to retry the same request.",
-        )  # fmt: skip
-    return result._replace(replayed=True)
-
-
 def _lock_campaigns(work: UnitOfWork, group: list[PendingCommand]) -> dict[str, Exception]:
     """Lock all campaigns of a group; return the errors of those that are damaged.
 
     They are locked in sorted order, so that two processes cannot deadlock.
     """
     damaged: dict[str, Exception] = {}
-    for name in sorted({_campaign_of(pending.command) for pending in group} - {""}):
+    for name in sorted({pending.campaign for pending in group} - {""}):
         try:
             work.campaign(name)
         except Refusal:
@@ -404,12 +453,11 @@ def _prefetch(
     work: UnitOfWork,
     session: Session,
     group: list[PendingCommand],
-    hasher: PlayerHasher | None,
+    checksums: RowChecksums | None,
 ) -> StoredResponses:
     """Load the offers and stored responses of a whole group with few queries."""
     players: dict[str, list[bytes]] = {}
     numbers: dict[str, list[int]] = {}
-    keys: dict[str, list[str]] = {}
     for pending in group:
         match pending.command:
             case MakeOffer(campaign=campaign, player=player):
@@ -420,8 +468,6 @@ def _prefetch(
                 numbers.setdefault(command.campaign, []).append(command.n)
             case _:
                 pass
-        if pending.key is not None:
-            keys.setdefault(pending.scope, []).append(pending.key)
     # Unknown or damaged rows are reported when the command that needs them is executed.
     for campaign, some in players.items():
         with contextlib.suppress(Refusal, Corrupt):
@@ -429,13 +475,4 @@ def _prefetch(
     for campaign, ns in numbers.items():
         with contextlib.suppress(Refusal, Corrupt):
             work.offers(work.campaign(campaign)).prefetch(ns)
-    responses: StoredResponses = {}
-    columns = Columns(ANSWERS, ("scope", "key", "request", "status", "body", "at", "digest"))
-    for scope, some_keys in keys.items():
-        assert hasher is not None  # see `GroupCommit.commit`
-        rows = session.rows_where_in(columns, "scope = ?", (scope,), "key", some_keys)
-        for *row, checksum in rows:
-            _, key, request, status, body, _ = row
-            intact = checksum == hasher.rows.of_response(tuple(row))
-            responses[scope, key] = request, CommandResult(status, body) if intact else None
-    return responses
+    return stored_responses(session, group, checksums)

@@ -56,7 +56,7 @@ async def get_trust(request: ServiceRequest) -> TrustView:
     """
     context = request.context
     replays = studio_of(context).replays
-    return await in_thread(read_trust_view, context.store, request.auth.campaign, replays)
+    return await request.read(read_trust_view, context.store, request.auth.campaign, replays)
 
 
 @route(

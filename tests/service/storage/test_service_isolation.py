@@ -1,0 +1,298 @@
+"""A campaign does not delay the others: turns in the writer, long commands in slices."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from writer_fixtures import Service, hashed, service
+
+from entice import DriftCorrectedThompson
+from entice.service.domain import rules
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.commands import (
+    Accept,
+    CommandResult,
+    EnterRatings,
+    MakeOffer,
+    MakeOffers,
+    Organic,
+    Rate,
+    Reverse,
+)
+from entice.service.domain.errors import Refusal, Unavailable
+from entice.service.storage import fair_queue, unit_of_work, writer
+from entice.service.storage.fair_queue import FairQueue, PendingCommand
+
+__all__ = ["service"]
+
+
+def pending(campaign: str, player: int = 0) -> PendingCommand:
+    command = MakeOffer(campaign, hashed(player))
+    return PendingCommand(command, "", None, b"", lambda _: None, None)
+
+
+def players(group: list[PendingCommand], campaign: str) -> list[int]:
+    commands = [each.command for each in group if each.campaign == campaign]
+    return [int.from_bytes(c.player) for c in commands if isinstance(c, MakeOffer)]
+
+
+def batch(campaign: str, numbers: range) -> MakeOffers:
+    return MakeOffers(campaign, [MakeOffer(campaign, hashed(player)) for player in numbers])
+
+
+# The queue
+
+
+def test_campaigns_take_turns() -> None:
+    queue = FairQueue()
+    for player in range(100):
+        queue.put(pending("flooding", player))
+    queue.put(pending("quiet"))
+    group, _ = queue.take(())
+    assert players(group, "quiet") == [0]
+    assert players(group, "flooding") == list(range(len(group) - 1))
+
+
+def test_a_campaign_with_slow_commands_gets_the_same_time_not_the_same_number() -> None:
+    queue = FairQueue()
+    queue.record(pending("slow"), 1e-3)
+    queue.record(pending("fast"), 1e-5)
+    for player in range(200):
+        queue.put(pending("slow", player))
+        queue.put(pending("fast", player))
+    group, _ = queue.take(())
+    assert len(players(group, "fast")) > 20 * len(players(group, "slow")) > 0
+
+
+def test_commands_that_were_not_executed_keep_their_order() -> None:
+    queue = FairQueue()
+    for player in range(20):
+        queue.put(pending("a", player))
+    first, _ = queue.take(())
+    queue.put_back(first[2:])
+    taken = first[:2]
+    while queue.depth:
+        taken += queue.take(())[0]
+    assert players(taken, "a") == list(range(20))
+
+
+def test_only_the_flooding_campaign_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_queue, "MAX_WAITING_PER_CAMPAIGN", 10)
+    queue = FairQueue()
+    for player in range(10):
+        queue.put(pending("flooding", player))
+    with pytest.raises(Refusal, match="of this campaign wait") as rejected:
+        queue.put(pending("flooding"))
+    assert rejected.value.status == 429
+    queue.put(pending("quiet"))
+    monkeypatch.setattr(fair_queue, "MAX_WAITING", 11)
+    with pytest.raises(Unavailable, match="queue is full"):
+        queue.put(pending("other"))
+
+
+# Long commands
+
+
+@pytest.fixture(params=["in slices", "in one transaction"])
+def in_slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Execute long commands in slices or, as a control, in a single transaction as before."""
+    slices: bool = request.param == "in slices"
+    if not slices:
+        monkeypatch.setattr(fair_queue, "MAX_SECONDS", 1e9)
+        monkeypatch.setattr(writer, "MAX_GROUP_SECONDS", float("inf"))
+    return slices
+
+
+@pytest.fixture
+def slow_offers(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let each offer of campaigns with a cap per offer take 2 ms; the event is set at the first."""
+    begun, decide = threading.Event(), Campaign.decide
+
+    def decide_slowly(self: Campaign, *arguments: Any) -> Any:
+        if self.spec.cap_per_offer is not None:
+            begun.set()
+            time.sleep(0.002)
+        return decide(self, *arguments)
+
+    monkeypatch.setattr(Campaign, "decide", decide_slowly)
+    return begun
+
+
+def finished_first(one: Future[CommandResult], other: Future[CommandResult]) -> bool:
+    """Return whether one command is done when the other is."""
+    done: list[bool] = []
+    other.add_done_callback(lambda _: done.append(one.done()))
+    other.result(60)
+    one.result(60)
+    return done[0]
+
+
+def test_a_batch_does_not_delay_another_campaign(
+    service: Service, in_slices: bool, slow_offers: threading.Event
+) -> None:
+    """In the control, which executes a batch in one transaction, the other campaign waits."""
+    slow, quick = service.create(cap_per_offer=300), service.create()
+    service.offer(quick, 0)
+    long = service.writer.submit(batch(slow, range(100)))
+    assert slow_offers.wait(10)
+    assert finished_first(service.writer.submit(MakeOffer(quick, hashed(1))), long) == in_slices
+    assert len(json.loads(long.result().body)["offers"]) == 100
+    assert service.faults(slow) == service.faults(quick) == [None]
+
+
+def test_changed_ratings_do_not_delay_another_campaign(
+    service: Service, in_slices: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy relearns all ratings. In the control it does so in one transaction."""
+    learning, quick = service.create(policy=DriftCorrectedThompson()), service.create()
+    service.rated(learning, 1, 3)
+    service.rate_organic(learning, a=[3, 4] * 100)
+    service.offer(quick, 0)
+    relearning, update_arm = threading.Event(), Campaign.update_arm
+
+    def update_slowly(self: Campaign, arm: int, new: bool = False, *rating: Any) -> None:
+        if new and self.state.campaign == learning:
+            relearning.set()
+            time.sleep(0.001)
+        update_arm(self, arm, new, *rating)
+
+    monkeypatch.setattr(Campaign, "update_arm", update_slowly)
+    changed = service.writer.submit(Rate(f"{learning}.1", 5))
+    assert relearning.wait(10)
+    assert finished_first(service.writer.submit(MakeOffer(quick, hashed(1))), changed) == in_slices
+    monkeypatch.setattr(Campaign, "update_arm", update_arm)
+    assert service.faults(learning) == [None]
+
+
+@pytest.mark.parametrize("options", [{}, {"cap_per_player": 300}, {"status": "shadow"}], ids=str)
+def test_slices_make_the_same_offers_as_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """Also for players with an open offer, an expired one, and two requests in the batch."""
+    made = []
+    monkeypatch.setattr("entice.service.storage.slices.SLICE", 1e-9)  # one step in each slice
+    for cost in (1.0, 0.0):
+        monkeypatch.setattr(fair_queue, "UNKNOWN_COST", cost)
+        service = Service(tmp_path / f"{cost}.db")
+        campaign = service.create(offer_expires_after=60, **options)
+        service.rate_organic(campaign, a=[5, 5], b=[1, 2], c=[3])
+        service.offer(campaign, 1)
+        service.later(61)
+        service.offer(campaign, 2)
+        requests = [*batch(campaign, range(30)).requests, *batch(campaign, range(20, 25)).requests]
+        # Forget the measured costs, so that each time is as long as the test says.
+        service.writer._queue._costs.clear()
+        answer = service.do(MakeOffers(campaign, requests), key="k", request=b"r")
+        again = service.answer(MakeOffers(campaign, requests), key="k", request=b"r")
+        assert again.replayed
+        assert json.loads(again.body) == answer
+        assert service.refusal(batch(campaign, range(9)), key="k", request=b"x").status == 422
+        made.append([{**each, "id": 0, "campaign": 0} for each in answer["offers"]])
+        assert service.faults(campaign) == [None]
+        service.close()
+    assert made[0] == made[1]
+    assert len(made[0]) == 35
+
+
+def test_a_batch_that_fails_in_the_middle_makes_no_offer(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = service.create()
+    service.offer(campaign, 1000)
+    decide, decisions = Campaign.decide, 0
+
+    def decide_or_fail(self: Campaign, *arguments: Any) -> Any:
+        nonlocal decisions
+        decisions += 1
+        if decisions == 300:
+            raise FloatingPointError("a decision fails")
+        return decide(self, *arguments)
+
+    monkeypatch.setattr(Campaign, "decide", decide_or_fail)
+    with pytest.raises(FloatingPointError):
+        service.answer(batch(campaign, range(500)))
+    assert service.queries.campaign(campaign).decisions == 1
+    service.offer(campaign, 1001)
+    assert service.queries.campaign(campaign).decisions == 2
+    invalid = MakeOffers(
+        campaign, [*batch(campaign, range(500)).requests, MakeOffer(campaign, hashed(1), ["x"])]
+    )
+    assert service.refusal(invalid).detail.startswith("requests[500]: ")
+    assert service.queries.campaign(campaign).decisions == 2
+    assert service.faults(campaign) == [None]
+
+
+def test_a_campaigns_commands_keep_their_order_around_a_long_one(service: Service) -> None:
+    campaign = service.create(policy=DriftCorrectedThompson())
+    service.rated(campaign, 1, 3)
+    commands = [
+        batch(campaign, range(10, 210)), Accept(f"{campaign}.3"), Rate(f"{campaign}.3", 2),
+        Rate(f"{campaign}.1", 5), MakeOffer(campaign, hashed(2)), Rate(f"{campaign}.3", 4),
+        EnterRatings(campaign, [Organic("a", 1)] * 300), Reverse(f"{campaign}.3"),
+        Reverse(f"{campaign}.1"),
+    ]  # fmt: skip
+    for future in [service.writer.submit(command) for command in commands]:
+        future.result(60)
+    kinds = [json.loads(bytes(e.body))["kind"] for e in service.queries.events(campaign, 4, 1000)]
+    others = [kind for kind in kinds if kind != "organic"]
+    assert others[-8:] == [
+        "offered", "accepted", "rated", "revised", "offered", "revised", "reversed", "reversed",
+    ]  # fmt: skip
+    assert service.faults(campaign) == [None]
+
+
+def test_a_second_change_of_a_rating_does_not_read_the_log_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = service.create(policy=DriftCorrectedThompson())
+    service.rated(campaign, 1, 3)
+    service.rate_organic(campaign, a=[3] * 200)
+    read, decode = [], unit_of_work.log.decode
+
+    def count(body: bytes) -> Any:
+        read.append(body)
+        return decode(body)
+
+    monkeypatch.setattr(unit_of_work.log, "decode", count)
+    counts = []
+    for rating in (4, 5, 1):
+        read.clear()
+        service.do(Rate(f"{campaign}.1", rating))
+        counts.append(len(read))
+    assert counts[0] > 200
+    assert max(counts[1:]) < 5
+    monkeypatch.setattr(unit_of_work.log, "decode", decode)
+    assert service.faults(campaign) == [None]
+
+
+def test_a_log_that_is_too_long_is_not_relearned(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "MAX_EVENTS_TO_RELEARN", 10)
+    monkeypatch.setattr("entice.service.operations.verify.MAX_EVENTS_TO_RELEARN", 10)
+    campaign = service.create(policy=DriftCorrectedThompson())
+    for player in range(4):
+        service.rated(campaign, player, 3)
+    service.do(Rate(f"{campaign}.1", 5))
+    assert service.faults(campaign) == [None]
+
+
+def test_a_long_command_conflicts_with_another_process_and_is_executed_once(
+    tmp_path: Path, slow_offers: threading.Event
+) -> None:
+    one, two = (Service(tmp_path / "entice.db") for _ in range(2))
+    campaign = one.create(cap_per_offer=300)
+    long = one.writer.submit(batch(campaign, range(50)))
+    assert slow_offers.wait(10)
+    two.offer(campaign, 1000)
+    assert len(json.loads(long.result(60).body)["offers"]) == 50
+    assert one.queries.campaign(campaign).decisions == 51
+    assert two.faults(campaign) == [None]
+    one.close()
+    two.close()
