@@ -17,7 +17,6 @@ from service_fixtures import TEAS, Service, assert_problem, service
 
 from entice.estimate.ratings import read_probed_ratings
 from entice.service.domain.errors import Refusal
-from entice.service.http import events as event_api
 from entice.service.http import exports
 from entice.service.http.quotas import Quota
 from entice.service.operations.export import MEDIA_TYPES, SCHEMA
