@@ -30,9 +30,7 @@ __all__ = ["postgres"]
 
 
 def campaign_at(running: Server) -> str:
-    answer = httpx.post(f"{running.url}/v1/campaigns", json=TEAS)
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
+    return str(running.post("/v1/campaigns", TEAS)["id"])
 
 
 def lines_of(log: Path) -> list[dict[str, Any]]:
@@ -52,7 +50,7 @@ def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
 
         def request_offers(first: int) -> None:
             nonlocal refused
-            with httpx.Client() as client:
+            with httpx.Client(headers=running.headers) as client:
                 for i in range(first, first + 10_000):
                     try:
                         answer = client.post(f"{url}/offers", json={"player": f"player {i}"})
@@ -65,7 +63,8 @@ def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
                     answered.append(answer.json()["id"])
 
         def follow() -> None:
-            with httpx.stream("GET", f"{url}/stream", headers={"last-event-id": "0"}) as stream:
+            headers = {"last-event-id": "0", **running.headers}
+            with httpx.stream("GET", f"{url}/stream", headers=headers) as stream:
                 for line in stream.iter_lines():
                     seen.append(line)
                     started.set()
@@ -189,7 +188,8 @@ def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         key = re.escape("entice_")
         campaign = campaign_at(running)
-        with httpx.Client(base_url=running.url) as client:
+        token = running.token
+        with httpx.Client(base_url=running.url, headers=running.headers) as client:
             path = f"/v1/campaigns/{campaign}/offers"
             offer = client.post(path, json={"player": "unlikely-ann"}).json()["id"]
             client.post(path, json={"player": "unlikely-ann", "unlikely-ann": 1})
@@ -204,6 +204,7 @@ def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
         secret = (tmp_path / "entice.db.secret").read_text().strip()
     assert not re.search("unlikely", log, re.IGNORECASE)
     assert not re.search(key + "[0-9a-f]{8}", log)
+    assert token not in log
     assert secret not in log
     assert offer not in log
     requests = [line for line in lines_of(running.log) if line["event"] == "request"]

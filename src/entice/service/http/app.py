@@ -18,6 +18,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
+from entice.service.http.authentication import is_cross_site
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
@@ -47,6 +48,10 @@ HEADERS = (
 )
 """Headers added to every response that lacks them. The studio's page sets its own CSP."""
 _MAX_DRAINED = 16 * MAX_BODY
+_CROSS_SITE = Refusal(
+    403, "cross-site", "Cross-site request",
+    "A page of another site sent this request. Send requests from a program or from the studio.",
+)  # fmt: skip
 
 
 class RequestMiddleware:
@@ -88,9 +93,8 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            refusal = self._context.authenticator.reject_foreign(headers)
-            if refusal is not None:
-                await _problem(refusal)(scope, receive, send_with_headers)
+            if is_cross_site(headers, state["path"]):
+                await _problem(_CROSS_SITE)(scope, receive, send_with_headers)
             else:
                 await self._app(scope, receive, send_with_headers)
         except Exception as error:
@@ -116,7 +120,7 @@ def make_app(
     keys: Keys,
     players: PlayerHasher,
     *,
-    open_to_loopback: bool,
+    token: str | None,
     extensions: Sequence[Extension] = (),
 ) -> Litestar:
     """Build the application.
@@ -126,9 +130,8 @@ def make_app(
     store, writer, queries, keys, players
         The parts of the service, all on one database. The writer starts and stops with the
         application; the caller closes the store.
-    open_to_loopback
-        Whether requests without a key are allowed as long as no key exists. Only for a service that
-        is bound to loopback.
+    token
+        Accepted in place of a key, as long as no key exists.
     extensions
         Routers to mount beside the service's own routes, such as the studio's.
     """
@@ -138,7 +141,7 @@ def make_app(
         queries,
         keys,
         players,
-        open_to_loopback=open_to_loopback,
+        token=token,
         extensions=extensions,
     )
     handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]

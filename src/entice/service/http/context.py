@@ -48,7 +48,7 @@ class AppContext:
         keys: Keys,
         players: PlayerHasher,
         *,
-        open_to_loopback: bool,
+        token: str | None,
         extensions: Sequence[Extension] = (),
     ) -> None:
         self.store = store
@@ -56,7 +56,7 @@ class AppContext:
         self.queries = queries
         self.keys = keys
         self.players = players
-        self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
+        self.authenticator = Authenticator(keys, token)
         self.streams = EventStreams(queries)
         self.extensions = tuple(extensions)
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)

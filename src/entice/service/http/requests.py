@@ -68,7 +68,7 @@ class ServiceRequest(Request[None, KeyView, State]):
 
     @property
     def key_id(self) -> str | None:
-        """The id of the caller's key for the event log. None if no key is required."""
+        """The id of the caller's key for the event log. None as long as no key exists."""
         return self.auth.id if self.auth.id != LOCAL_CALLER.id else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from entice.errors import EnticeError, InputError
+from entice.local_token import create_token, remove_token, token_file
 from entice.service import logs
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import player_hasher_for
@@ -37,7 +39,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     db: str
     secret_file: Path | None
-    loopback: bool
+    token: str | None
+    """Accepted in place of a key, as long as no key exists."""
 
 
 def serve(
@@ -62,23 +65,22 @@ def serve(
     secret_file
         File with the secret that players' ids are hashed with, if not the default file.
     report
-        Called once, with the address and an example.
+        Called once, with the address and how to open it.
     extensions
         Called in each worker process. Returns the extensions to mount, such as the studio.
     """
     address = _address(host)
     _check_workers(db, workers)
-    loopback = address.is_loopback
-    _check_database(db, secret_file, loopback, host)
-    port = _free_port(str(address), port)
-    with _shared_metrics(workers):
+    keyless = _check_database(db, secret_file, address.is_loopback, host)
+    chosen, port = port, _free_port(str(address), port)
+    with _shared_metrics(workers), _local_token(str(address), port, keyless, chosen != 0) as token:
         server = _granian(str(address), port, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
-        example = f"Open it in a browser, or try: curl {where}/healthz"
-        server.on_startup(lambda: report(f"Entice is at {where}\n{example}"))
+        greeting = _greeting(where, token, token_file(str(address), port))
+        server.on_startup(lambda: report(greeting))
         logs.configure()
         logs.event("start", address=where, workers=workers)
-        load = partial(worker_app, Settings(db, secret_file, loopback), extensions)
+        load = partial(worker_app, Settings(db, secret_file, token), extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
         finally:  # a worker that dies ends `serve` with SystemExit
@@ -107,7 +109,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         Queries(store),
         Keys(store),
         players,
-        open_to_loopback=settings.loopback,
+        token=settings.token,
         extensions=extensions(),
     )
     app.on_startup.append(partial(_end_streams_first, app.state.context))
@@ -182,19 +184,47 @@ def _check_workers(db: str, workers: int) -> None:
         )
 
 
-def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> None:
-    """Check the database before any worker starts, migrate it, and create the secret."""
+def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> bool:
+    """Check and migrate the database, and create the secret; return whether there are no keys."""
     with contextlib.closing(open_store(db)) as store:
         store.check_integrity()
         player_hasher_for(store, secret_file)
-        if not loopback and not Keys(store).any():
+        keyless = not Keys(store).any()
+        if keyless and not loopback:
             raise InputError(
                 "host",
-                "must be a loopback address, such as 127.0.0.1, as long as no key exists: anybody "
-                "who reaches the service could spend the budget",
+                "must be a loopback address, such as 127.0.0.1, as long as no key exists: the "
+                "token that is then used in its place is for this machine only",
                 given=host,
                 todo="Create a key first: entice keys create --role admin --name me",
             )
+        return keyless
+
+
+@contextlib.contextmanager
+def _local_token(address: str, port: int, keyless: bool, keep: bool) -> Iterator[str | None]:
+    """Create the token of a service without keys; keep its file for a restart on the same port."""
+    if not keyless:
+        remove_token(address, port)
+        yield None
+        return
+    try:
+        yield create_token(address, port)
+    finally:
+        if not keep:
+            remove_token(address, port)
+
+
+def _greeting(where: str, token: str | None, file: Path) -> str:
+    """Return the text that `entice serve` prints when it starts."""
+    if token is None:
+        return f"Entice is at {where}\nOpen it in a browser, or try: curl {where}/healthz"
+    return (
+        f"Entice is at {where}\n"
+        f"Open it in a browser: {where}/#key={token}\n"
+        f"or try: curl -H @{shlex.quote(str(file))} {where}/v1/campaigns\n"
+        "This token allows everything until you create a key with `entice keys create`."
+    )
 
 
 def _free_port(address: str, port: int) -> int:
