@@ -39,11 +39,13 @@ from entice.api_types import (
     ArmView,
     CampaignView,
     DriftView,
+    ErasureView,
     EventPage,
     EventView,
     OfferHistory,
     OfferPage,
     OfferView,
+    PlayerView,
     SpendingView,
 )
 from entice.errors import EnticeError, InputError
@@ -240,6 +242,14 @@ class Client(AbstractContextManager["Client"]):
         body = {"ratings": [{"arm": arm, "rating": stars} for arm, stars in ratings]}
         path, kind = _at(campaign, "/ratings"), dict[str, int]
         return self._ask("POST", path, kind, body, once)["entered"]
+
+    def player(self, player: str) -> PlayerView:
+        """Return what is kept about a player: all offers, with ratings and payments."""
+        return self._ask("GET", f"/v1/players/{_id('player', player)}", PlayerView)
+
+    def erase_player(self, player: str) -> ErasureView:
+        """Erase the link between a player's id and all offers; withdraw open offers."""
+        return self._ask("DELETE", f"/v1/players/{_id('player', player)}", ErasureView)
 
     def drift(self, campaign: str) -> DriftView:
         """Return the drift estimate of a campaign with a probe."""

@@ -24,6 +24,7 @@ from entice.service.operations.verify import verify
 from entice.service.storage import api_keys as keys_module
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher, WrongSecret, player_hasher_for
+from entice.service.storage.player_salts import salted
 from entice.service.storage.store import open_store
 from entice.studio.jobs import queue
 
@@ -58,7 +59,7 @@ def test_without_keys_every_request_but_health_and_the_page_needs_the_token(tmp_
     with service(tmp_path) as shop:
         for operation in ALLOWED:
             method, path = operation.split()
-            path = path.format(campaign="c_0", offer="c_0.1", arm="oolong", file="plotly.min.js")
+            path = path.format(**PATHS)
             for token in ("", "Bearer entice_local_wrong", "Bearer entice_00000000_wrong"):
                 sent = {**NGINX, "authorization": token}
                 answer = shop.client.request(method, path, headers=sent)
@@ -262,6 +263,9 @@ def test_invalid_settings_of_keys_are_rejected(shop: Service) -> None:
 
 # Roles
 
+PATHS = {
+    "campaign": "c_0", "offer": "c_0.1", "arm": "oolong", "file": "plotly.min.js", "player": "ann"
+}  # fmt: skip
 ALLOWED = {
     "POST /v1/campaigns": "",
     "GET /v1/campaigns": "read",
@@ -279,6 +283,8 @@ ALLOWED = {
     "POST /v1/offers/{offer}/rating": "feedback",
     "POST /v1/offers/{offer}/reverse": "feedback",
     "POST /v1/campaigns/{campaign}/ratings": "feedback",
+    "GET /v1/players/{player}": "read",
+    "DELETE /v1/players/{player}": "",
     "GET /v1/campaigns/{campaign}/events": "read",
     "GET /v1/campaigns/{campaign}/stream": "read",
     "GET /v1/campaigns/{campaign}/export": "read",
@@ -315,7 +321,7 @@ def test_every_route_is_in_the_table_with_its_roles(shop: Service) -> None:
 )
 def test_each_route_accepts_its_roles_only(shop: Service, operation: str, role: str) -> None:
     method, path = operation.split()
-    path = path.format(campaign="c_0", offer="c_0.1", arm="oolong", file="plotly.min.js")
+    path = path.format(**PATHS)
     headers = {"authorization": ""} if role == "no key" else shop.bearer(role)
     answer = shop.client.request(method, path, headers=headers)
     may = ALLOWED[operation].split()
@@ -428,9 +434,14 @@ def test_player_ids_are_stored_as_keyed_hashes(shop: Service) -> None:
     ).json()
     shop.client.post(path, json={"player": player, "eligible": ["cocoa"]})
     history = shop.client.get(f"/v1/offers/{offer['id']}").json()
-    hashed = PlayerHasher(bytes(32)).hash(campaign, player)
+    players = PlayerHasher(bytes(32))
+    with shop.store.read() as session:
+        lookup = players.lookup(player)
+        [[salt]] = session.rows("SELECT salt FROM players WHERE lookup = ?", (lookup,))
+    hashed = salted(players.hash(campaign, player), [salt])
     assert history["history"][0]["player"] == hashed.hex()
-    assert hashed != PlayerHasher(bytes([1] * 32)).hash(campaign, player)
+    assert len(salt) == 16
+    assert hashed != salted(PlayerHasher(bytes([1] * 32)).hash(campaign, player), [salt])
     everything = b"".join(path.read_bytes() for path in _files(shop))
     assert hashed in everything
     assert player.encode() not in everything

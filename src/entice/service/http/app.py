@@ -17,7 +17,16 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
-from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
+from entice.service.http import (
+    campaigns,
+    events,
+    exports,
+    feedback,
+    health,
+    offers,
+    players,
+    problems,
+)
 from entice.service.http.authentication import is_cross_site
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
@@ -33,6 +42,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *campaigns.ROUTES,
     *offers.ROUTES,
     *feedback.ROUTES,
+    *players.ROUTES,
     *events.ROUTES,
     *exports.ROUTES,
     *health.ROUTES,
@@ -118,7 +128,7 @@ def make_app(
     writer: Writer,
     queries: Queries,
     keys: Keys,
-    players: PlayerHasher,
+    hasher: PlayerHasher,
     *,
     token: str | None,
     extensions: Sequence[Extension] = (),
@@ -127,7 +137,7 @@ def make_app(
 
     Parameters
     ----------
-    store, writer, queries, keys, players
+    store, writer, queries, keys, hasher
         The parts of the service, all on one database. The writer starts and stops with the
         application; the caller closes the store.
     token
@@ -140,7 +150,7 @@ def make_app(
         writer,
         queries,
         keys,
-        players,
+        hasher,
         token=token,
         extensions=extensions,
     )

@@ -21,6 +21,7 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import DECIDE, READ, route
+from entice.service.storage.player_hasher import PlayerHasher
 
 MAX_BATCH = 1000
 MAX_PAGE = 1000
@@ -100,8 +101,7 @@ async def make_offer(
     budget. While a player has an open offer, the request returns that offer. `amount` is 0 if the
     arm is the player's own choice, unless the probe adds a payment. `reason` says why.
     """
-    player = request.context.players.hash(campaign, data.player)
-    command = MakeOffer(campaign, player, data.eligible, data.displayed)
+    command = _command(request.context.players, campaign, data)
     return await execute(request, command, idempotency_key)
 
 
@@ -124,12 +124,13 @@ async def make_offers(
     Decides for up to 1,000 players in one transaction. Each decision takes the earlier ones into
     account. Either all offers are made or none.
     """
-    hash_player = request.context.players.hash
-    commands = [
-        MakeOffer(campaign, hash_player(campaign, one.player), one.eligible, one.displayed)
-        for one in data.requests
-    ]
+    commands = [_command(request.context.players, campaign, one) for one in data.requests]
     return await execute(request, MakeOffers(campaign, commands), idempotency_key)
+
+
+def _command(players: PlayerHasher, campaign: str, request: OfferRequest) -> MakeOffer:
+    player, lookup = players.hash(campaign, request.player), players.lookup(request.player)
+    return MakeOffer(campaign, player, request.eligible, request.displayed, lookup)
 
 
 @route(
@@ -175,8 +176,9 @@ async def list_offers(
     filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
     until it is null.
     """
-    context = request.context
-    hashed = None if player is None else context.players.hash(campaign, player)
+    context, hashed = request.context, None
+    if player is not None:
+        hashed = context.players.hash(campaign, player), context.players.lookup(player)
     return await in_slow_thread(
         context.queries.offers, campaign, before, limit, offer_state, reason, arm, hashed
     )

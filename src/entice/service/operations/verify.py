@@ -18,6 +18,7 @@ from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferR
 from entice.service.domain.rules import CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.api_keys import damaged_keys
+from entice.service.storage.player_salts import damaged_salts
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
@@ -69,9 +70,11 @@ def verify(
 
 
 def rows_without_events(store: Store) -> Iterator[str]:
-    """Report altered rows that the event logs do not cover: API keys and stored responses."""
+    """Report altered rows that the event logs do not cover: keys, salts, stored responses."""
     for key in damaged_keys(store):
         yield f"The row of key {key} was altered."
+    for player in damaged_salts(store):
+        yield f"The salt of player {player} was altered."
     with store.read() as session:
         rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
         for *row, checksum in rows:
@@ -325,6 +328,8 @@ def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) ->
             rules.add_arms(at, arms, by)
         case log.ArmRetired(arm=arm, retired=retired, by=by):
             rules.retire(at, arm, retired, by)
+        case log.PlayerErased(player=player, by=by):
+            rules.erase_player(at, bytes.fromhex(player), by)
         case log.Created() | log.Voided():
             raise ValueError("it can only follow from another event")
 

@@ -33,13 +33,23 @@ class PlayerHasher:
 
     def __init__(self, secret: bytes) -> None:
         self._player = blake2b(key=secret, digest_size=16, person=b"entice player")
+        self._lookup = blake2b(key=secret, digest_size=16, person=b"entice lookup")
         self._request = blake2b(key=secret, digest_size=16, person=b"entice request")
         self._check = blake2b(key=secret, digest_size=16, person=b"entice check")
 
     def hash(self, campaign: str, player: str) -> bytes:
-        """Hash a player's id. The same player has a different hash in each campaign."""
+        """Hash a player's id. The same player has a different hash in each campaign.
+
+        The database stores a hash of this and the player's salt: see `player_salts`.
+        """
         hasher = self._player.copy()
         hasher.update(f"{campaign}\0{player}".encode())
+        return hasher.digest()
+
+    def lookup(self, player: str) -> bytes:
+        """Hash a player's id, to find the player's salts."""
+        hasher = self._lookup.copy()
+        hasher.update(player.encode())
         return hasher.digest()
 
     def digest(self, method: str, path: str, body: bytes) -> bytes:

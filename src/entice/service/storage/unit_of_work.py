@@ -13,6 +13,7 @@ from entice.service.domain.errors import Corrupt, Stale, not_found
 from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
+from entice.service.storage.player_salts import PlayerSalts
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
@@ -35,6 +36,7 @@ class UnitOfWork:
 
     def __init__(self, store: Store, session: Session, cached: dict[str, Campaign]) -> None:
         self.session = session
+        self.players = PlayerSalts(session)
         self._for_update = store.for_update
         self._cached = cached
         # Each campaign with the seq and head of its row when it was loaded.
@@ -76,6 +78,10 @@ class UnitOfWork:
             self._offers[name] = CampaignOffers(self, campaign)
         return self._offers[name]
 
+    def erase_player(self, campaign: Campaign, lookup: bytes) -> None:
+        """Delete the salt of a player."""
+        self.players.erase(campaign.number, lookup)
+
     def store_response(self, row: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
         """Store the response to an idempotency key."""
         self._responses.append(row)
@@ -86,6 +92,7 @@ class UnitOfWork:
         The UPDATE requires that the row has not changed and that the budget is not exceeded, and
         raises `Stale` otherwise. A CHECK of the table also protects the budget.
         """
+        self.players.flush()
         for offers in self._offers.values():
             offers.flush()
         if self._responses:

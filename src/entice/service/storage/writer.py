@@ -16,6 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import (
@@ -25,14 +27,16 @@ from entice.service.domain.commands import (
     CreateCampaign,
     Decline,
     EnterRatings,
+    ErasePlayer,
     MakeOffer,
     MakeOffers,
     Rate,
     Reverse,
     execute,
 )
-from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable
+from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable, not_found
 from entice.service.storage.maintenance import Maintenance
+from entice.service.storage.player_salts import salted
 from entice.service.storage.store import ANSWERS, Columns, Session, Store
 from entice.service.storage.unit_of_work import UnitOfWork, load_all_states, response_digest
 
@@ -311,9 +315,11 @@ class GroupCommit:
                 if i in failed or name in damaged:
                     results.append(failed.get(i) or damaged[name])
                     continue
+                drawn = work.players.drawn
                 try:
                     results.append(self._execute(work, responses, pending, name))
                 except Refusal as refusal:
+                    work.players.keep_drawn(drawn)
                     results.append(refusal)
                 except self._group_errors:
                     raise
@@ -329,6 +335,7 @@ class GroupCommit:
         if campaign:
             with contextlib.suppress(Refusal):
                 now = self.now(campaign, work.campaign(campaign).state.at)
+        pending = _with_stored_hashes(work, pending)
         if pending.key is None:
             return execute(work, pending.command, now)
         scope_and_key = pending.scope, pending.key
@@ -352,6 +359,30 @@ class _CommandFailed(Exception):
 
 def _campaign_of(command: Command) -> str:
     return "" if isinstance(command, CreateCampaign) else command.campaign
+
+
+def _with_stored_hashes(work: UnitOfWork, pending: PendingCommand) -> PendingCommand:
+    """Replace the hashes of players in a command by those that are stored.
+
+    The digest of the request, which contains a player's id, then depends on the salt too.
+    """
+    match command := pending.command:
+        case MakeOffer() | MakeOffers():
+            number = work.campaign(command.campaign).number
+            requests = [command] if isinstance(command, MakeOffer) else command.requests
+            salts = [work.players.get(number, o.lookup) if o.lookup else b"" for o in requests]
+            stored = [
+                replace(one, player=salted(one.player, [salt]), lookup=b"") if salt else one
+                for one, salt in zip(requests, salts, strict=True)
+            ]
+            new = stored[0] if isinstance(command, MakeOffer) else replace(command, requests=stored)
+            return pending._replace(command=new, digest=salted(pending.digest, salts))
+        case ErasePlayer(player=player, lookup=lookup):
+            salt = work.players.find(work.campaign(command.campaign).number, lookup)
+            if salt is None:
+                raise not_found("player", "")
+            return pending._replace(command=replace(command, player=salted(player, [salt])))
+    return pending
 
 
 def _replay(pending: PendingCommand, digest: bytes, result: CommandResult | None) -> CommandResult:
@@ -389,15 +420,15 @@ def _lock_campaigns(work: UnitOfWork, group: list[PendingCommand]) -> dict[str, 
 
 def _prefetch(work: UnitOfWork, session: Session, group: list[PendingCommand]) -> StoredResponses:
     """Load the offers and stored responses of a whole group with few queries."""
-    players: dict[str, list[bytes]] = {}
+    offers: dict[str, list[MakeOffer]] = {}
     numbers: dict[str, list[int]] = {}
     keys: dict[str, list[str]] = {}
     for pending in group:
         match pending.command:
-            case MakeOffer(campaign=campaign, player=player):
-                players.setdefault(campaign, []).append(player)
+            case MakeOffer(campaign=campaign) as request:
+                offers.setdefault(campaign, []).append(request)
             case MakeOffers(campaign=campaign, requests=requests):
-                players.setdefault(campaign, []).extend(request.player for request in requests)
+                offers.setdefault(campaign, []).extend(requests)
             case Accept() | Decline() | Rate() | Reverse() as command:
                 numbers.setdefault(command.campaign, []).append(command.n)
             case _:
@@ -405,9 +436,15 @@ def _prefetch(work: UnitOfWork, session: Session, group: list[PendingCommand]) -
         if pending.key is not None:
             keys.setdefault(pending.scope, []).append(pending.key)
     # Unknown or damaged rows are reported when the command that needs them is executed.
-    for campaign, some in players.items():
+    for name, some in offers.items():
         with contextlib.suppress(Refusal, Corrupt):
-            work.offers(work.campaign(campaign)).prefetch_live(some)
+            loaded = work.campaign(name)
+            find = work.players.find
+            work.players.prefetch(loaded.number, [one.lookup for one in some if one.lookup])
+            salts = [find(loaded.number, one.lookup) if one.lookup else b"" for one in some]
+            # A player without a salt has no offers.
+            known = [(o.player, s) for o, s in zip(some, salts, strict=True) if s is not None]
+            work.offers(loaded).prefetch_live([salted(player, [salt]) for player, salt in known])
     for campaign, ns in numbers.items():
         with contextlib.suppress(Refusal, Corrupt):
             work.offers(work.campaign(campaign)).prefetch(ns)
