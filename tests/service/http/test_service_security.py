@@ -436,7 +436,7 @@ def test_player_ids_are_stored_as_keyed_hashes(shop: Service) -> None:
     history = shop.client.get(f"/v1/offers/{offer['id']}").json()
     players = PlayerHasher(bytes(32))
     with shop.store.read() as session:
-        lookup = players.lookup(player)
+        lookup = players.lookup(campaign, player)
         [[salt]] = session.rows("SELECT salt FROM players WHERE lookup = ?", (lookup,))
     hashed = salted(players.hash(campaign, player), [salt])
     assert history["history"][0]["player"] == hashed.hex()

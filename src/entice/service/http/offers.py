@@ -129,7 +129,8 @@ async def make_offers(
 
 
 def _command(players: PlayerHasher, campaign: str, request: OfferRequest) -> MakeOffer:
-    player, lookup = players.hash(campaign, request.player), players.lookup(request.player)
+    player = players.hash(campaign, request.player)
+    lookup = players.lookup(campaign, request.player)
     return MakeOffer(campaign, player, request.eligible, request.displayed, lookup)
 
 
@@ -178,7 +179,8 @@ async def list_offers(
     """
     context, hashed = request.context, None
     if player is not None:
-        hashed = context.players.hash(campaign, player), context.players.lookup(player)
+        players = context.players
+        hashed = players.hash(campaign, player), players.lookup(campaign, player)
     return await in_slow_thread(
         context.queries.offers, campaign, before, limit, offer_state, reason, arm, hashed
     )

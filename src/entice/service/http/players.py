@@ -53,10 +53,8 @@ async def get_player(request: ServiceRequest, player: PlayerId) -> PlayerView:
     Returns all offers to the player, with their ratings and payments, by campaign. Empty if nothing
     is kept, or nothing can be linked to the player any more.
     """
-    context, player_id = request.context, _player_id(request)
-    hash_in = partial(_hash_in, request, player_id)
-    lookup = context.players.lookup(player_id)
-    return await in_slow_thread(context.queries.player, lookup, hash_in, request.auth.campaign)
+    hashes = partial(_hashes, request, _player_id(request))
+    return await in_slow_thread(request.context.queries.player, hashes, request.auth.campaign)
 
 
 @route(
@@ -78,9 +76,9 @@ async def erase_player(request: ServiceRequest, player: PlayerId) -> ErasureView
     """
     require_all_campaigns(request.auth)
     kept, player_id = await get_player.fn(request, player), _player_id(request)
-    lookup, erased = request.context.players.lookup(player_id), []
+    erased = []
     for one in kept.campaigns:
-        hashed = _hash_in(request, player_id, one.campaign)
+        hashed, lookup = _hashes(request, player_id, one.campaign)
         command = ErasePlayer(one.campaign, hashed, lookup, request.key_id)
         try:
             await request.context.writer.execute(command)
@@ -100,8 +98,9 @@ def _player_id(request: ServiceRequest) -> str:
     return found
 
 
-def _hash_in(request: ServiceRequest, player_id: str, campaign: str) -> bytes:
-    return request.context.players.hash(campaign, player_id)
+def _hashes(request: ServiceRequest, player_id: str, campaign: str) -> tuple[bytes, bytes]:
+    players = request.context.players
+    return players.hash(campaign, player_id), players.lookup(campaign, player_id)
 
 
 ROUTES = (get_player, erase_player)

@@ -11,7 +11,8 @@ Ten files, from the HTTP route to the row in SQLite:
    the writer with the command.
 3. `service/storage/writer.py`: the *writer* thread takes all commands that are waiting and executes
    them in one *transaction* (*group commit*). A command whose idempotency key is known gets the
-   stored response. Clients get their responses after the commit.
+   stored response. Clients get their responses after the commit. `player_salts` adds each player's
+   salt to the hash.
 4. `service/domain/commands.py`: the command's handler returns the player's open offer or makes one.
 5. `service/domain/rules.py`: `CampaignRules.offer` reserves the amount in the budget, and produces
    the *event* `Offered` and the `OfferRecord`.

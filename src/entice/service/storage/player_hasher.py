@@ -46,10 +46,10 @@ class PlayerHasher:
         hasher.update(f"{campaign}\0{player}".encode())
         return hasher.digest()
 
-    def lookup(self, player: str) -> bytes:
-        """Hash a player's id, to find the player's salts."""
+    def lookup(self, campaign: str, player: str) -> bytes:
+        """Hash a player's id in another way, to find the player's salt in a campaign."""
         hasher = self._lookup.copy()
-        hasher.update(player.encode())
+        hasher.update(f"{campaign}\0{player}".encode())
         return hasher.digest()
 
     def digest(self, method: str, path: str, body: bytes) -> bytes:

@@ -53,19 +53,18 @@ class PlayerSalts:
 
     def find(self, campaign: int, lookup: bytes) -> bytes | None:
         """Return the salt of a player, empty in a campaign without salts; None if there is none."""
-        self.prefetch(campaign, [lookup])
         if (campaign, lookup) in self._new:
             return self._new[campaign, lookup]
+        if (campaign, lookup) not in self._stored:
+            self.prefetch(campaign, [lookup])
         if self._stored[campaign, _WITHOUT_SALTS] is not None:
             return b""
         return self._stored[campaign, lookup]
 
-    def get(self, campaign: int, lookup: bytes) -> bytes:
-        """Return the salt of a player, drawn if there is none."""
-        found = self.find(campaign, lookup)
-        if found is None:
-            found = self._new[campaign, lookup] = secrets.token_bytes(16)
-        return found
+    def draw(self, campaign: int, lookup: bytes) -> bytes:
+        """Draw the salt of a player who has none."""
+        salt = self._new[campaign, lookup] = secrets.token_bytes(16)
+        return salt
 
     def erase(self, campaign: int, lookup: bytes) -> None:
         """Delete the salt of a player."""
@@ -91,16 +90,6 @@ class PlayerSalts:
             self._session.insert(PLAYERS, [(*row, _digest(*row)) for row in rows])
             self._stored |= self._new
             self._new = {}
-
-
-def campaigns_of(session: Session, lookup: bytes) -> list[str]:
-    """Return the campaigns in which a player may have offers: also all without salts."""
-    rows = session.rows(
-        "SELECT id FROM campaigns WHERE number IN "
-        "(SELECT campaign FROM players WHERE lookup = ? OR lookup = ?) ORDER BY number",
-        (lookup, _WITHOUT_SALTS),
-    )
-    return [name for (name,) in rows]
 
 
 def damaged_salts(store: Store) -> Iterator[str]:

@@ -28,7 +28,7 @@ from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
-from entice.service.storage.player_salts import PlayerSalts, campaigns_of, salted
+from entice.service.storage.player_salts import PlayerSalts, salted
 from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
@@ -154,24 +154,25 @@ class Queries:
         return OfferPage(views, end if end > 1 else None)
 
     def player(
-        self, lookup: bytes, hash_in: Callable[[str], bytes], only: str | None = None
+        self, hashes: Callable[[str], tuple[bytes, bytes]], only: str | None = None
     ) -> PlayerView:
-        """Return all offers to a player, by campaign. `hash_in` returns the hash in a campaign.
+        """Return all offers to a player, by campaign.
 
-        This reads all offers of the player's campaigns: an index would make every offer slower.
+        `hashes` returns the player's hash and lookup in a campaign. This reads all offers of the
+        player's campaigns: an index would make every offer slower.
         """
         found: list[PlayerCampaign] = []
         with self.store.read() as session:
             salts = PlayerSalts(session)
-            for name in campaigns_of(session, lookup):
-                if only not in (None, name):
+            for name, number in session.rows("SELECT id, number FROM campaigns ORDER BY number"):
+                hashed, lookup = hashes(name)
+                salt = salts.find(number, lookup) if only in (None, name) else None
+                if salt is None:
                     continue
-                campaign = load_campaign(session, name)
-                salt = salts.find(campaign.number, lookup) or b""
-                stored = salted(hash_in(name), [salt])
+                campaign, stored = load_campaign(session, name), salted(hashed, [salt])
                 where = "WHERE campaign = ? AND player = ? ORDER BY n"
-                rows = session.rows(f"{OFFER.select} {where}", (campaign.number, stored))
-                offers = (offer_from_row(campaign.number, row) for row in rows)
+                rows = session.rows(f"{OFFER.select} {where}", (number, stored))
+                offers = (offer_from_row(number, row) for row in rows)
                 views = [offer_view(campaign, offer) for offer in offers]
                 if views or salt:
                     label = campaign.spec.name

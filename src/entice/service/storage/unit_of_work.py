@@ -153,6 +153,10 @@ class CampaignOffers:
         for player in unknown:
             self._live.setdefault(player, None)
 
+    def add_player(self, player: bytes) -> None:
+        """Note that a player is new and so has no open offer, which saves a query."""
+        self._live.setdefault(player, None)
+
     def prefetch(self, numbers: Sequence[int]) -> None:
         """Load several offers with one query."""
         unknown = [n for n in numbers if n not in self._known]

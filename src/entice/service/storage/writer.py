@@ -367,22 +367,35 @@ def _with_stored_hashes(work: UnitOfWork, pending: PendingCommand) -> PendingCom
     The digest of the request, which contains a player's id, then depends on the salt too.
     """
     match command := pending.command:
-        case MakeOffer() | MakeOffers():
-            number = work.campaign(command.campaign).number
-            requests = [command] if isinstance(command, MakeOffer) else command.requests
-            salts = [work.players.get(number, o.lookup) if o.lookup else b"" for o in requests]
-            stored = [
-                replace(one, player=salted(one.player, [salt]), lookup=b"") if salt else one
-                for one, salt in zip(requests, salts, strict=True)
-            ]
-            new = stored[0] if isinstance(command, MakeOffer) else replace(command, requests=stored)
-            return pending._replace(command=new, digest=salted(pending.digest, salts))
+        case MakeOffer() if command.lookup:
+            stored, salt = _with_stored_hash(work, command)
+            return pending._replace(command=stored, digest=salted(pending.digest, [salt]))
+        case MakeOffers(requests=requests):
+            pairs = [_with_stored_hash(work, one) for one in requests]
+            batch = replace(command, requests=[request for request, _ in pairs])
+            digest = salted(pending.digest, [salt for _, salt in pairs])
+            return pending._replace(command=batch, digest=digest)
         case ErasePlayer(player=player, lookup=lookup):
-            salt = work.players.find(work.campaign(command.campaign).number, lookup)
-            if salt is None:
-                raise not_found("player", "")
-            return pending._replace(command=replace(command, player=salted(player, [salt])))
+            found = work.players.find(work.campaign(command.campaign).number, lookup)
+            if found is None:
+                raise not_found("player", lookup.hex())
+            return pending._replace(command=replace(command, player=salted(player, [found])))
     return pending
+
+
+def _with_stored_hash(work: UnitOfWork, request: MakeOffer) -> tuple[MakeOffer, bytes]:
+    """Return a request with the player's hash that is stored, and the salt."""
+    if not request.lookup:
+        return request, b""
+    campaign = work.campaign(request.campaign)
+    salt = work.players.find(campaign.number, request.lookup)
+    is_new = salt is None
+    if salt is None:
+        salt = work.players.draw(campaign.number, request.lookup)
+    player = salted(request.player, [salt])
+    if is_new:
+        work.offers(campaign).add_player(player)
+    return MakeOffer(request.campaign, player, request.eligible, request.displayed), salt
 
 
 def _replay(pending: PendingCommand, digest: bytes, result: CommandResult | None) -> CommandResult:
