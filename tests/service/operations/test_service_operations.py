@@ -23,8 +23,10 @@ from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
 from studio_fixtures import child_pids
 
+from entice.local_token import read_token
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.http.server import _local_token
 
 __all__ = ["postgres"]
 
@@ -151,6 +153,34 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
         (before[0], "SIGKILL", "restart the worker"),
         (new, "SIGKILL", "stop the service with exit code 1"),
     ]
+
+
+def test_a_service_without_keys_prints_its_token(tmp_path: Path) -> None:
+    with server(tmp_path) as running:
+        assert running.process.stdout is not None
+        page, curl, note = (running.process.stdout.readline() for _ in range(3))
+        assert page == f"Open it in a browser: {running.url}/#key={running.token}\n"
+        file = re.fullmatch(rf"or try: curl -H @(\S+) {running.url}/v1/campaigns\n", curl)
+        assert file is not None
+        name, _, value = Path(file[1]).read_text().strip().partition(": ")  # as curl reads it
+        answer = httpx.get(f"{running.url}/v1/campaigns", headers={name: value})
+        assert (answer.status_code, answer.json()) == (200, [])
+        assert "entice keys create" in note
+        running.stop()
+        assert not Path(file[1]).exists()  # the port was chosen for this run
+
+
+def test_the_token_is_kept_for_a_restart_and_removed_with_the_first_key() -> None:
+    address = "127.0.0.1", 1
+    with _local_token(*address, keyless=True, keep=True) as token:
+        assert token == read_token(*address)
+    with _local_token(*address, keyless=True, keep=True) as again:
+        assert again == token
+    with _local_token(*address, keyless=False, keep=True) as none:
+        assert (none, read_token(*address)) == (None, None)
+    with _local_token(*address, keyless=True, keep=False) as other:
+        assert other != token
+    assert read_token(*address) is None
 
 
 def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:

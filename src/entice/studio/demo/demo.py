@@ -41,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "pace_over": 5000,
     "rating_window": 60,
     "probe": {"share": 0.3, "amount": 0.5},
+    "disclosure": "You get a discount for trying this tea, whatever rating you give.",
     "seed": 7,
 }
 
