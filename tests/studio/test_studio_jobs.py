@@ -186,8 +186,9 @@ def test_the_worker_starts_with_the_page_and_ends_with_the_service(
     with service(tmp_path) as api:
         campaign = api.campaign()
         api.offer(campaign, "ann")
+        api.client.get("/")  # needs no key, so it must cost little
         assert studio_of(api.context).jobs.pid is None
-        api.client.get("/")
+        api.client.get("/v1/studio")
         process = wait_until(lambda: studio_of(api.context).jobs.pid)
         assert run_simulation(api, SMALL)[-1]["kind"] == "done"
     wait_until(lambda: not is_running(process))

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from service_fixtures import TEAS, Service, assert_problem, service
-from studio_fixtures import BROWSER, SMALL, wait_until
+from studio_fixtures import BROWSER, SMALL
 
 import entice
 from entice.studio import page_bundle as page
-from entice.studio.studio import studio_of
 
 FOLDER = Path(page.__file__).parent / "page"
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())
@@ -141,12 +140,3 @@ def test_the_token_allows_everything_until_a_key_exists(api: Service) -> None:
     assert api.client.post("/v1/campaigns", json=TEAS, headers=admin).status_code == 201
     feedback = api.client.get("/v1/studio", headers=api.bearer("feedback"))
     assert feedback.json()["may"] == ["feedback"]
-
-
-def test_the_page_alone_starts_no_process(api: Service) -> None:
-    """The page needs no key, so it must cost little. Control: a request with a key starts one."""
-    jobs = studio_of(api.context).jobs
-    assert api.client.get("/", headers={"authorization": ""}).status_code == 200
-    assert jobs.pid is None
-    api.client.get("/v1/studio")
-    wait_until(lambda: jobs.pid)
