@@ -180,13 +180,13 @@ def test_a_schema_without_a_constraint_is_detected(
     missing: str,
     check: Callable[[Open], None],
 ) -> None:
-    (script,) = migrations("sqlite")
+    script, *later = migrations("sqlite")
     assert missing in script
     instead = {"CREATE UNIQUE INDEX live_offers": "CREATE INDEX live_offers"}.get(missing, "")
     if missing.startswith("CHECK (reserved + "):
         instead = "CHECK (true)"
-    poorer = script.replace(missing, instead)
-    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda database: [poorer])
+    poorer = [script.replace(missing, instead), *later]
+    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda database: poorer)
     with pytest.raises(NotConforming):
         check(lambda: open_store(f"sqlite:///{tmp_path / 'entice.db'}"))
 
