@@ -69,6 +69,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self._log = (folder / "server.log").open("wb")
+        os.environ["ENTICE_STATE_DIR"] = str(folder)  # where the server keeps its token
         options = ["--db", f"sqlite:///{folder}/load.db", "--port", str(self.port)]
         self._process = subprocess.Popen(
             [sys.executable, HERE / "load_server.py", *options],

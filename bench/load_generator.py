@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from entice.local_token import read_token
+
 Next = Callable[[bytes], bytes | None]
 """Returns the next request on a connection, from the body of the last response (at first empty)."""
 
@@ -47,13 +49,15 @@ class Connection:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        token = read_token("127.0.0.1", port)
+        self._header = f"\r\nAuthorization: Bearer {token}\r\n".encode()
         self.received = b""
         self.sent_at = 0.0
 
     def send(self, request: bytes) -> None:
         """Send a request."""
         self.sent_at = time.perf_counter()
-        self.socket.sendall(request)
+        self.socket.sendall(request.replace(b"\r\n", self._header, 1))
 
     def receive(self) -> bytes | None:
         """Return the body of a successful response, or None if it is incomplete."""

@@ -91,7 +91,7 @@ def measure(count: int) -> dict[str, list[Delay]]:
         run_browser() as chromium,
         browser_pages(chromium) as visit,
     ):
-        page = visit(f"{running.url}/#/explore")
+        page = visit(f"{running.url}/#key={running.token}&/explore")
         page.wait_for_selector(READY["explore"])
         page.wait_for_timeout(3000)  # the idle worker compiles more
         page.evaluate(RECORD_PAINTS)

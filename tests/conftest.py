@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,10 @@ os.environ.setdefault(
 
 # Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
+
+# The tokens of the tests' services.
+_state = tempfile.TemporaryDirectory(prefix="entice-state-")
+os.environ["ENTICE_STATE_DIR"] = _state.name
 
 # The workers of pytest-xdist keep every core busy, and a compiler process takes 2 s to start.
 if "PYTEST_XDIST_WORKER" in os.environ:

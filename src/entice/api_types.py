@@ -170,6 +170,9 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     offered_at: Time
     expires_at: Time
     """Time after which the offer can no longer be accepted."""
+    disclosure: str | None = None
+    """Text to show with a paid offer, and wherever its rating is shown, from the campaign's
+    settings. Null if nothing is paid or the campaign has no such text."""
 
 
 class PriceStep(msgspec.Struct, frozen=True):
@@ -224,6 +227,40 @@ class OfferPage(msgspec.Struct, frozen=True):
     offers: list[OfferView]
     next: int | None
     """Value of `before` for the next page. Null on the last page."""
+
+
+class PlayerCampaign(msgspec.Struct, frozen=True):
+    """What a campaign keeps about a player."""
+
+    campaign: str
+    name: str
+    player: str
+    """Hash of the player's id in the campaign's events and exports."""
+    salted: bool
+    """Whether the hash depends on a salt. If not, erasure cannot unlink it from the id."""
+    offers: list[OfferView]
+    """Offers to the player, oldest first."""
+
+
+class PlayerView(msgspec.Struct, frozen=True):
+    """What is kept about a player."""
+
+    campaigns: list[PlayerCampaign]
+
+
+class ErasedCampaign(msgspec.Struct, frozen=True):
+    """A campaign in which a player was erased."""
+
+    campaign: str
+    unlinked: bool
+    """Whether the id can no longer be linked to the campaign's events. False in campaigns created
+    before players had salts: with the secret, their hashes can still be computed."""
+
+
+class ErasureView(msgspec.Struct, frozen=True):
+    """The erasure of a player."""
+
+    campaigns: list[ErasedCampaign]
 
 
 class EventView(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ do not resolve raise `ServiceError`.
 
     from entice.client import Client
 
-    with Client("http://127.0.0.1:8000", key="entice_…") as shop:
+    with Client("http://127.0.0.1:8000") as shop:  # elsewhere also key="entice_…"
         tea = shop.create_campaign(
             name="tea", arms=["assam", "sencha", "oolong"], budget=100_00, price_of_a_star=2_00
         )
@@ -39,14 +39,17 @@ from entice.api_types import (
     ArmView,
     CampaignView,
     DriftView,
+    ErasureView,
     EventPage,
     EventView,
     OfferHistory,
     OfferPage,
     OfferView,
+    PlayerView,
     SpendingView,
 )
 from entice.errors import EnticeError, InputError
+from entice.local_token import read_token
 
 RETRIED_STATUSES = (429, 502, 503, 504)
 CONNECTION_ERRORS = (OSError, http.client.HTTPException)
@@ -82,7 +85,8 @@ class Client(AbstractContextManager["Client"]):
     url
         Address of the service, such as ``http://127.0.0.1:8000``.
     key
-        API key from `entice keys create`.
+        API key from `entice keys create`. If omitted, the token of a service without keys is used,
+        which a service that the same user started on this machine keeps in a file.
     timeout
         Network timeout of one attempt, in seconds.
     retries
@@ -119,11 +123,18 @@ class Client(AbstractContextManager["Client"]):
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self._connection = partial(kind, parts.hostname, parts.port)
         self._prefix = parts.path.rstrip("/")
-        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._key = key
+        self._address = parts.hostname, parts.port or (443 if secure else 80)
         self._idle: list[http.client.HTTPConnection] = []  # its pop and append are atomic
 
     def __repr__(self) -> str:
-        return f"Client({self.url!r}{', key=…' if self._headers else ''})"
+        return f"Client({self.url!r}{', key=…' if self._key else ''})"
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        # The token is read for each request, since the service may start after this client.
+        key = read_token(*self._address) if self._key is None else self._key
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -231,6 +242,14 @@ class Client(AbstractContextManager["Client"]):
         body = {"ratings": [{"arm": arm, "rating": stars} for arm, stars in ratings]}
         path, kind = _at(campaign, "/ratings"), dict[str, int]
         return self._ask("POST", path, kind, body, once)["entered"]
+
+    def player(self, player: str) -> PlayerView:
+        """Return what is kept about a player: all offers, with ratings and payments."""
+        return self._ask("GET", f"/v1/players/{_id('player', player)}", PlayerView)
+
+    def erase_player(self, player: str) -> ErasureView:
+        """Erase the link between a player's id and all offers; withdraw open offers."""
+        return self._ask("DELETE", f"/v1/players/{_id('player', player)}", ErasureView)
 
     def drift(self, campaign: str) -> DriftView:
         """Return the drift estimate of a campaign with a probe."""

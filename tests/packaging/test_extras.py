@@ -186,7 +186,7 @@ def test_without_the_studio_the_api_is_served(tmp_path: Path) -> None:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        address, _, note = (process.stdout.readline().strip() for _ in range(3))
+        address, *_, note = (process.stdout.readline().strip() for _ in range(5))
         assert note == "The studio requires the extra entice[studio]. Run: pip install plotly"
         url = address.removeprefix("Entice is at ")
         wait_until(lambda: is_served(f"{url}/healthz"))

@@ -50,7 +50,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A service in its own process, with a worker that has compiled."""
     with server(tmp_path_factory.mktemp("studio")) as made:
         for study in (STUDY, {**LARGE, "horizon": 100, "replications": 10}):
-            with stream_lines(f"{made.url}/v1/simulations", study) as lines:
+            with stream_lines(made, study) as lines:
                 assert list(lines)[-1]["kind"] == "done"
         yield made
 
@@ -61,7 +61,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_the_first_snapshot_comes_early(running: Server) -> None:
     study = {**STUDY, "horizon": 20_000, "replications": 4000}
     started = time.monotonic()
-    with stream_lines(f"{running.url}/v1/simulations", study) as lines:
+    with stream_lines(running, study) as lines:
         first = next(line for line in lines if line["kind"] == "picture")
         early = time.monotonic() - started
         last = list(lines)[-1]
@@ -73,13 +73,12 @@ def test_the_first_snapshot_comes_early(running: Server) -> None:
 
 
 def test_closing_the_connection_cancels_the_job(running: Server) -> None:
-    url = f"{running.url}/v1/simulations"
     [process] = worker_pids(running.process.pid)
     for _ in range(3):
-        with stream_lines(url, LARGE) as lines:
+        with stream_lines(running, LARGE) as lines:
             next(line for line in lines if line["kind"] == "picture")
         started = time.monotonic()
-        with stream_lines(url, SMALL) as lines:
+        with stream_lines(running, SMALL) as lines:
             assert list(lines)[-1]["kind"] == "done"
         assert time.monotonic() - started < 60  # LARGE takes minutes
     used = _cpu(process)
@@ -89,25 +88,24 @@ def test_closing_the_connection_cancels_the_job(running: Server) -> None:
 
 
 def test_closing_the_connection_removes_a_waiting_job(running: Server) -> None:
-    url = f"{running.url}/v1/simulations"
-    with stream_lines(url, LARGE) as first:
+    with stream_lines(running, LARGE) as first:
         next(line for line in first if line["kind"] == "picture")
-        with stream_lines(url, LARGE) as second:
+        with stream_lines(running, LARGE) as second:
             assert next(second) == {"kind": "queued", "ahead": 1}
-        with stream_lines(url, SMALL) as third:
+        with stream_lines(running, SMALL) as third:
             # The second is removed once the service notices.
             assert next(third)["ahead"] in (1, 2)
-    with stream_lines(url, SMALL) as lines:
+    with stream_lines(running, SMALL) as lines:
         assert list(lines)[-1]["kind"] == "done"
 
 
 def test_decisions_do_not_wait_for_a_large_simulation(running: Server) -> None:
-    campaign = httpx.post(f"{running.url}/v1/campaigns", json=TEAS).json()["id"]
-    with stream_lines(f"{running.url}/v1/simulations", LARGE) as lines:
+    campaign = running.post("/v1/campaigns", TEAS)["id"]
+    with stream_lines(running, LARGE) as lines:
         next(line for line in lines if line["kind"] == "picture")
         [process] = worker_pids(running.process.pid)
         used, took = _cpu(process), []
-        with httpx.Client() as client:
+        with httpx.Client(headers=running.headers) as client:
             for i in range(100):
                 started = time.monotonic()
                 url = f"{running.url}/v1/campaigns/{campaign}/offers"
@@ -163,7 +161,7 @@ def test_a_killed_worker_fails_a_trace(api: Service) -> None:
 
 def test_the_worker_ends_with_its_killed_parent(tmp_path: Path) -> None:
     with server(tmp_path) as made:
-        httpx.get(made.url)
+        httpx.get(f"{made.url}/v1/studio", headers=made.headers)
         [process] = wait_until(lambda: worker_pids(made.process.pid))
         os.kill(made.process.pid, signal.SIGKILL)
         wait_until(lambda: not is_running(process))
@@ -171,7 +169,7 @@ def test_the_worker_ends_with_its_killed_parent(tmp_path: Path) -> None:
 
 def test_stopping_the_service_ends_simulations_and_the_worker(tmp_path: Path) -> None:
     with server(tmp_path) as made:
-        with stream_lines(f"{made.url}/v1/simulations", LARGE) as lines:
+        with stream_lines(made, LARGE) as lines:
             next(line for line in lines if line["kind"] == "picture")
             [process] = worker_pids(made.process.pid)
             made.process.terminate()
@@ -188,8 +186,9 @@ def test_the_worker_starts_with_the_page_and_ends_with_the_service(
     with service(tmp_path) as api:
         campaign = api.campaign()
         api.offer(campaign, "ann")
+        api.client.get("/")  # needs no key, so it must cost little
         assert studio_of(api.context).jobs.pid is None
-        api.client.get("/")
+        api.client.get("/v1/studio")
         process = wait_until(lambda: studio_of(api.context).jobs.pid)
         assert run_simulation(api, SMALL)[-1]["kind"] == "done"
     wait_until(lambda: not is_running(process))

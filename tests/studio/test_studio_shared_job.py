@@ -164,12 +164,13 @@ def test_stopping_the_service_ends_the_run(slow: SlowJob) -> None:
 
 def test_simulations_do_not_wait_for_the_reproduction(tmp_path: Path) -> None:
     with server(tmp_path) as made:
-        httpx.get(made.url)
+        httpx.get(f"{made.url}/v1/studio", headers=made.headers)
         [first] = wait_until(lambda: worker_pids(made.process.pid))
-        with httpx.stream("GET", f"{made.url}/v1/paper", timeout=TIMEOUT) as paper:
+        url = f"{made.url}/v1/paper"
+        with httpx.stream("GET", url, headers=made.headers, timeout=TIMEOUT) as paper:
             [background] = wait_until(lambda: set(worker_pids(made.process.pid)) - {first})
             wait_until(lambda: os.getpriority(os.PRIO_PROCESS, background) == 19)
-            with stream_lines(f"{made.url}/v1/simulations", SMALL) as lines:
+            with stream_lines(made, SMALL) as lines:
                 assert next(lines) == {"kind": "queued", "ahead": 0}
                 assert list(lines)[-1]["kind"] == "done"
             assert is_running(background)

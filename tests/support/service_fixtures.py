@@ -19,6 +19,7 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.testing import TestClient
 
+from entice.local_token import read_token
 from entice.service.domain.clock import Clock
 from entice.service.http.app import make_app
 from entice.service.http.context import AppContext
@@ -32,6 +33,8 @@ from entice.studio.app import studio_extensions
 studio_worker.use_in_this_process()
 
 HERE = "http://127.0.0.1:8000"
+TOKEN = "entice_local_" + 43 * "t"
+WITH_TOKEN = {"authorization": f"Bearer {TOKEN}"}
 TEAS: dict[str, Any] = {
     "name": "Teas",
     "arms": ["oolong", "sencha", "matcha"],
@@ -90,11 +93,12 @@ def handlers(service: Service) -> list[HTTPRouteHandler]:
 
 @contextlib.contextmanager
 def service(
-    folder: Path, *, open_to_loopback: bool = True, wait: bool = True, url: str | None = None
+    folder: Path, *, token: str | None = TOKEN, wait: bool = True, url: str | None = None
 ) -> Iterator[Service]:
     """Run the service in this process, and wait until it is ready.
 
-    Its database is a file in the folder, or the one at `url`.
+    Its database is a file in the folder, or the one at `url`. Its client sends the token, which
+    counts until a test creates a key.
     """
     store = open_store(url or f"sqlite:///{folder / 'entice.db'}")
     if url is None:
@@ -107,10 +111,11 @@ def service(
         Queries(store),
         keys,
         players,
-        open_to_loopback=open_to_loopback,
+        token=token,
         extensions=studio_extensions(),
     )
     with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
+        client.headers.update(WITH_TOKEN)
         made = Service(client, store, keys)
         end = time.monotonic() + 600  # compilation on a busy machine takes long
         while wait and not made.context.ready:
@@ -125,6 +130,24 @@ class Server(NamedTuple):
     process: subprocess.Popen[str]
     url: str
     log: Path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The token of a service without keys, as a header."""
+        return {"authorization": f"Bearer {self.token}"}
+
+    @property
+    def token(self) -> str:
+        """The token of a service without keys."""
+        found = read_token("127.0.0.1", int(self.url.rpartition(":")[2]))
+        assert found is not None
+        return found
+
+    def post(self, path: str, body: Any) -> Any:
+        """Send a request that must succeed, with the token, and return its response."""
+        answer = httpx.post(f"{self.url}{path}", json=body, headers=self.headers)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
 
     def stop(self, within: float = 120) -> int:
         """Stop the process and return its exit code."""

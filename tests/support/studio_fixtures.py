@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from service_fixtures import Service
+from service_fixtures import Server, Service
 
 TIMEOUT = 120.0
 """Seconds; generous, since the machine may be busy."""
@@ -69,11 +69,12 @@ def run_simulation(api: Service, study: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def stream_lines(
-    url: str, body: dict[str, Any], **headers: str
-) -> Iterator[Iterator[dict[str, Any]]]:
-    """Yield the lines of a streamed response; leaving the context closes the connection."""
-    with httpx.stream("POST", url, json=body, headers=headers, timeout=TIMEOUT) as response:
+def stream_lines(running: Server, study: dict[str, Any]) -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield the lines of a simulation; leaving the context closes the connection."""
+    with httpx.stream(
+        "POST", f"{running.url}/v1/simulations", json=study, headers=running.headers,
+        timeout=TIMEOUT,
+    ) as response:  # fmt: skip
         assert response.status_code == 200, response.read()
         yield (json.loads(line) for line in response.iter_lines())
 

@@ -79,15 +79,17 @@ def serve(
     are written to standard error, one JSON object per line. On SIGTERM or Ctrl-C, the service
     completes all waiting requests and exits.
 
-    On loopback, no API key is required until one is created. To serve other machines:
+    Every request requires an API key. As long as none exists, a token takes its place: it is in the
+    address that this command prints, and in a file that only you can read, where `entice.client`
+    finds it. To serve other machines, create a key:
 
     ```sh
     entice keys create --role admin --name me
     entice serve --host 0.0.0.0
     ```
 
-    The studio, if installed, is at /. Without API keys, it cannot change campaigns. The OpenAPI
-    description is at /openapi.json, and Prometheus metrics are at /metrics.
+    The studio, if installed, is at /. The OpenAPI description is at /openapi.json, and Prometheus
+    metrics are at /metrics.
     """
     require("service")
     from entice.service.http.connections import ClientLimits
@@ -121,7 +123,8 @@ def create_key(
 ) -> None:
     """Create an API key and print it. It cannot be shown again: only its hash is stored.
 
-    Once a key exists, every request requires one, including those from this machine.
+    The first key replaces the token of a running service (see `entice serve --help`) within a
+    second.
     """
     from entice.service.storage.api_keys import Keys
     from entice.service.storage.player_hasher import player_hasher_for

@@ -16,8 +16,8 @@ def demo(
 
     Starts a service on this machine with a temporary database, and prints the address of the studio
     to open in a browser. Then simulates visitors to a campaign, and reproduces the paper in the
-    background, for the Paper screen. The address contains an admin key: do not share it. Ctrl-C
-    stops the demo and deletes its data.
+    background, for the Paper screen. The address contains a token that allows everything: do not
+    share it. Ctrl-C stops the demo and deletes its data.
 
     To use the studio with your own database, run `entice serve`.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from service_fixtures import TEAS, Service, assert_problem, service
+from service_fixtures import TEAS, TOKEN, Service, assert_problem, service
 
 from entice.estimate.ratings import read_probed_ratings
 from entice.service.domain.errors import Refusal
@@ -373,10 +373,10 @@ def test_a_stream_resumes_after_the_last_event(tmp_path: Path) -> None:
             if b"".join(parts).count(b"id: ") >= until:
                 enough.set()
 
-        host = (b"host", b"localhost")
+        own = (b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())
         scope = {
             "type": "http", "http_version": "1.1", "method": "GET", "query_string": b"",
-            "path": f"/v1/campaigns/{campaign}/stream", "headers": [host, *headers],
+            "path": f"/v1/campaigns/{campaign}/stream", "headers": [*own, *headers],
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "scheme": "http",
         }  # fmt: skip
         asking = asyncio.create_task(app(scope, receive, send))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import pytest
 from entice import client as client_module
 from entice.client import Client, ServiceError
 from entice.errors import EnticeError, InputError
+from entice.local_token import create_token, remove_token
 
 PROBLEM = b'{"type":"urn:entice:problem:conflict","title":"No","detail":"Why","state":"declined"}'
 
@@ -269,6 +270,24 @@ def test_secrets_are_sent_and_not_shown(scripted: Scripted) -> None:
         with pytest.raises(InputError) as raised:
             Client(key=key)
         assert "cret" not in str(raised.value)
+
+
+def test_the_token_of_a_local_service_is_found(scripted: Scripted) -> None:
+    """It is read for each request: the service may start later than the client."""
+    port = scripted.server_address[1]
+    with (
+        Client(scripted.url) as local,
+        Client(f"http://localhost:{port}") as by_name,
+        Client(scripted.url, key="entice_0123abcd_secret") as with_key,
+    ):
+        local.campaigns()
+        token = create_token("127.0.0.1", port)
+        for client in (local, by_name, with_key):
+            client.campaigns()
+        remove_token("127.0.0.1", port)
+    sent = [headers.get("Authorization") for _, _, headers, _ in scripted.received]
+    assert sent == [None, *2 * [f"Bearer {token}"], "Bearer entice_0123abcd_secret"]
+    assert token not in repr(local)
 
 
 @pytest.mark.parametrize(

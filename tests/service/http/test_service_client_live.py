@@ -199,6 +199,19 @@ def test_events_in_pages_as_a_stream_and_as_a_file(shop: Client, tmp_path: Path)
     assert "entice" in shop.metrics()
 
 
+def test_a_player_with_any_id_is_read_and_erased(service: Service, shop: Client) -> None:
+    tea = shop.create_campaign(**TEA)
+    for player in ("visitor 17", "ann@unlikely.org", "a/b", "/x//", "ä%2F?#", "."):
+        offer = shop.offer(tea.id, player)
+        [kept] = shop.player(player).campaigns
+        assert (kept.campaign, kept.salted, kept.offers) == (tea.id, True, [offer])
+        assert [one.unlinked for one in shop.erase_player(player).campaigns] == [True]
+        assert shop.player(player).campaigns == []
+        assert shop.erase_player(player).campaigns == []
+    assert shop.history(offer.id).offer.state == "voided"
+    assert "unlikely" not in (service.folder / "log").read_text()
+
+
 def test_a_key_allows_what_its_role_allows(tmp_path: Path) -> None:
     service = Service(tmp_path)
     made = run_forked(*service.entice("keys", "create", "--role", "read", "--name", "reader"))

@@ -23,16 +23,16 @@ from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
 from studio_fixtures import child_pids
 
+from entice.local_token import read_token
 from entice.service import logs
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.http.server import _local_token
 
 __all__ = ["postgres"]
 
 
 def campaign_at(running: Server) -> str:
-    answer = httpx.post(f"{running.url}/v1/campaigns", json=TEAS)
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
+    return str(running.post("/v1/campaigns", TEAS)["id"])
 
 
 def lines_of(log: Path) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
 
         def request_offers(first: int) -> None:
             nonlocal refused
-            with httpx.Client() as client:
+            with httpx.Client(headers=running.headers) as client:
                 for i in range(first, first + 10_000):
                     try:
                         answer = client.post(f"{url}/offers", json={"player": f"player {i}"})
@@ -65,7 +65,8 @@ def test_shutdown_keeps_acknowledged_requests_and_does_not_wait_for_streams(
                     answered.append(answer.json()["id"])
 
         def follow() -> None:
-            with httpx.stream("GET", f"{url}/stream", headers={"last-event-id": "0"}) as stream:
+            headers = {"last-event-id": "0", **running.headers}
+            with httpx.stream("GET", f"{url}/stream", headers=headers) as stream:
                 for line in stream.iter_lines():
                     seen.append(line)
                     started.set()
@@ -154,6 +155,34 @@ def test_a_dead_worker_is_restarted_but_not_in_a_crash_loop(
     ]
 
 
+def test_a_service_without_keys_prints_its_token(tmp_path: Path) -> None:
+    with server(tmp_path) as running:
+        assert running.process.stdout is not None
+        page, curl, note = (running.process.stdout.readline() for _ in range(3))
+        assert page == f"Open it in a browser: {running.url}/#key={running.token}\n"
+        file = re.fullmatch(rf"or try: curl -H @(\S+) {running.url}/v1/campaigns\n", curl)
+        assert file is not None
+        name, _, value = Path(file[1]).read_text().strip().partition(": ")  # as curl reads it
+        answer = httpx.get(f"{running.url}/v1/campaigns", headers={name: value})
+        assert (answer.status_code, answer.json()) == (200, [])
+        assert "entice keys create" in note
+        running.stop()
+        assert not Path(file[1]).exists()  # the port was chosen for this run
+
+
+def test_the_token_is_kept_for_a_restart_and_removed_with_the_first_key() -> None:
+    address = "127.0.0.1", 1
+    with _local_token(*address, keyless=True, keep=True) as token:
+        assert token == read_token(*address)
+    with _local_token(*address, keyless=True, keep=True) as again:
+        assert again == token
+    with _local_token(*address, keyless=False, keep=True) as none:
+        assert (none, read_token(*address)) == (None, None)
+    with _local_token(*address, keyless=True, keep=False) as other:
+        assert other != token
+    assert read_token(*address) is None
+
+
 def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         # As a terminal does. A worker may have ended when its turn comes.
@@ -189,7 +218,8 @@ def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
     with server(tmp_path) as running:
         key = re.escape("entice_")
         campaign = campaign_at(running)
-        with httpx.Client(base_url=running.url) as client:
+        token = running.token
+        with httpx.Client(base_url=running.url, headers=running.headers) as client:
             path = f"/v1/campaigns/{campaign}/offers"
             offer = client.post(path, json={"player": "unlikely-ann"}).json()["id"]
             client.post(path, json={"player": "unlikely-ann", "unlikely-ann": 1})
@@ -204,6 +234,7 @@ def test_logs_contain_no_player_and_no_secret(tmp_path: Path) -> None:
         secret = (tmp_path / "entice.db.secret").read_text().strip()
     assert not re.search("unlikely", log, re.IGNORECASE)
     assert not re.search(key + "[0-9a-f]{8}", log)
+    assert token not in log
     assert secret not in log
     assert offer not in log
     requests = [line for line in lines_of(running.log) if line["event"] == "request"]

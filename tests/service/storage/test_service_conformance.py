@@ -185,9 +185,8 @@ def test_a_schema_without_a_constraint_is_detected(
     instead = {"CREATE UNIQUE INDEX live_offers": "CREATE INDEX live_offers"}.get(missing, "")
     if missing.startswith("CHECK (reserved + "):
         instead = "CHECK (true)"
-    poorer = script.replace(missing, instead)
-    scripts = [poorer, *later]
-    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda database: scripts)
+    poorer = [script.replace(missing, instead), *later]
+    monkeypatch.setattr("entice.service.storage.sqlite.migrations", lambda database: poorer)
     with pytest.raises(NotConforming):
         check(lambda: open_store(f"sqlite:///{tmp_path / 'entice.db'}"))
 

@@ -1,47 +1,42 @@
-"""Access: read-only without a key, and keys that are kept for one tab."""
+"""Access: the token in the address of a service without keys; keys are kept for one tab."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from pathlib import Path
 
-import pytest
-from browser.studio_pages import READY, SMALL, Studio, Visit, explore_table, small_plan
+from browser.studio_pages import READY, Studio, Visit
 from playwright.sync_api import expect
-from service_fixtures import TEAS, Server, server
+from service_fixtures import TEAS, server
 
 from entice.client import Client
+from entice.service.storage.api_keys import Keys
+from entice.service.storage.store import open_store
 
 
-@pytest.fixture(scope="module")
-def keyless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server(tmp_path_factory.mktemp("keyless")) as running:
-        yield running
-
-
-def test_without_keys_the_page_is_read_only(keyless: Server, visit: Visit) -> None:
-    page = visit(f"{keyless.url}/#/campaigns", expecting="403")
-    expect(page.get_by_role("heading", name="No campaigns yet")).to_be_visible()
-    with Client(keyless.url) as client:
+def test_the_printed_address_opens_a_service_without_keys(tmp_path: Path, visit: Visit) -> None:
+    with server(tmp_path) as running, Client(running.url) as client:
         campaign = client.create_campaign(**TEAS).id
         client.offer(campaign, "visitor 1")
-    page.goto(f"{keyless.url}/#/campaign/{campaign}")
-    page.wait_for_selector(READY["campaign"])
-    expect(page.locator(".read-only")).to_contain_text("entice keys create --role admin")
-    expect(page.get_by_role("button", name="Close")).to_have_count(0)
-    page.goto(f"{keyless.url}/{SMALL}")
-    assert len(explore_table(page)) == 2
-    page.goto(f"{keyless.url}/#/plan")
-    small_plan(page, days=6)
-    expect(page.get_by_text("Read only")).to_be_visible()
-    expect(page.get_by_role("button", name="Create this campaign")).to_have_count(0)
-    # The service rejects it too, not only the page.
-    status = page.evaluate(
-        """async (campaign) => (await fetch(`/v1/campaigns/${campaign}`, {
-            method: "PATCH", body: '{"status": "closed"}',
-            headers: {"Content-Type": "application/json"}})).status""",
-        campaign,
-    )
-    assert status == 403
+        page = visit(
+            f"{running.url}/#key={running.token}&/campaign/{campaign}", expecting="401|ERR_"
+        )
+        page.wait_for_selector(READY["campaign"])
+        assert running.token not in page.url
+        page.get_by_role("button", name="Pause …").click()
+        page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("button", name="Resume …")).to_be_visible()
+        assert client.campaign(campaign).status == "paused"
+        # The first key replaces the token. Control: the token has worked until here.
+        with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'entice.db'}")) as store:
+            _, key = Keys(store).create("admin", None, "tests")
+        dialog = page.get_by_role("dialog")
+        page.get_by_role("link", name="Trust").click()
+        expect(dialog).to_contain_text("This key is not valid")
+        expect(dialog).to_contain_text("entice serve")
+        dialog.get_by_label("Key").fill(key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(READY["trust"])
 
 
 def test_a_key_is_required_and_kept_for_one_tab(studio: Studio, visit: Visit) -> None:

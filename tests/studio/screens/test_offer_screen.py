@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from browser.studio_pages import Studio, Visit
+from browser.studio_pages import SETTINGS, Studio, Visit
 from playwright.sync_api import expect
 
 
@@ -17,6 +17,8 @@ def test_timeline_price_and_hashes(studio: Studio, visit: Visit) -> None:
         [f"Offered: {offer.arm}", "Accepted", f"Rated {offer.rating} ★"]
     )
     expect(page.locator(".lead")).to_have_text(view.why)
+    assert offer.disclosure == SETTINGS["disclosure"]
+    expect(page.locator(".disclosure")).to_contain_text(offer.disclosure)
     # The calculation is right, line by line.
     signs = page.locator(".price-table td:first-child").all_inner_texts()
     amounts = page.locator(".price-table td:last-child").all_inner_texts()

@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -115,6 +116,13 @@ def main() -> int:
     parser.add_argument("--note", default="", help="note for readers of the JSON")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _exit)
+    with tempfile.TemporaryDirectory(prefix="entice-state-") as state:
+        os.environ["ENTICE_STATE_DIR"] = state  # the tokens of the servers
+        return run_trials(options)
+
+
+def run_trials(options: argparse.Namespace) -> int:
+    """Run the selected trials, write the table after each, and return the exit code."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     results: list[TrialResult] = []
     for name in options.only or TRIALS:

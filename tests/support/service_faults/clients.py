@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from entice.service.storage.store import Store
 from service_faults.audit import audit, bodies, faults
-from service_faults.processes import LOST
+from service_faults.processes import LOST, token_header
 
 TIMEOUT = 20.0
 """Seconds after which a request without a response or a broken connection counts as timed out."""
@@ -54,6 +54,7 @@ class LoadClient(threading.Thread):
         """Responses with 5xx other than 503."""
         self.error: BaseException | None = None
         self._port = port
+        self._token = token_header(port)
         self._campaign = campaign
         self._rng = random.Random(seed)
         self._ending = threading.Event()
@@ -139,7 +140,7 @@ class LoadClient(threading.Thread):
     def _send(self, path: str, body: bytes, key: str) -> tuple[int, bytes]:
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **self._token}
         start = time.monotonic()
         self._connection.request("POST", path, body, headers)
         response = self._connection.getresponse()

@@ -22,6 +22,8 @@ from typing import Any, Literal
 
 from command_line import without_coverage
 
+from entice.local_token import read_token
+
 TESTS = Path(__file__).parents[1]
 START_WITHIN = 600.0
 """Seconds; compilation on a busy machine takes long."""
@@ -168,13 +170,18 @@ def call(
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-        connection.request(method, path, body, headers)
+        authorization = {"Authorization": f"Bearer {key}"} if key else token_header(port)
+        connection.request(method, path, body, headers | authorization)
         response = connection.getresponse()
         return response.status, response.read()
     finally:
         connection.close()
+
+
+def token_header(port: int) -> dict[str, str]:
+    """Return the header with the token of a server; empty if the server has none."""
+    token = read_token("127.0.0.1", port)
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
 def children(pid: int) -> list[int]:

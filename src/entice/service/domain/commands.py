@@ -89,6 +89,8 @@ class MakeOffer(msgspec.Struct, frozen=True, gc=False):
     eligible: Sequence[str] | None = None
     displayed: dict[str, float] | None = None
     """The ratings that the player sees, in stars, where they differ from the averages."""
+    lookup: bytes = b""
+    """Finds the player's salt; empty if `player` is to be stored as it is."""
 
 
 class MakeOffers(msgspec.Struct, frozen=True):
@@ -147,6 +149,15 @@ class EnterRatings(msgspec.Struct, frozen=True):
     ratings: Sequence[Organic]
 
 
+class ErasePlayer(msgspec.Struct, frozen=True):
+    """Erase the link between a player's id and the offers of a campaign."""
+
+    campaign: str
+    player: bytes
+    lookup: bytes
+    by: str | None = None
+
+
 class Expire(msgspec.Struct, frozen=True):
     """Expire open offers, and end rating windows, that are past their deadline."""
 
@@ -165,6 +176,7 @@ Command = (
     | Rate
     | Reverse
     | EnterRatings
+    | ErasePlayer
     | Expire
 )
 
@@ -201,6 +213,9 @@ class CampaignTransaction(Protocol):
     def load_ratings(self, campaign: Campaign) -> Iterator[None]:
         """Read all ratings that count, and pause now and then, because that takes long."""
 
+    def erase_player(self, campaign: Campaign, lookup: bytes) -> None:
+        """Delete the salt of a player."""
+
 
 def execute(transaction: CampaignTransaction, command: Command, now: int) -> CommandResult:
     """Execute a command in a transaction.
@@ -234,6 +249,10 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
         case RetireArm(arm=arm, retired=retired, by=by):
             rules.retire(now, arm, retired, by)
             return CommandResult(200, encode(arm_views(campaign)[campaign.arms[arm]]))
+        case ErasePlayer(player=player, lookup=lookup, by=by):
+            rules.erase_player(now, player, by)
+            transaction.erase_player(campaign, lookup)
+            return CommandResult(200, b"")
         case Expire():
             due = rules.offers.due(now, MAX_EXPIRED)
             for offer in due:

@@ -61,6 +61,12 @@ class ArmRetired(_AuthoredEvent, frozen=True, tag="arm_retired"):
     retired: bool
 
 
+class PlayerErased(_AuthoredEvent, frozen=True, tag="player_erased"):
+    """The salt of a player was deleted: no id can be linked to this hash any more."""
+
+    player: str
+
+
 class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     """An offer was made: the decision and its inputs."""
 
@@ -116,7 +122,7 @@ class Expired(_OfferEvent, frozen=True, tag="expired"):
 
 
 class Voided(_OfferEvent, frozen=True, tag="voided"):
-    """An open offer was withdrawn because its campaign was closed."""
+    """An open offer was withdrawn: its campaign was closed, or its player erased."""
 
 
 class Rated(_OfferEvent, frozen=True, tag="rated", omit_defaults=True):
@@ -162,6 +168,7 @@ Event = (
     | Changed
     | ArmsAdded
     | ArmRetired
+    | PlayerErased
     | Offered
     | Accepted
     | Declined

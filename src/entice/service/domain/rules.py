@@ -102,8 +102,7 @@ class CampaignRules:
         self.campaign.reconfigure()
         if state.status == "closed":
             for offer in self.offers.open():
-                self._append(log.Voided(*self._header(at), offer.n))
-                self._release(offer, VOIDED)
+                self._void(at, offer)
 
     def _check_open(self) -> None:
         if self.campaign.state.status == "closed":
@@ -175,6 +174,12 @@ class CampaignRules:
             raise conflict(f"{arm!r} can't be retired: it is the last active arm of the campaign.")
         self._append(log.ArmRetired(*self._header(at), arm, retired, by=by))
         self.campaign.retire(index, retired)
+
+    def erase_player(self, at: int, player: bytes, by: str | None = None) -> None:
+        """Record that a player's hash no longer belongs to an id; withdraw the open offer."""
+        self._append(log.PlayerErased(*self._header(at), player.hex(), by=by))
+        if (offer := self.offers.live(player)) is not None:
+            self._void(at, offer)
 
     # Offers
 
@@ -397,6 +402,10 @@ class CampaignRules:
         state = STATES[offer.state]
         name = f"{self.campaign.state.campaign}.{offer.n}"
         return conflict(f"Offer {name} can't be {action}: it is {state}.{todo}", state=state)
+
+    def _void(self, at: int, offer: OfferRecord) -> None:
+        self._append(log.Voided(*self._header(at), offer.n))
+        self._release(offer, VOIDED)
 
     def _release(self, offer: OfferRecord, new_state: int) -> None:
         state = self.campaign.state

@@ -66,6 +66,7 @@ A default is left out of the stored settings, so that older campaigns verify byt
 """
 
 MAX_ARMS = 1000
+MAX_DISCLOSURE = 1000
 MAX_NEW_SEED = 2**53 - 1
 """The largest integer that a JSON client with 64-bit floats represents exactly."""
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
@@ -126,6 +127,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Seconds for which an offer can be accepted, and for which an accepted offer can be rated.
     late_ratings
         Whether ratings are accepted after the rating window.
+    disclosure
+        Text that each paid offer carries, for players and for readers of their ratings.
     status
         `live`; `paused`: players are offered their own choice, unpaid; `shadow`: decisions are
         recorded but nothing is paid.
@@ -158,6 +161,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     offer_expires_after: Annotated[int, Meta(ge=1, le=YEAR)] = 900
     rating_window: Annotated[int, Meta(ge=1, le=10 * YEAR)] = RATING_WINDOW
     late_ratings: bool = True
+    disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
 
@@ -183,6 +187,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
+        if self.disclosure is not None:
+            check_name("CampaignSpec: disclosure", self.disclosure, MAX_DISCLOSURE)
         if self.status not in ("live", "paused", "shadow"):
             rule = 'must be "live", "paused" or "shadow" in a new campaign'
             raise InputError("CampaignSpec: status", rule, given=self.status)
@@ -276,10 +282,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return msgspec.structs.replace(self, seed=secrets.randbits(53))
 
 
-def check_name(where: str, given: object) -> None:
+def check_name(where: str, given: object, longest: int = 200) -> None:
     """Check a label."""
-    if not isinstance(given, str) or not given.strip() or len(given) > 200:
-        raise InputError(where, "must be text of 1 to 200 characters", given=given)
+    if not isinstance(given, str) or not given.strip() or len(given) > longest:
+        raise InputError(where, f"must be text of 1 to {longest} characters", given=given)
     if not given.isprintable():
         raise InputError(where, "must be text of one line, without control characters", given=given)
 

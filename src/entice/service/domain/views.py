@@ -48,6 +48,7 @@ def offer_view(campaign: Campaign, offer: OfferRecord) -> OfferView:
         offer.amount if shadow else None, cast(OfferReason, offer.reason), offer.propensity,
         cast(ProbeSide | None, offer.probe),
         offer.paid, offer.rating, to_datetime(offer.offered_at), to_datetime(offer.expires),
+        campaign.spec.disclosure if offer.amount and not shadow else None,
     )  # fmt: skip
 
 

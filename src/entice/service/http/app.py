@@ -18,7 +18,17 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
-from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
+from entice.service.http import (
+    campaigns,
+    events,
+    exports,
+    feedback,
+    health,
+    offers,
+    players,
+    problems,
+)
+from entice.service.http.authentication import is_cross_site
 from entice.service.http.connections import ClientLimits, Connections, Peer, peer_of
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
@@ -34,6 +44,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *campaigns.ROUTES,
     *offers.ROUTES,
     *feedback.ROUTES,
+    *players.ROUTES,
     *events.ROUTES,
     *exports.ROUTES,
     *health.ROUTES,
@@ -51,6 +62,10 @@ HEADERS = (
 CHUNK = 16 * 1024
 """Maximum size of a piece of a response that is passed to Granian, in bytes."""
 _MAX_DRAINED = 16 * MAX_BODY
+_CROSS_SITE = Refusal(
+    403, "cross-site", "Cross-site request",
+    "A page of another site sent this request. Send requests from a program or from the studio.",
+)  # fmt: skip
 
 
 class RequestMiddleware:
@@ -100,9 +115,8 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            refusal = self._context.authenticator.reject_foreign(headers)
-            if refusal is not None:
-                await _problem(refusal)(scope, receive, send_with_headers)
+            if is_cross_site(headers, state["path"]):
+                await _problem(_CROSS_SITE)(scope, receive, send_with_headers)
             else:
                 await self._app(scope, receive, send_with_headers)
         except Exception as error:
@@ -128,9 +142,9 @@ def make_app(
     writer: Writer,
     queries: Queries,
     keys: Keys,
-    players: PlayerHasher,
+    hasher: PlayerHasher,
     *,
-    open_to_loopback: bool,
+    token: str | None,
     extensions: Sequence[Extension] = (),
     connections: Connections | None = None,
 ) -> Litestar:
@@ -138,12 +152,11 @@ def make_app(
 
     Parameters
     ----------
-    store, writer, queries, keys, players
+    store, writer, queries, keys, hasher
         The parts of the service, all on one database. The writer starts and stops with the
         application; the caller closes the store.
-    open_to_loopback
-        Whether requests without a key are allowed as long as no key exists. Only for a service that
-        is bound to loopback.
+    token
+        Accepted in place of a key, as long as no key exists.
     extensions
         Routers to mount beside the service's own routes, such as the studio's.
     connections
@@ -154,8 +167,8 @@ def make_app(
         writer,
         queries,
         keys,
-        players,
-        open_to_loopback=open_to_loopback,
+        hasher,
+        token=token,
         extensions=extensions,
         connections=connections or Connections(ClientLimits()),
     )

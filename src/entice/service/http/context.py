@@ -52,7 +52,7 @@ class AppContext:
         keys: Keys,
         players: PlayerHasher,
         *,
-        open_to_loopback: bool,
+        token: str | None,
         extensions: Sequence[Extension],
         connections: Connections,
     ) -> None:
@@ -61,7 +61,7 @@ class AppContext:
         self.queries = queries
         self.keys = keys
         self.players = players
-        self.authenticator = Authenticator(keys, open_to_loopback=open_to_loopback)
+        self.authenticator = Authenticator(keys, token)
         self.reads = ReadTurns()
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)

@@ -95,6 +95,7 @@ def offer(state: str) -> dict[str, Any]:
         "rating": 5 if state == "rated" else None,
         "offered_at": "2026-11-18T16:20:11.123456Z",
         "expires_at": "2026-11-18T16:35:11.123456Z",
+        "disclosure": "You get a discount for trying this tea, whatever you think of it.",
     }
 
 

@@ -14,7 +14,7 @@ from entice.service.http.authentication import require_all_campaigns
 from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
-from entice.service.http.routes import PUBLIC, READ, route
+from entice.service.http.routes import ANY_ROLE, PUBLIC, READ, route
 from entice.service.operations.metrics import MEDIA_TYPE
 
 READY_WITHIN = 4.5
@@ -88,7 +88,7 @@ async def get_metrics(request: ServiceRequest) -> Response[str]:
     return EncodedResponse(text, media_type=MEDIA_TYPE.encode())
 
 
-@route("GET", "/openapi.json", roles=PUBLIC, responses={200: "This document."})
+@route("GET", "/openapi.json", roles=ANY_ROLE, responses={200: "This document."})
 async def get_openapi(request: ServiceRequest) -> Response[dict[str, Any]]:
     """Retrieve this document.
 

@@ -20,6 +20,7 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import DECIDE, READ, route
+from entice.service.storage.player_hasher import PlayerHasher
 
 MAX_BATCH = 1000
 MAX_PAGE = 1000
@@ -99,8 +100,7 @@ async def make_offer(
     budget. While a player has an open offer, the request returns that offer. `amount` is 0 if the
     arm is the player's own choice, unless the probe adds a payment. `reason` says why.
     """
-    player = request.context.players.hash(campaign, data.player)
-    command = MakeOffer(campaign, player, data.eligible, data.displayed)
+    command = _command(request.context.players, campaign, data)
     return await execute(request, command, idempotency_key)
 
 
@@ -123,12 +123,14 @@ async def make_offers(
     Decides for up to 1,000 players in one transaction. Each decision takes the earlier ones into
     account. Either all offers are made or none.
     """
-    hash_player = request.context.players.hash
-    commands = [
-        MakeOffer(campaign, hash_player(campaign, one.player), one.eligible, one.displayed)
-        for one in data.requests
-    ]
+    commands = [_command(request.context.players, campaign, one) for one in data.requests]
     return await execute(request, MakeOffers(campaign, commands), idempotency_key)
+
+
+def _command(players: PlayerHasher, campaign: str, request: OfferRequest) -> MakeOffer:
+    player = players.hash(campaign, request.player)
+    lookup = players.lookup(campaign, request.player)
+    return MakeOffer(campaign, player, request.eligible, request.displayed, lookup)
 
 
 @route(
@@ -174,8 +176,10 @@ async def list_offers(
     filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
     until it is null.
     """
-    context = request.context
-    hashed = None if player is None else context.players.hash(campaign, player)
+    context, hashed = request.context, None
+    if player is not None:
+        players = context.players
+        hashed = players.hash(campaign, player), players.lookup(campaign, player)
     arguments = (campaign, before, limit, offer_state, reason, arm, hashed)
     return await request.read(context.queries.offers, *arguments, slow=True)
 

@@ -34,8 +34,8 @@ _CONFIG = OpenAPIConfig(
             "key": SecurityScheme(
                 type="http",
                 scheme="bearer",
-                description="An API key from `entice keys create`. Not required on loopback as "
-                "long as no key exists.",
+                description="An API key from `entice keys create`. As long as no key exists, "
+                "the token that `entice serve` printed.",
             )
         }
     ),

@@ -32,8 +32,7 @@ PROBLEMS = {
     403: (
         "forbidden",
         "Not allowed",
-        "The API key has another role. Without keys: the request came through a foreign host name "
-        "or from a foreign page.",
+        "The API key has another role, or a page of another site sent the request.",
     ),
     404: ("not-found", "Not found", "The object does not exist, or the key has no access to it."),
     409: ("conflict", "Conflict", "The current state does not allow this request."),

@@ -71,7 +71,7 @@ class ServiceRequest(Request[None, KeyView, State]):
 
     @property
     def key_id(self) -> str | None:
-        """The id of the caller's key for the event log. None if no key is required."""
+        """The id of the caller's key for the event log. None as long as no key exists."""
         return self.auth.id if self.auth.id != LOCAL_CALLER.id else None
 
     async def read(self, read: Callable[..., T], *arguments: Any, slow: bool = False) -> T:
@@ -168,13 +168,13 @@ _is_id = re.compile("[A-Za-z0-9._~-]{1,100}").fullmatch
 def _check_ids(path: dict[str, str], caller: KeyView) -> None:
     """Reject malformed ids, and ids outside the key's campaign."""
     for what, name in path.items():
-        if _is_id(name) is None:
+        if what != "player" and _is_id(name) is None:
             raise not_found(what, name)
     if caller.campaign is None:
         return
     if "offer" in path:
         hide_other_campaigns(caller, "offer", path["offer"], path["offer"].partition(".")[0])
-    else:
+    elif "campaign" in path:
         hide_other_campaigns(caller, "campaign", path["campaign"], path["campaign"])
 
 

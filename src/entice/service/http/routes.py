@@ -21,6 +21,7 @@ JSON = ("application/json",)
 READ: frozenset[Role] = frozenset({"read"})
 DECIDE: frozenset[Role] = frozenset({"decide"})
 FEEDBACK: frozenset[Role] = frozenset({"feedback"})
+ANY_ROLE: frozenset[Role] = READ | DECIDE | FEEDBACK
 ADMIN_ONLY: frozenset[Role] = frozenset()
 Declare = Callable[[Callable[..., Any]], HTTPRouteHandler]
 PUBLIC = None
@@ -114,7 +115,7 @@ def route(
             summary=summary.removesuffix("."),
             description=words,
             tags=[path.split("/")[2] if path.startswith("/v1/") else "service"],
-            security=[{"key": []}, {}] if roles is not None else [],
+            security=[{"key": []}] if roles is not None else [],
             responses=_responses(made, path, method, responses, problems),
         )(function)
         return handler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from entice.errors import EnticeError, InputError
+from entice.local_token import create_token, remove_token, token_file
 from entice.service import logs
 from entice.service.http.connections import ClientLimits, Connections, listen, raise_file_limit
 from entice.service.storage.api_keys import Keys
@@ -44,7 +46,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     db: str
     secret_file: Path | None
-    loopback: bool
+    token: str | None
+    """Accepted in place of a key, as long as no key exists."""
     port: int
     limits: ClientLimits
 
@@ -72,7 +75,7 @@ def serve(
     secret_file
         File with the secret that players' ids are hashed with, if not the default file.
     report
-        Called once, with the address and an example.
+        Called once, with the address and how to open it.
     extensions
         Called in each worker process. Returns the extensions to mount, such as the studio.
     limits
@@ -82,19 +85,18 @@ def serve(
     limits.check()
     address = _address(host)
     _check_workers(db, workers)
-    loopback = address.is_loopback
-    _check_database(db, secret_file, loopback, host)
+    keyless = _check_database(db, secret_file, address.is_loopback, host)
     listener = _listen(str(address), port)
-    port = listener.getsockname()[1]
-    with _shared_metrics(workers):
+    chosen, port = port, listener.getsockname()[1]
+    with _shared_metrics(workers), _local_token(str(address), port, keyless, chosen != 0) as token:
         server = _granian(listener, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
-        example = f"Open it in a browser, or try: curl {where}/healthz"
-        server.on_startup(lambda: report(f"Entice is at {where}\n{example}"))
+        greeting = _greeting(where, token, token_file(str(address), port))
+        server.on_startup(lambda: report(greeting))
         logs.configure()
         logs.event("start", address=where, workers=workers)
         logs.flush()
-        settings = Settings(db, secret_file, loopback, port, limits)
+        settings = Settings(db, secret_file, token, port, limits)
         load = partial(worker_app, settings, extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
@@ -127,7 +129,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         Queries(store),
         Keys(store, players),
         players,
-        open_to_loopback=settings.loopback,
+        token=settings.token,
         extensions=extensions(),
         connections=Connections(settings.limits, settings.port),
     )
@@ -205,19 +207,46 @@ def _check_workers(db: str, workers: int) -> None:
         )
 
 
-def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> None:
-    """Check the database before any worker starts, migrate it, and create the secret."""
+def _check_database(db: str, secret_file: Path | None, loopback: bool, host: str) -> bool:
+    """Check and migrate the database, and create the secret; return whether there are no keys."""
     with contextlib.closing(open_store(db)) as store:
         store.check_integrity()
-        players = player_hasher_for(store, secret_file)
-        if not loopback and not Keys(store, players).any():
+        keyless = not Keys(store, player_hasher_for(store, secret_file)).any()
+        if keyless and not loopback:
             raise InputError(
                 "host",
-                "must be a loopback address, such as 127.0.0.1, as long as no key exists: anybody "
-                "who reaches the service could spend the budget",
+                "must be a loopback address, such as 127.0.0.1, as long as no key exists: the "
+                "token that is then used in its place is for this machine only",
                 given=host,
                 todo="Create a key first: entice keys create --role admin --name me",
             )
+        return keyless
+
+
+@contextlib.contextmanager
+def _local_token(address: str, port: int, keyless: bool, keep: bool) -> Iterator[str | None]:
+    """Create the token of a service without keys; keep its file for a restart on the same port."""
+    if not keyless:
+        remove_token(address, port)
+        yield None
+        return
+    try:
+        yield create_token(address, port)
+    finally:
+        if not keep:
+            remove_token(address, port)
+
+
+def _greeting(where: str, token: str | None, file: Path) -> str:
+    """Return the text that `entice serve` prints when it starts."""
+    if token is None:
+        return f"Entice is at {where}\nOpen it in a browser, or try: curl {where}/healthz"
+    return (
+        f"Entice is at {where}\n"
+        f"Open it in a browser: {where}/#key={token}\n"
+        f"or try: curl -H @{shlex.quote(str(file))} {where}/v1/campaigns\n"
+        "This token allows everything until you create a key with `entice keys create`."
+    )
 
 
 def _listen(address: str, port: int) -> socket.socket:

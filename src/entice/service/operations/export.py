@@ -52,6 +52,7 @@ SCHEMA: dict[str, Any] = {
     "probe": pl.Int64,  # 1: the coin added probe_amount; 0: it did not; null: no coin
     "probe_amount": pl.Float64,
     "feedback": pl.Int64,  # the rating that counts, or null
+    "incentivised": pl.Boolean,  # whether a payment was offered
 }
 
 
@@ -150,7 +151,7 @@ def _row(
         case log.OrganicRated(seq=seq, at=at, arm=arm, rating=rating):
             return (
                 seq, at, "organic", None, None, None, None, arm, None, None, None,
-                0.0, 0, 0, money.code, money.digits, None, None, rating,
+                0.0, 0, 0, money.code, money.digits, None, None, rating, False,
             )  # fmt: skip
     return None
 
@@ -167,4 +168,5 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
         offered.probe_amount,
         offer.rating if offer.state == RATED else None,
+        offered.amount > 0 and not offer.shadow,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from entice.service.domain.offer import ACCEPTED, OFFERED, CountedRating, OfferR
 from entice.service.domain.rules import MAX_EVENTS_TO_RELEARN, CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.player_salts import damaged_salts
 from entice.service.storage.row_checksums import KEY, current_checksums, stored_responses
 from entice.service.storage.store import Row, Session, Store
 from entice.service.storage.unit_of_work import (
@@ -75,11 +76,13 @@ def verify(
 
 
 def rows_without_events(store: Store, players: PlayerHasher | None) -> Iterator[str]:
-    """Report altered rows that the event logs do not cover: API keys and stored responses.
+    """Report altered rows that the event logs do not cover: keys, salts, stored responses.
 
-    `players` has the secret of their checksums. Without it, they are not checked; see
-    `can_check_rows`.
+    `players` has the secret of the checksums of keys and responses. Without it, they are not
+    checked; see `can_check_rows`.
     """
+    for player in damaged_salts(store):
+        yield f"The salt of player {player} was altered."
     with store.read() as session:
         checksums = current_checksums(session, players.rows if players is not None else None)
         if checksums is None:
@@ -377,6 +380,8 @@ def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) ->
             rules.add_arms(at, arms, by)
         case log.ArmRetired(arm=arm, retired=retired, by=by):
             rules.retire(at, arm, retired, by)
+        case log.PlayerErased(player=player, by=by):
+            rules.erase_player(at, bytes.fromhex(player), by)
         case log.Created() | log.Voided():
             raise ValueError("it can only follow from another event")
 

@@ -34,14 +34,24 @@ class PlayerHasher:
 
     def __init__(self, secret: bytes) -> None:
         self._player = blake2b(key=secret, digest_size=16, person=b"entice player")
+        self._lookup = blake2b(key=secret, digest_size=16, person=b"entice lookup")
         self._request = blake2b(key=secret, digest_size=16, person=b"entice request")
         self._check = blake2b(key=secret, digest_size=16, person=b"entice check")
         self.rows = RowChecksums(secret)
         """The checksums of rows that no event log covers."""
 
     def hash(self, campaign: str, player: str) -> bytes:
-        """Hash a player's id. The same player has a different hash in each campaign."""
+        """Hash a player's id. The same player has a different hash in each campaign.
+
+        The database stores a hash of this and the player's salt: see `player_salts`.
+        """
         hasher = self._player.copy()
+        hasher.update(f"{campaign}\0{player}".encode())
+        return hasher.digest()
+
+    def lookup(self, campaign: str, player: str) -> bytes:
+        """Hash a player's id in another way, to find the player's salt in a campaign."""
+        hasher = self._lookup.copy()
         hasher.update(f"{campaign}\0{player}".encode())
         return hasher.digest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -15,6 +16,8 @@ from entice.api_types import (
     EventView,
     OfferHistory,
     OfferPage,
+    PlayerCampaign,
+    PlayerView,
     SpendingView,
 )
 from entice.service.domain import events as log
@@ -26,6 +29,7 @@ from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.player_salts import PlayerSalts, salted
 from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import (
@@ -121,9 +125,9 @@ class Queries:
         state: str | None = None,
         reason: str | None = None,
         arm: str | None = None,
-        player: bytes | None = None,
+        player: tuple[bytes, bytes] | None = None,
     ) -> OfferPage:
-        """Return offers of a campaign, newest first.
+        """Return offers of a campaign, newest first. `player` is the player's hash and lookup.
 
         Rows are read in the order of the primary key, whatever the filter. A request reads at most
         `MAX_SEARCHED` of them, and the next request continues from there.
@@ -132,12 +136,15 @@ class Queries:
         params: list[Any] = []
         if state is not None:
             where, params = f"{where} AND state = ?", [STATES.index(state)]
-        if player is not None:
-            where, params = f"{where} AND player = ?", [*params, player]
-        sql = f"{OFFER.select} WHERE {where} ORDER BY n DESC"
         found: list[OfferRecord] = []
         with self.store.read() as session:
             campaign = load_campaign(session, name)
+            if player is not None:
+                salt = PlayerSalts(session).find(campaign.number, player[1])
+                if salt is None:
+                    return OfferPage([], None)
+                where, params = f"{where} AND player = ?", [*params, salted(player[0], [salt])]
+            sql = f"{OFFER.select} WHERE {where} ORDER BY n DESC"
             if arm is not None and arm not in campaign.state.arms:
                 raise not_found("arm", arm)
             end = min(before or 2**62, campaign.state.decisions + 1)
@@ -156,6 +163,32 @@ class Queries:
                 end = start
         views = [offer_view(campaign, offer) for offer in found]
         return OfferPage(views, end if end > 1 else None)
+
+    def player(
+        self, hashes: Callable[[str], tuple[bytes, bytes]], only: str | None = None
+    ) -> PlayerView:
+        """Return all offers to a player, by campaign.
+
+        `hashes` returns the player's hash and lookup in a campaign. This reads all offers of the
+        player's campaigns: an index would make every offer slower.
+        """
+        found: list[PlayerCampaign] = []
+        with self.store.read() as session:
+            salts = PlayerSalts(session)
+            for name, number in session.rows("SELECT id, number FROM campaigns ORDER BY number"):
+                hashed, lookup = hashes(name)
+                salt = salts.find(number, lookup) if only in (None, name) else None
+                if salt is None:
+                    continue
+                campaign, stored = load_campaign(session, name), salted(hashed, [salt])
+                where = "WHERE campaign = ? AND player = ? ORDER BY n"
+                rows = session.rows(f"{OFFER.select} {where}", (number, stored))
+                offers = (offer_from_row(number, row) for row in rows)
+                views = [offer_view(campaign, offer) for offer in offers]
+                if views or salt:
+                    label = campaign.spec.name
+                    found.append(PlayerCampaign(name, label, stored.hex(), bool(salt), views))
+        return PlayerView(found)
 
     def events(
         self, name: str, after: int = 0, limit: int = 100, size: int = ANY_SIZE

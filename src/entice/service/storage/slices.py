@@ -26,6 +26,7 @@ from entice.service.domain.errors import Stale
 from entice.service.storage.fair_queue import PendingCommand
 from entice.service.storage.row_checksums import RowChecksums
 from entice.service.storage.store import Store
+from entice.service.storage.stored_hashes import prefetch_players, with_stored_hashes
 from entice.service.storage.stored_responses import replay, store_response, stored_responses
 from entice.service.storage.unit_of_work import RatingHistory, UnitOfWork
 
@@ -67,6 +68,8 @@ class LongCommand:
         self._store, self._clock = store, clock
         self._cached, self._histories = cached, histories
         self._now, self._checksums = now, checksums
+        self._stored = pending
+        """The command with the hashes of players that are stored."""
         self._work: UnitOfWork | None = None
         self._steps: Steps | None = None
         self._result: CommandResult | None = None
@@ -86,7 +89,7 @@ class LongCommand:
                     found = self._begin(self._work)
                     if found is not None:
                         return found
-                self._work.session = session
+                self._work.use(session)
                 assert self._steps is not None
                 end_of_slice = time.perf_counter() + SLICE
                 try:
@@ -101,24 +104,25 @@ class LongCommand:
 
     def _begin(self, work: UnitOfWork) -> CommandResult | None:
         """Load the campaign; return the stored response to the idempotency key, if any."""
-        pending, name = self.pending, self.pending.campaign
+        name, command = self.pending.campaign, self.pending.command
+        campaign = work.campaign(name)
+        if isinstance(command, MakeOffers):
+            prefetch_players(work, campaign, command.requests)
+        self._stored = pending = with_stored_hashes(work, self.pending)
         for known in stored_responses(work.session, [pending], self._checksums).values():
             return replay(pending, *known)
-        campaign = work.campaign(name)
         if campaign.state.rules < RULES:
             raise Stale("The campaign must be upgraded to the current rules first.")
         self._cached.pop(name, None)
         work.ratings = self._histories.pop(name, None)
         command = pending.command
         assert isinstance(command, MakeOffers | EnterRatings | Rate | Reverse)
-        if isinstance(command, MakeOffers):
-            work.offers(campaign).prefetch_live([each.player for each in command.requests])
         now = self._now(name, campaign.state.at)
         self._steps = execute_in_steps(work, command, now)
         return None
 
     def _write(self, result: CommandResult) -> CommandResult:
-        work, pending = self._work, self.pending
+        work, pending = self._work, self._stored
         assert work is not None
         with self._store.write() as session:
             work.begin_write(session)

@@ -159,6 +159,8 @@ class SqliteStore:
         _enable_wal(connection)
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON").fetchall()
+        # Deleted salts are overwritten, so that they cannot be read from the file.
+        connection.execute("PRAGMA secure_delete = ON").fetchall()
         # Index pages are accessed at random: cache more of them, and checkpoint less often.
         connection.execute("PRAGMA cache_size = -8000").fetchall()
         connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()

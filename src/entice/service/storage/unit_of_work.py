@@ -14,6 +14,7 @@ from entice.service.domain.errors import Corrupt, DamagedCampaign, Stale, not_fo
 from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
+from entice.service.storage.player_salts import PlayerSalts
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
@@ -49,6 +50,7 @@ class UnitOfWork:
     ) -> None:
         self.session = session
         self.short_only = short_only
+        self.players = PlayerSalts(session)
         self.ratings: RatingHistory | None = None
         """The ratings of the campaign, if read from its log before."""
         self._for_update = store.for_update
@@ -75,12 +77,16 @@ class UnitOfWork:
         self._loaded[name] = campaign, (seq, head)
         return campaign
 
+    def use(self, session: Session) -> None:
+        """Continue in another transaction."""
+        self.session = self.players.session = session
+
     def begin_write(self, session: Session) -> None:
         """Continue in a transaction that writes, after sessions that only read.
 
         Locks the campaigns, and raises `Stale` if one has changed since it was loaded.
         """
-        self.session = session
+        self.use(session)
         for name, (_, before) in self._loaded.items():
             sql = f"SELECT seq, head FROM campaigns WHERE id = ?{self._for_update}"
             if session.rows(sql, (name,)) != [before]:
@@ -111,6 +117,10 @@ class UnitOfWork:
         while offers.read_ratings(_READ_AT_ONCE) == _READ_AT_ONCE:
             yield
 
+    def erase_player(self, campaign: Campaign, lookup: bytes) -> None:
+        """Delete the salt of a player."""
+        self.players.erase(campaign.number, lookup)
+
     def store_response(self, row: tuple[str, str, bytes, int, bytes, int, bytes]) -> None:
         """Store the response to an idempotency key."""
         self._responses.append(row)
@@ -121,6 +131,7 @@ class UnitOfWork:
         The UPDATE requires that the row has not changed and that the budget is not exceeded, and
         raises `Stale` otherwise. A CHECK of the table also protects the budget.
         """
+        self.players.flush()
         for offers in self._offers.values():
             offers.flush()
         if self._responses:
@@ -187,6 +198,10 @@ class CampaignOffers:
                 self._load(row)
         for player in unknown:
             self._live.setdefault(player, None)
+
+    def add_player(self, player: bytes) -> None:
+        """Note that a player is new and so has no open offer, which saves a query."""
+        self._live.setdefault(player, None)
 
     def prefetch(self, numbers: Sequence[int]) -> None:
         """Load several offers with one query."""

@@ -39,6 +39,7 @@ from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.row_checksums import RowChecksums
 from entice.service.storage.slices import Histories, LongCommand
 from entice.service.storage.store import Session, Store
+from entice.service.storage.stored_hashes import prefetch_players, with_stored_hashes
 from entice.service.storage.stored_responses import (
     StoredResponses,
     replay,
@@ -377,12 +378,15 @@ class GroupCommit:
                 if name in postponed or (started > until and i > 0):
                     results.append(Postponed.LATER)
                     continue
+                drawn = work.players.drawn
                 try:
                     results.append(self._execute(work, responses, pending, checksums))
                 except TakesLong:
+                    work.players.keep_drawn(drawn)
                     results.append(Postponed.TAKES_LONG)
                     postponed.add(name)  # its later commands keep their order
                 except Refusal as refusal:
+                    work.players.keep_drawn(drawn)
                     results.append(refusal)
                 except self._group_errors:
                     raise
@@ -405,6 +409,7 @@ class GroupCommit:
         if campaign:
             with contextlib.suppress(Refusal):
                 now = self.now(campaign, work.campaign(campaign).state.at)
+        pending = with_stored_hashes(work, pending)
         if pending.key is None:
             return execute(work, pending.command, now)
         scope_and_key = pending.scope, pending.key
@@ -456,22 +461,22 @@ def _prefetch(
     checksums: RowChecksums | None,
 ) -> StoredResponses:
     """Load the offers and stored responses of a whole group with few queries."""
-    players: dict[str, list[bytes]] = {}
+    offers: dict[str, list[MakeOffer]] = {}
     numbers: dict[str, list[int]] = {}
     for pending in group:
         match pending.command:
-            case MakeOffer(campaign=campaign, player=player):
-                players.setdefault(campaign, []).append(player)
+            case MakeOffer(campaign=campaign) as request:
+                offers.setdefault(campaign, []).append(request)
             case MakeOffers(campaign=campaign, requests=requests):
-                players.setdefault(campaign, []).extend(request.player for request in requests)
+                offers.setdefault(campaign, []).extend(requests)
             case Accept() | Decline() | Rate() | Reverse() as command:
                 numbers.setdefault(command.campaign, []).append(command.n)
             case _:
                 pass
     # Unknown or damaged rows are reported when the command that needs them is executed.
-    for campaign, some in players.items():
+    for name, some in offers.items():
         with contextlib.suppress(Refusal, Corrupt):
-            work.offers(work.campaign(campaign)).prefetch_live(some)
+            prefetch_players(work, work.campaign(name), some)
     for campaign, ns in numbers.items():
         with contextlib.suppress(Refusal, Corrupt):
             work.offers(work.campaign(campaign)).prefetch(ns)

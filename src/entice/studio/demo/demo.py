@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from entice.api_types import CampaignView
 from entice.client import Client, ServiceError
 from entice.errors import EnticeError
+from entice.local_token import read_token, remove_token
 from entice.progress import report_compilation, reporting
-from entice.service.storage.api_keys import Keys
-from entice.service.storage.store import open_store
 from entice.studio.demo.reproduction import ReproductionReader
 from entice.studio.demo.visitors import TEAS, VisitorSimulator
 
@@ -42,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "pace_over": 5000,
     "rating_window": 60,
     "probe": {"share": 0.3, "amount": 0.5},
+    "disclosure": "You get a discount for trying this tea, whatever rating you give.",
     "seed": 7,
 }
 
@@ -78,7 +78,7 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
             _service(Path(folder), port) as (url, key, process),
             Client(url, key) as client,
         ):
-            urlopen(f"{url}/").close()  # starts the studio's worker, which compiles meanwhile
+            _start_worker(url, key)
             report(
                 f"\nOpen the studio in a browser: {url}/#key={key}\n\n"
                 "Its demo campaign and its reproduction of the paper are in preparation.\n"
@@ -122,6 +122,11 @@ def _create(url: str, key: str, process: subprocess.Popen[str]) -> CampaignView:
             time.sleep(0.1)
 
 
+def _start_worker(url: str, key: str) -> None:
+    """Start the studio's worker, which compiles while the page is opened."""
+    urlopen(Request(f"{url}/v1/studio", headers={"Authorization": f"Bearer {key}"})).close()
+
+
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise _Stop
 
@@ -144,10 +149,8 @@ def _simulate_visitors(
 
 @contextlib.contextmanager
 def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
-    """Run a service on an empty database; yield its address, a key and its process."""
+    """Run a service on an empty database; yield its address, its token and its process."""
     db = f"sqlite:///{folder}/demo.db"
-    with contextlib.closing(open_store(db)) as store:
-        _, key = Keys(store).create("admin", None, "demo")
     entice = [sys.executable, "-P", "-c", "from entice.cli.app import main; main()"]
     with (folder / "log.jsonl").open("w") as log:
         # In a new session, so that Ctrl-C reaches this process only, which stops the service.
@@ -159,7 +162,14 @@ def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Pop
             start_new_session=True,
         )
     try:
-        yield _address(process, folder / "log.jsonl"), key, process
+        url = _address(process, folder / "log.jsonl")
+        where = "127.0.0.1", int(url.rpartition(":")[2])
+        token = read_token(*where)
+        assert token is not None
+        try:
+            yield url, token, process
+        finally:
+            remove_token(*where)
     finally:
         process.terminate()
         try:

@@ -14,17 +14,15 @@ from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
 from entice.service.http.routes import PUBLIC, route
 from entice.studio import page_bundle as page
-from entice.studio.studio import studio_of
 
 
 @route("GET", "/", roles=PUBLIC, responses={200: "The page."}, media_types=("text/html",))
 async def get_page(request: ServiceRequest) -> Response[str]:
     """Open the studio.
 
-    The page itself contains no data. It requests all data from the API, and asks for a key if one
-    is required.
+    The page itself contains no data. It requests all data from the API, with the key in its address
+    (`/#key=…`) or one that it asks for.
     """
-    studio_of(request.context).jobs.start()  # the page will soon request a simulation
     return await _file(request, page.HOME)
 
 

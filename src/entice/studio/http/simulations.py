@@ -14,7 +14,7 @@ import entice
 from entice.service.domain.errors import invalid
 from entice.service.http.requests import ServiceRequest, check_depth
 from entice.service.http.responses import EncodedResponse
-from entice.service.http.routes import READ, route
+from entice.service.http.routes import ANY_ROLE, READ, route
 from entice.service.storage.api_keys import Role
 from entice.studio.http.json_lines import (
     NDJSON,
@@ -41,11 +41,9 @@ class StudioView(msgspec.Struct):
 
     version: str
     role: str
-    """Roles of the key, separated by commas, or of a browser without a key."""
+    """Roles of the key, separated by commas."""
     may: list[str]
     """All roles that `role` includes: every role for `admin`."""
-    keyless: bool
-    """Whether no key exists yet. A browser may then read and simulate, but change nothing."""
     campaign: str | None
     """Campaign that the key is limited to."""
     limits: Limits
@@ -107,7 +105,6 @@ class PlanRequest(msgspec.Struct):
     budget: float | None = None
 
 
-_ANY_ROLE: frozenset[Role] = frozenset({"read", "decide", "feedback"})
 _STUDY = {
     "horizon": 20_000,
     "replications": 1000,
@@ -132,14 +129,13 @@ _PLAN = {
 @route(
     "GET",
     "/v1/studio",
-    roles=_ANY_ROLE,
+    roles=ANY_ROLE,
     responses={200: "The identity and its limits."},
     examples={
-        "without keys": {
+        "a key that may read": {
             "version": "0.1.0",
             "role": "read",
             "may": ["read"],
-            "keyless": True,
             "campaign": None,
             "limits": msgspec.to_builtins(LIMITS),
         }
@@ -148,14 +144,13 @@ _PLAN = {
 async def get_studio(request: ServiceRequest) -> StudioView:
     """Retrieve the current identity and its limits.
 
-    Returns the roles of the key, or of a browser without one, and the limits of simulations.
+    Returns the roles of the key and the limits of simulations.
     """
-    studio_of(request.context).jobs.start()
+    studio_of(request.context).jobs.start()  # the page will soon request a simulation
     caller = request.auth
     own = caller.role.split(",")
     roles = list(get_args(Role)) if "admin" in own else own
-    keyless = not request.context.keys.any_cached()
-    return StudioView(entice.__version__, caller.role, roles, keyless, caller.campaign, LIMITS)
+    return StudioView(entice.__version__, caller.role, roles, caller.campaign, LIMITS)
 
 
 @route(

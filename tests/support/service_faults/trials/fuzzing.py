@@ -20,7 +20,7 @@ from entice.service.storage.sqlite import SqliteStore
 from service_faults.audit import faults
 from service_faults.hostile_requests import CAMPAIGN, HostileRequest, hostile_requests, lifecycle
 from service_faults.outcome import Outcome
-from service_faults.processes import BROKEN, LOST, Server, call, folder
+from service_faults.processes import BROKEN, LOST, Server, call, folder, token_header
 
 STEPS, SCENARIOS = 12, sized(6, 20)
 """Requests in a row that build on each other, and rows with the same seed."""
@@ -88,11 +88,11 @@ def _fault(headers: Mapping[str, str], body: bytes) -> str | None:
 @untraced  # the service is in another process
 def explore(port: int, cases: int, checker: ResponseChecker) -> None:
     """Let schemathesis follow the links of the OpenAPI document, with valid and invalid data."""
-    described = _description(port)
-    _each_operation(described, cases // 5, checker)
-    everything = _machine(described, checker)
+    described, token = _description(port), token_header(port)
+    _each_operation(described, cases // 5, checker, token)
+    everything = _machine(described, checker, token)
     # At random, most requests are reads. Without them, a sequence reaches an offer's rating.
-    writes = _machine(described.exclude(method="GET"), checker)
+    writes = _machine(described.exclude(method="GET"), checker, token)
     for seed in itertools.count():
         if checker.cases >= cases:
             return
@@ -110,14 +110,16 @@ def explore(port: int, cases: int, checker: ResponseChecker) -> None:
 @untraced
 def explore_path(port: int, path: str, cases: int, checker: ResponseChecker) -> None:
     """Let schemathesis call the operations of a single path, with valid and invalid data."""
-    _each_operation(_description(port).include(path=path), cases, checker)
+    described = _description(port).include(path=path)
+    _each_operation(described, cases, checker, token_header(port))
 
 
 def _description(port: int) -> Any:
     """Load the OpenAPI document, without streams, which do not end, and the document itself."""
     import schemathesis
 
-    described: Any = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
+    url = f"http://127.0.0.1:{port}/openapi.json"
+    described: Any = schemathesis.openapi.from_url(url, headers=token_header(port))
     return described.exclude(path_regex="/stream$|/openapi.json$")
 
 
@@ -131,7 +133,9 @@ def _settings(**more: Any) -> hypothesis.settings:
     )
 
 
-def _each_operation(described: Any, cases: int, checker: ResponseChecker) -> None:
+def _each_operation(
+    described: Any, cases: int, checker: ResponseChecker, token: dict[str, str]
+) -> None:
     """Call each operation by itself: links do not lead to all of them."""
     from schemathesis import GenerationMode
 
@@ -143,19 +147,19 @@ def _each_operation(described: Any, cases: int, checker: ResponseChecker) -> Non
         @settings
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         def try_one(case: Any) -> None:
-            checker.check_case(case, case.call(timeout=TIMEOUT))
+            checker.check_case(case, case.call(timeout=TIMEOUT, headers=token))
 
         # Some operations have no input that could be invalid.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             try_one()
 
 
-def _machine(described: Any, checker: ResponseChecker) -> Any:
+def _machine(described: Any, checker: ResponseChecker, token: dict[str, str]) -> Any:
     base: Any = described.as_state_machine()
 
     class Machine(base):  # type: ignore[misc]
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
-            return {"timeout": TIMEOUT}
+            return {"timeout": TIMEOUT, "headers": token}
 
         def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
             checker.check_case(case, response)
@@ -187,11 +191,12 @@ class Wire:
     def __init__(self, port: int, checker: ResponseChecker) -> None:
         self._checker = checker
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._token = token_header(port)
 
     def send(self, request: HostileRequest) -> dict[str, Any]:
         """Send a request, check the response, and return its body if it is a 201."""
         try:
-            status, headers, body = _send(self._connection, request)
+            status, headers, body = _send(self._connection, request, self._token)
         except LOST as error:
             self._checker.bad.append(f"{_name(request)}: {error!r}")
             self._connection.close()
@@ -214,12 +219,12 @@ def _name(request: HostileRequest) -> str:
 
 
 def _send(
-    connection: http.client.HTTPConnection, request: HostileRequest
+    connection: http.client.HTTPConnection, request: HostileRequest, token: dict[str, str]
 ) -> tuple[int, dict[str, str], bytes]:
     lines = [f"{request.method} {request.path} HTTP/1.1"]
     if "Host" not in request.headers:
         lines.append(f"Host: 127.0.0.1:{connection.port}")
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    lines += [f"{name}: {value}" for name, value in (token | request.headers).items()]
     if request.body is not None:
         lines.append(f"Content-Length: {len(request.body)}")
     head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")

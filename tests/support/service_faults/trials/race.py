@@ -20,7 +20,7 @@ from sizes import sized
 from entice.service.storage.store import open_store
 from service_faults.audit import Audit, audit, faults
 from service_faults.outcome import Outcome
-from service_faults.processes import Postgres, Server, call, folder, postgres
+from service_faults.processes import Postgres, Server, call, folder, postgres, token_header
 
 CLIENTS = 64
 BATCH = 50
@@ -45,6 +45,7 @@ class RaceClient(threading.Thread):
         self.error: BaseException | None = None
         self._rng = random.Random(number)
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._token = token_header(port)
         self._offers = f"/v1/campaigns/{campaign}/offers"
         self._quota = quota
         self._sent = 0
@@ -85,6 +86,7 @@ class RaceClient(threading.Thread):
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": f"{self.name}-{self._sent}",
+            **self._token,
         }
         while True:
             self._connection.request("POST", path, json.dumps(sent), headers)

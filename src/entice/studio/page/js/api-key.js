@@ -63,7 +63,9 @@ function keyDialog(title, { required }) {
           { id: "key-note", class: "note" },
           "The key is kept until you close this tab. An administrator creates keys with ",
           h("code", null, "entice keys create"),
-          ".",
+          ". Without keys, open the address that ",
+          h("code", null, "entice serve"),
+          " printed.",
         ),
         h(
           "div",

@@ -9,12 +9,15 @@ import { h } from "./dom.js";
  * `action` is a verb phrase, such as "pause a campaign".
  */
 export async function readOnlyNotice(action) {
-  const { may, keyless } = await studioInfo();
+  const { may } = await studioInfo();
   if (may.includes("admin")) return null;
   const command = h("code", null, "entice keys create --role admin --name me");
-  const text = keyless
-    ? [`To ${action}, create a key with `, command, ", then reload this page and enter it."]
-    : [`Your key cannot ${action}. Create an admin key with `, command, ". ", changeKeyButton()];
+  const text = [
+    `Your key cannot ${action}. Create an admin key with `,
+    command,
+    ". ",
+    changeKeyButton(),
+  ];
   return h("p", { class: "note read-only" }, h("span", { class: "badge" }, "Read only"), " ", text);
 }
 

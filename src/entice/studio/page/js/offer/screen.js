@@ -69,6 +69,8 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
           ),
         ),
         h("p", { class: "lead" }, nonBreaking(why)),
+        offer.disclosure &&
+          h("p", { class: "note disclosure" }, `Disclosed to the visitor: “${offer.disclosure}”`),
       ),
       h(
         "p",

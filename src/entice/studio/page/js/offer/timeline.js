@@ -74,7 +74,10 @@ function describe(event, offer) {
     case "expired":
       return { title: "Expired", effect: `The visitor did not answer in time. ${released(offer)}` };
     case "voided":
-      return { title: "Voided", effect: `The campaign was closed. ${released(offer)}` };
+      return {
+        title: "Voided",
+        effect: `The campaign was closed, or the visitor erased. ${released(offer)}`,
+      };
     case "unrated":
       return { title: "Not rated", effect: "The rating window has ended." };
     case "reversed":

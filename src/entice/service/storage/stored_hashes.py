@@ -1,0 +1,61 @@
+"""The hashes of players in commands, with their salts: as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from entice.service.domain.campaign import Campaign
+from entice.service.domain.commands import ErasePlayer, MakeOffer, MakeOffers
+from entice.service.domain.errors import not_found
+from entice.service.storage.fair_queue import PendingCommand
+from entice.service.storage.player_salts import salted
+from entice.service.storage.unit_of_work import UnitOfWork
+
+
+def prefetch_players(work: UnitOfWork, campaign: Campaign, requests: Sequence[MakeOffer]) -> None:
+    """Load the salts and the open offers of several players with two queries."""
+    find = work.players.find
+    work.players.prefetch(campaign.number, [one.lookup for one in requests if one.lookup])
+    salts = [find(campaign.number, one.lookup) if one.lookup else b"" for one in requests]
+    # A player without a salt has no offers.
+    known = [(o.player, s) for o, s in zip(requests, salts, strict=True) if s is not None]
+    work.offers(campaign).prefetch_live([salted(player, [salt]) for player, salt in known])
+
+
+def with_stored_hashes(work: UnitOfWork, pending: PendingCommand) -> PendingCommand:
+    """Replace the hashes of players in a command by those that are stored.
+
+    The digest of the request, which contains a player's id, then depends on the salt too.
+    """
+    match command := pending.command:
+        case MakeOffer() if command.lookup:
+            stored, salt = _with_stored_hash(work, command)
+            return pending._replace(command=stored, digest=salted(pending.digest, [salt]))
+        case MakeOffers(requests=requests):
+            pairs = [_with_stored_hash(work, one) for one in requests]
+            batch = replace(command, requests=[request for request, _ in pairs])
+            digest = salted(pending.digest, [salt for _, salt in pairs])
+            return pending._replace(command=batch, digest=digest)
+        case ErasePlayer(player=player, lookup=lookup):
+            found = work.players.find(work.campaign(command.campaign).number, lookup)
+            if found is None:
+                raise not_found("player", lookup.hex())
+            return pending._replace(command=replace(command, player=salted(player, [found])))
+    return pending
+
+
+def _with_stored_hash(work: UnitOfWork, request: MakeOffer) -> tuple[MakeOffer, bytes]:
+    """Return a request with the player's hash that is stored, and the salt."""
+    if not request.lookup:
+        return request, b""
+    campaign = work.campaign(request.campaign)
+    salt = work.players.find(campaign.number, request.lookup)
+    is_new = salt is None
+    if salt is None:
+        salt = work.players.draw(campaign.number, request.lookup)
+    player = salted(request.player, [salt])
+    if is_new:
+        work.offers(campaign).add_player(player)
+    return MakeOffer(request.campaign, player, request.eligible, request.displayed), salt
