@@ -245,8 +245,12 @@ def test_streams_belong_to_keys_and_end_when_the_key_is_revoked(tmp_path: Path) 
 
 
 def read_to_the_end(client: socket.socket) -> bytes:
-    """Read until the service closes the connection."""
-    return b"".join(iter(lambda: client.recv(65_536), b""))
+    """Read until the service closes or resets the connection."""
+    parts: list[bytes] = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,9 @@ class RequestBody:
         return message
 
     def end(self) -> None:
-        """Stop waiting for the body: it is overdue."""
+        """Stop waiting for the body: it is overdue. The connection is closed after the response."""
         self._overdue = True
+        self._connections.overdue[self._peer] = time.monotonic()
         if self._task is not None:
             self._task.cancel()
 
@@ -209,6 +210,9 @@ class Connections:
         """Clients to which a large response is being sent."""
         self.receiving: set[RequestBody] = set()
         """Bodies that have not arrived yet."""
+        self.overdue: dict[Peer, float] = {}
+        """Clients whose body did not arrive in time, and when the service stopped waiting for it.
+        Granian itself may go on waiting, so their connections are closed."""
         self.body_bytes = 0
         """Size of all bodies of more than `SMALL_BODY`."""
 
@@ -233,6 +237,9 @@ class Connections:
                     body.end()
             for peer in [p for p, at in self.active.items() if _RECEIVING < at < now - _RECENT]:
                 del self.active[peer]
+            due = {peer for peer, at in self.overdue.items() if at < now - _RECENT}
+            for peer in due:
+                del self.overdue[peer]
             if self._port is None:
                 continue
             look = now >= next_look
@@ -240,6 +247,8 @@ class Connections:
                 next_look = now + self.limits.timeout / 4
             protected = {peer for peer, at in self.active.items() if at > _RECEIVING}
             try:
+                if due:
+                    await in_thread(self.close, due)
                 await in_thread(self.enforce, protected)
                 if look:
                     await in_thread(self.close_unread)
@@ -300,10 +309,10 @@ class Connections:
                 else:
                     self._reset(fd, peer)
 
-    def close(self, peer: Peer) -> None:
-        """Close the connection of a client."""
-        for fd, found in self._open():
-            if found == peer:
+    def close(self, peers: Collection[Peer]) -> None:
+        """Close the connections of clients."""
+        for fd, peer in self._open():
+            if peer in peers:
                 self._reset(fd, peer)
 
     def _open(self) -> Iterator[tuple[int, Peer]]:

@@ -106,15 +106,18 @@ class EventStreams:
         with contextlib.suppress(EnticeError):  # the database is unavailable
             if self._keys.age() > POLL_INTERVAL:
                 await in_thread(self._keys.reload)
+        unread: set[Peer] = set()
         for stream in [stream for streams in self._waiting.values() for stream in streams]:
             if stream.error is not None:  # for one interval: the client does not read
-                await in_thread(self._connections.close, stream.peer)
+                unread.add(stream.peer)
                 continue
             try:
                 stream.check_key()
             except EnticeError as error:
                 stream.error = error
                 stream.wake.set()
+        if unread:
+            await in_thread(self._connections.close, unread)
 
     def _read_heads(self, campaigns: list[str]) -> dict[str, int]:
         return {campaign: self._queries.head(campaign) for campaign in campaigns}
