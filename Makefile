@@ -115,6 +115,7 @@ exactness: $(READY)
 beyond: $(READY)
 	$(BIN)/python bench/corrected.py
 	$(BIN)/python bench/equal_pay.py
+	$(BIN)/python bench/equal_pay_variants.py
 	$(BIN)/python bench/fair_baselines.py
 	$(BIN)/python bench/coverage.py
 

@@ -18,6 +18,7 @@ import math
 from entice.jit.decorators import compiled, compiled_noinline
 from entice.model.ledger import Ledger
 from entice.model.step import PLAYERS_CHOICE
+from entice.policies.noise_bound import variance_bound
 from entice.policies.policy import Counts, Floats, PolicyKernel
 from entice.rng import Stream, below, uniform
 
@@ -47,26 +48,29 @@ _OLD_PRICE, _OLD_LEADER, _OLD_PLACES = 6, 7, 8  # of the block before it
 _LIMIT, _CAP = 9, 10  # the most that may be paid: in this round; as far as known. 0: no limit
 _STALLS, _STALL_LIMIT = 11, 12  # rounds with a limit below the price; the highest limit of these
 _NEXT_RACE = 13  # the round in which excluded arms race again; 0 during a race
-_HEAD = 14
+_SQUARES, _DEGREES, _UPPER = 14, 15, 16  # of prediction errors; upper bound on σ², 0 if unknown
+_ERRORS, _MEAN_ERROR, _NEW_SQUARES = 17, 18, 19  # of the current block
+_HEAD = 20
 _STATUS, _GAP, _ASKED = 0, 1, 2
 _SUM, _SPREAD = 3, 4  # Z_i and v_i = Σ w²/n over the blocks that are final
 _COUNT, _TOTAL = 5, 6  # ratings in the current block
 _OLD_COUNT, _OLD_TOTAL = 7, 8  # ratings in the block before it
-_BLOCK = 9
+_PREDICTED = 9  # value relative to the leader at the start of the block
+_BLOCK = 10
 
 # Layout of params.
-_NOISE, _HORIZON, _RHO, _PRIOR = 0, 1, 2, 3
-Params = tuple[float, float, float, float]
+_NOISE, _HORIZON, _RHO, _PRIOR, _ESTIMATE = 0, 1, 2, 3, 4
+Params = tuple[float, float, float, float, float]
 
 
 def elimination_kernel(
-    noise: float, horizon: int, rho: float, display_prior: float, arms: int
+    noise: float, horizon: int, rho: float, display_prior: float, estimate_noise: bool, arms: int
 ) -> PolicyKernel:
     """Return the policy; see `EqualPayElimination` for its parameters."""
     return PolicyKernel(
         select,
         update,
-        params=(noise, float(horizon), rho, display_prior),
+        params=(noise, float(horizon), rho, display_prior, float(estimate_noise)),
         memory=_HEAD + _BLOCK * arms,
         display=display_gaps,
         payment_rule=pay_block_price,
@@ -241,6 +245,11 @@ def update(memory: Floats, params: Params, arm: int, payment: float, feedback: f
     if abs(payment - memory[_PRICE]) <= rounding:
         memory[at + _COUNT] += 1.0
         memory[at + _TOTAL] += feedback
+        if memory[at + _STATUS] == RACING and memory[at + _OLD_COUNT] > 0.0:
+            memory[_ERRORS] += 1.0
+            step = feedback - memory[at + _PREDICTED] - memory[_MEAN_ERROR]
+            memory[_MEAN_ERROR] += step / memory[_ERRORS]
+            memory[_NEW_SQUARES] += step * step * (1.0 - 1.0 / memory[_ERRORS])
         _close_if_complete(memory, params)
     elif abs(payment - memory[_OLD_PRICE]) <= rounding:
         memory[at + _OLD_COUNT] += 1.0
@@ -297,14 +306,15 @@ def _close(memory: Floats, params: Params) -> None:
                 leader, best = i, total
     g = _HEAD + _BLOCK * leader
     own = memory[g + _SPREAD] + weight * weight / memory[g + _OLD_COUNT]
-    variance = params[_NOISE] * params[_NOISE]
+    variance = _noise_variance(memory, params)
     for i in range(arms):
         at = _HEAD + _BLOCK * i
         if memory[at + _STATUS] == RACING:
             v = own + memory[at + _SPREAD] + weight * weight / memory[at + _OLD_COUNT]
             behind = max(0.0, best - memory[at + _GAP] - tie)
             memory[at + _GAP] = behind / (blocks + params[_PRIOR])
-            if i != leader and behind > _width(variance * v, params):
+            memory[at + _PREDICTED] = -behind / blocks
+            if i != leader and behind > _width(v, variance, params):
                 memory[at + _STATUS] = DROPPED
     memory[_LEADER] = leader
     _start_block(memory, params)
@@ -326,6 +336,7 @@ def _start_block(memory: Floats, params: Params) -> int:
             else:
                 racing += 1
                 price = max(price, own)
+    memory[_ERRORS] = memory[_MEAN_ERROR] = memory[_NEW_SQUARES] = 0.0
     memory[_PRICE] = price
     memory[_PLACES] = leader_places(racing)
     memory[_SWEEP] = 1.0
@@ -385,9 +396,26 @@ def _old_weight(memory: Floats) -> float:
 
 
 @compiled
-def _width(v: float, params: Params) -> float:
-    """Return by how much a sum of variance v must be behind for its arm to be dropped."""
-    rounds = 2.0 * params[_NOISE] * params[_NOISE] * params[_HORIZON]
+def _noise_variance(memory: Floats, params: Params) -> float:
+    """Return σ², or an upper bound from the prediction errors of all blocks; inf if unknown."""
+    if params[_ESTIMATE] == 0.0:
+        return params[_NOISE] * params[_NOISE]
+    if memory[_ERRORS] > 0.0:
+        memory[_SQUARES] += memory[_NEW_SQUARES]
+        memory[_DEGREES] += memory[_ERRORS] - 1.0
+    upper = variance_bound(memory[_SQUARES], memory[_DEGREES], params[_HORIZON])
+    if memory[_UPPER] > 0.0:
+        upper = min(upper, memory[_UPPER])
+    memory[_UPPER] = upper if upper < math.inf else 0.0
+    return upper
+
+
+@compiled
+def _width(v: float, variance: float, params: Params) -> float:
+    """Return by how much a sum of variance v σ² must be behind for its arm to be dropped."""
+    if variance == math.inf:
+        return math.inf
+    rounds, v = 2.0 * variance * params[_HORIZON], variance * v
     return math.sqrt(2.0 * params[_RHO] * v * max(1.0, math.log(rounds / v)))
 
 

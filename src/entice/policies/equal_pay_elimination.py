@@ -47,6 +47,10 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
     display_prior
         Displayed gaps are Bayesian averages: a prior of 0 worth this number of blocks makes them,
         and so the payments, smaller at first.
+    estimate_noise
+        Whether to use an upper bound on the noise, from the ratings, instead of `noise`, which is
+        then only the unit of payments. Proved for Gaussian noise that is the same for all arms.
+        No arm is dropped before some 20 ratings after the first block.
 
     >>> import entice
     >>> entice.EqualPayElimination(horizon=20_000).label
@@ -59,6 +63,7 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
     noise: float = 1.0
     rho: float = 1.1
     display_prior: float = 20.0
+    estimate_noise: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,6 +75,9 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
         if set_number(self, "display_prior") < 0:
             rule = "must not be negative"
             raise InputError("EqualPayElimination: display_prior", rule, given=self.display_prior)
+        if not isinstance(self.estimate_noise, bool):
+            rule = "must be true or false"
+            raise InputError("EqualPayElimination: estimate_noise", rule, given=self.estimate_noise)
 
     @property
     def default_label(self) -> str:  # noqa: D102
@@ -77,7 +85,10 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
         settings += [] if self.noise == 1 else [f"noise={self.noise:g}"]
         settings += [] if self.rho == 1.1 else [f"rho={self.rho:g}"]
         settings += [] if self.display_prior == 20 else [f"display_prior={self.display_prior:g}"]
+        settings += ["estimated noise"] if self.estimate_noise else []
         return f"EqualPayElimination({', '.join(settings)})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        return elimination_kernel(self.noise, self.horizon, self.rho, self.display_prior, arms)
+        return elimination_kernel(
+            self.noise, self.horizon, self.rho, self.display_prior, self.estimate_noise, arms
+        )

@@ -144,7 +144,9 @@ def noise_is_not_too_small(setting: Setting) -> Iterator[str]:
     """The policy's `noise` is at least the sub-Gaussian parameter of the rewards."""
     policy, parameter = setting.policy, sub_gaussian_parameter(setting.study.arms)
     assert isinstance(policy, EqualPayElimination)
-    if policy.noise < parameter * (1 - 1e-12):
+    if policy.estimate_noise:
+        yield f"proved for a known noise, and {policy.label} estimates it"
+    elif policy.noise < parameter * (1 - 1e-12):
         yield (
             f"proved for a noise of at least {parameter:g}, the rewards' sub-Gaussian parameter, "
             f"and it is {policy.noise:g}"

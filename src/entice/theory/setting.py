@@ -243,7 +243,8 @@ def policy_is_consistent(setting: Setting) -> Iterator[str]:
         if not isinstance(arms, Bernoulli):
             yield "BetaThompson is known to be consistent for Bernoulli arms only"
     elif isinstance(policy, EqualPayElimination):
-        if noise > policy.noise or policy.horizon != setting.study.horizon:
+        too_small = policy.estimate_noise or noise > policy.noise
+        if too_small or policy.horizon != setting.study.horizon:
             yield (
                 f"{policy.label} is known to be consistent if its noise is at least that of the "
                 f"arms, {noise:g}, and its horizon that of the study"

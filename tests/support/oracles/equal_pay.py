@@ -137,8 +137,10 @@ class ReferenceElimination:
 
     def __init__(
         self, arms: int, horizon: int, noise: float, rho: float, prior: float,
-        draw: Callable[[int], int],
+        draw: Callable[[int], int], estimate: bool = False,
     ) -> None:  # fmt: skip
+        self.estimate = estimate
+        self.squares, self.degrees, self.upper = 0.0, 0, math.inf
         self.active = list(range(arms))
         self.horizon, self.noise, self.rho, self.prior = horizon, noise, rho, prior
         self.draw = draw
@@ -151,6 +153,7 @@ class ReferenceElimination:
     def start_race(self) -> None:
         self.prices = dict.fromkeys(self.active, 0.0)
         self.settled: list[tuple[float, Block]] = []
+        self.predicted: dict[int, float] | None = None
         self.old: Block | None = None
         self.start_block()
         # In the first block the leader has one place, like the others.
@@ -203,7 +206,22 @@ class ReferenceElimination:
             block.places[i] / len(block.ratings[i]) for i in self.active
         )
 
+    def variance(self) -> float:
+        """Return σ², or the lowest of its upper bounds so far."""
+        if not self.estimate:
+            return self.noise**2
+        if self.predicted is not None:
+            errors = [y - self.predicted[i] for i in self.active for y in self.block.ratings[i]]
+            self.squares += len(errors) * float(np.var(errors))
+            self.degrees += len(errors) - 1
+        for theta in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6):
+            log_term = self.degrees * math.log(1 + 2 * theta) / 2 - math.log(6 * self.horizon)
+            if log_term > 0:
+                self.upper = min(self.upper, theta * self.squares / log_term)
+        return self.upper
+
     def end_block(self) -> None:
+        variance = self.variance()
         if self.old is not None:
             self.settled.append((self.weight(self.old), self.old))
         self.old = self.block
@@ -216,11 +234,13 @@ class ReferenceElimination:
         self.leader = self.active[argmax([sums[i] for i in self.active])]
         behind = {i: sums[self.leader] - sums[i] for i in self.active}
         for i in list(self.active):
-            v = self.noise**2 * (spread[self.leader] + spread[i])
-            log_term = max(1.0, math.log(2 * self.noise**2 * self.horizon / v))
-            if i != self.leader and behind[i] > math.sqrt(2 * self.rho * v * log_term):
+            v = spread[self.leader] + spread[i]
+            log_term = max(1.0, math.log(2 * self.horizon / v))
+            if i != self.leader and behind[i] > math.sqrt(2 * self.rho * variance * v * log_term):
                 self.active.remove(i)
-        unit, weight = self.noise / 4096, total(w for w, _ in blocks) + self.prior
+        weight = total(w for w, _ in blocks)
+        self.predicted = {i: -behind[i] / weight for i in behind}
+        unit, weight = self.noise / 4096, weight + self.prior
         self.prices = {i: unit * math.ceil(behind[i] / weight / unit) for i in self.active}
         self.start_block()
 

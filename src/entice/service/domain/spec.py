@@ -55,10 +55,11 @@ ServedPolicy = (
 )
 """Policies that can choose among any subset of the arms."""
 
-_ADDED_LATER = {
+_ADDED_LATER: dict[str, dict[str, Any]] = {
     "ucb": {"noise": 1.0},
     "thompson_sampling": {"noise": 1.0},
     "equal_pay": {"display_prior": 20.0},
+    "equal_pay_elimination": {"estimate_noise": False},
 }
 """Settings that were added to policies later, with their defaults.
 
