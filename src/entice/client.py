@@ -20,6 +20,7 @@ Amounts of money are whole numbers of the currency's minor unit. Ratings and pay
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import random
 import re
@@ -38,6 +39,7 @@ import msgspec
 from entice.api_types import (
     ArmView,
     CampaignView,
+    CreatedWebhook,
     DriftView,
     EventPage,
     EventView,
@@ -45,6 +47,8 @@ from entice.api_types import (
     OfferPage,
     OfferView,
     SpendingView,
+    WebhookPayload,
+    WebhookView,
 )
 from entice.errors import EnticeError, InputError
 
@@ -297,6 +301,25 @@ class Client(AbstractContextManager["Client"]):
         finally:
             connection.close()
 
+    def create_webhook(self, campaign: str, url: str, after: int | None = None) -> CreatedWebhook:
+        """Send the events after a number (default: new events) to a URL. Keep the `secret`."""
+        body = {"url": url} if after is None else {"url": url, "after": after}
+        return self._ask("POST", _at(campaign, "/webhooks"), CreatedWebhook, body)
+
+    def webhooks(self, campaign: str) -> list[WebhookView]:
+        """Return the webhooks of a campaign, with the outcome of their last attempts."""
+        return self._ask("GET", _at(campaign, "/webhooks"), list[WebhookView])
+
+    def pause_webhook(self, campaign: str, webhook: str, paused: bool = True) -> WebhookView:
+        """Pause a webhook or, with `paused=False`, resume it at once."""
+        path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
+        return self._ask("PATCH", path, WebhookView, {"paused": paused})
+
+    def delete_webhook(self, campaign: str, webhook: str) -> WebhookView:
+        """Delete a webhook."""
+        path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
+        return self._ask("DELETE", path, WebhookView)
+
     def ready(self) -> bool:
         """Return whether the service is ready and its database usable."""
         try:
@@ -358,6 +381,37 @@ class Client(AbstractContextManager["Client"]):
     def _unreachable(self, error: Exception) -> ServiceError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return ServiceError(0, "unreachable", f"cannot reach {self.url}", reason)
+
+
+def read_webhook(
+    body: bytes, signature: str, secret: str, tolerance: float = 300.0
+) -> WebhookPayload:
+    """Check a request that a webhook received, and return its events.
+
+    Parameters
+    ----------
+    body
+        The body of the request, byte for byte.
+    signature
+        The header Entice-Signature.
+    secret
+        The webhook's secret.
+    tolerance
+        Maximum age of the signature in seconds: a recorded request cannot be sent again later.
+
+    Raises
+    ------
+    InputError
+        If the signature is wrong or too old. Respond with status 400, and use nothing of the body.
+    """
+    found = re.fullmatch("t=([0-9]{1,12}),v1=([0-9a-f]{64})", signature)
+    signed = (found[1] if found else "").encode() + b"." + body
+    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
+    if found is None or not hmac.compare_digest(expected, found[2]):
+        raise InputError("Entice-Signature", "must be the signature of the body")
+    if abs(time.time() - int(found[1])) > tolerance:
+        raise InputError("Entice-Signature", f"must be at most {tolerance:g} s old")
+    return _decoded(body, WebhookPayload)
 
 
 def _at(campaign: str, rest: str = "") -> str:

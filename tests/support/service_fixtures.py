@@ -89,7 +89,9 @@ def handlers(service: Service) -> list[HTTPRouteHandler]:
 
 
 @contextlib.contextmanager
-def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -> Iterator[Service]:
+def service(
+    folder: Path, *, open_to_loopback: bool = True, wait: bool = True, **options: Any
+) -> Iterator[Service]:
     """Run the service in this process, on a database in a folder, and wait until it is ready."""
     store = open_store(f"sqlite:///{folder / 'entice.db'}")
     keys = Keys(store)
@@ -101,6 +103,7 @@ def service(folder: Path, *, open_to_loopback: bool = True, wait: bool = True) -
         PlayerHasher(bytes(32)),
         open_to_loopback=open_to_loopback,
         extensions=studio_extensions(),
+        **options,
     )
     with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
         made = Service(client, store, keys)

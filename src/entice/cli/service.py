@@ -58,6 +58,13 @@ def serve(
         int, typer.Option(help="Number of worker processes. More than one requires PostgreSQL.")
     ] = 1,
     secret_file: SecretFile = None,
+    webhook_network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Network that webhooks may reach besides public addresses, also without TLS, such "
+            "as 10.0.0.0/8. Can be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Serve campaigns over HTTP.
 
@@ -84,6 +91,7 @@ def serve(
         db, host, port, workers, secret_file,
         report=lambda text: print(f"{text}\n{no_studio}".rstrip(), flush=True),
         extensions=tuple if no_studio else studio_extensions,
+        webhook_networks=webhook_network or (),
     )  # fmt: skip
 
 

@@ -218,6 +218,10 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/export": "read",
     "GET /v1/campaigns/{campaign}/drift": "read",
     "GET /v1/campaigns/{campaign}/spending": "read",
+    "POST /v1/campaigns/{campaign}/webhooks": "",
+    "GET /v1/campaigns/{campaign}/webhooks": "",
+    "PATCH /v1/campaigns/{campaign}/webhooks/{webhook}": "",
+    "DELETE /v1/campaigns/{campaign}/webhooks/{webhook}": "",
     "GET /v1/studio": "read decide feedback",
     "POST /v1/simulations": "read",
     "POST /v1/traces": "read",
@@ -249,7 +253,9 @@ def test_every_route_is_in_the_table_with_its_roles(shop: Service) -> None:
 )
 def test_each_route_accepts_its_roles_only(shop: Service, operation: str, role: str) -> None:
     method, path = operation.split()
-    path = path.format(campaign="c_0", offer="c_0.1", arm="oolong", file="plotly.min.js")
+    path = path.format(
+        campaign="c_0", offer="c_0.1", arm="oolong", webhook="w_0", file="plotly.min.js"
+    )
     headers = {"authorization": ""} if role == "no key" else shop.bearer(role)
     answer = shop.client.request(method, path, headers=headers)
     may = ALLOWED[operation].split()
@@ -280,7 +286,9 @@ def test_a_key_of_one_campaign_sees_no_other(shop: Service) -> None:
                 continue
             found, lost = (
                 shop.client.request(
-                    method, path.format(campaign=c, offer=o, arm="oolong"), headers=key
+                    method,
+                    path.format(campaign=c, offer=o, arm="oolong", webhook="w_0"),
+                    headers=key,
                 )
                 for c, o in ((foreign, offer), (missing, no_offer))
             )

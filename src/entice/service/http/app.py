@@ -17,11 +17,21 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
-from entice.service.http import campaigns, events, exports, feedback, health, offers, problems
+from entice.service.http import (
+    campaigns,
+    events,
+    exports,
+    feedback,
+    health,
+    offers,
+    problems,
+    webhooks,
+)
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
 from entice.service.http.responses import EncodedResponse
+from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
@@ -34,6 +44,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *feedback.ROUTES,
     *events.ROUTES,
     *exports.ROUTES,
+    *webhooks.ROUTES,
     *health.ROUTES,
 )
 
@@ -118,6 +129,7 @@ def make_app(
     *,
     open_to_loopback: bool,
     extensions: Sequence[Extension] = (),
+    webhook_networks: Sequence[Network] = (),
 ) -> Litestar:
     """Build the application.
 
@@ -131,6 +143,8 @@ def make_app(
         is bound to loopback.
     extensions
         Routers to mount beside the service's own routes, such as the studio's.
+    webhook_networks
+        Networks that webhooks may reach besides public addresses.
     """
     context = AppContext(
         store,
@@ -140,6 +154,7 @@ def make_app(
         players,
         open_to_loopback=open_to_loopback,
         extensions=extensions,
+        webhook_networks=webhook_networks,
     )
     handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]
     context.describe = cache(partial(describe, handlers))

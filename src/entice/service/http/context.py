@@ -17,10 +17,13 @@ from entice.service.http.authentication import Authenticator
 from entice.service.http.event_streams import EventStreams
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
+from entice.service.operations.webhook_delivery import WebhookDelivery
+from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries, load_state
 from entice.service.storage.store import Store
+from entice.service.storage.webhooks import Webhooks
 from entice.service.storage.writer import Writer
 
 
@@ -50,6 +53,7 @@ class AppContext:
         *,
         open_to_loopback: bool,
         extensions: Sequence[Extension] = (),
+        webhook_networks: Sequence[Network] = (),
     ) -> None:
         self.store = store
         self.writer = writer
@@ -60,6 +64,10 @@ class AppContext:
         self.streams = EventStreams(queries)
         self.extensions = tuple(extensions)
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
+        self.webhooks = Webhooks(store)
+        self.delivery = WebhookDelivery(
+            store, queries, players.webhook_secret, webhook_networks, self.metrics.count_webhook
+        )
         self.describe: Callable[[], bytes] = bytes
         """Returns the OpenAPI document."""
         self.exports = 0
@@ -75,6 +83,7 @@ class AppContext:
         self.writer.observe = self.metrics.commit
         await loop.run_in_executor(None, self.keys.reload)
         await loop.run_in_executor(None, self.writer.start)
+        self.delivery.start()
         warm_up = loop.run_in_executor(None, self._warm_up)
         log_writer = asyncio.create_task(logs.flush_periodically())
         try:
@@ -83,6 +92,7 @@ class AppContext:
             self.start_shutdown()
             for extension in self.extensions:
                 await extension.close()
+            await loop.run_in_executor(None, self.delivery.stop)
             try:
                 await warm_up
             finally:

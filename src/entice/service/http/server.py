@@ -21,6 +21,7 @@ import msgspec
 
 from entice.errors import EnticeError, InputError
 from entice.service import logs
+from entice.service.operations.webhook_request import parse_networks
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.store import open_store
@@ -38,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True):
     db: str
     secret_file: Path | None
     loopback: bool
+    webhook_networks: tuple[str, ...] = ()
 
 
 def serve(
@@ -48,6 +50,7 @@ def serve(
     secret_file: Path | None = None,
     report: Callable[[str], None] = print,
     extensions: Callable[[], Sequence[Extension]] = tuple,
+    webhook_networks: Sequence[str] = (),
 ) -> None:
     """Serve a database until SIGTERM or SIGINT. Requests in progress are finished first.
 
@@ -65,9 +68,12 @@ def serve(
         Called once, with the address and an example.
     extensions
         Called in each worker process. Returns the extensions to mount, such as the studio.
+    webhook_networks
+        Networks that webhooks may reach besides public addresses, such as 10.0.0.0/8.
     """
     address = _address(host)
     _check_workers(db, workers)
+    parse_networks(webhook_networks)
     loopback = address.is_loopback
     _check_database(db, secret_file, loopback, host)
     port = _free_port(str(address), port)
@@ -78,7 +84,8 @@ def serve(
         server.on_startup(lambda: report(f"Entice is at {where}\n{example}"))
         logs.configure()
         logs.event("start", address=where, workers=workers)
-        load = partial(worker_app, Settings(db, secret_file, loopback), extensions)
+        settings = Settings(db, secret_file, loopback, tuple(webhook_networks))
+        load = partial(worker_app, settings, extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
         finally:  # a worker that dies ends `serve` with SystemExit
@@ -109,6 +116,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         players,
         open_to_loopback=settings.loopback,
         extensions=extensions(),
+        webhook_networks=parse_networks(settings.webhook_networks),
     )
     app.on_startup.append(partial(_end_streams_first, app.state.context))
     app.on_shutdown.append(store.close)

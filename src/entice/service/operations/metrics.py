@@ -26,6 +26,7 @@ from entice.errors import EnticeError
 from entice.service.domain.errors import Corrupt
 from entice.service.storage.queries import load_state
 from entice.service.storage.store import Session, Store
+from entice.service.storage.webhooks import Webhook, read_webhooks
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,6 +66,7 @@ class ServiceGauges(msgspec.Struct, frozen=True):
 
     campaigns: list[CampaignGauges]
     ratings: list[RatingGauges]
+    webhooks: list[Webhook]
     clock_ahead: float
 
 
@@ -112,6 +114,17 @@ class Metrics:
             multiprocess_mode="livesum",
             registry=registry,
         )
+        self._webhook_requests = Counter(
+            "entice_webhook_requests",
+            "Requests to webhooks, by whether the receiver confirmed them.",
+            ["result"],
+            registry=registry,
+        )
+        self._webhook_events = Counter(
+            "entice_webhook_events", "Events delivered to webhooks.", registry=registry
+        )
+        for result in ("delivered", "failed"):
+            self._webhook_requests.labels(result)
         self._read_depth = depth
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -136,6 +149,11 @@ class Metrics:
     def count_streams(self, change: int) -> None:
         """Count streams that were opened (positive) or closed (negative)."""
         self._streams.inc(change)
+
+    def count_webhook(self, events: int | None) -> None:
+        """Count a request to a webhook that delivered events; None: it failed."""
+        self._webhook_requests.labels("failed" if events is None else "delivered").inc()
+        self._webhook_events.inc(events or 0)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -217,11 +235,29 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         share.add_metric([ratings.id], ratings.share_who_rate)
         unrated.add_metric([ratings.id], ratings.arms_without_ratings)
     yield from (share, unrated)
+    yield from _webhook_families(known.webhooks)
     yield GaugeMetricFamily(
         "entice_clock_ahead_seconds",
         "Seconds by which the log's clock is ahead of the wall clock. Must be near 0.",
         value=known.clock_ahead,
     )
+
+
+def _webhook_families(webhooks: Iterable[Webhook]) -> Iterator[GaugeMetricFamily]:
+    gauges: dict[str, tuple[str, Callable[[Webhook], int]]] = {
+        "lag": ("Events not delivered to the webhook yet.", lambda w: w.head - w.delivered),
+        "failures": (
+            "Failed requests since the last success.",
+            lambda w: w.failures,
+        ),
+        "paused": ("Whether the webhook is paused.", lambda w: w.paused is not None),
+    }
+    for name, (help_text, value) in gauges.items():
+        labels = ["campaign", "webhook"]
+        family = GaugeMetricFamily(f"entice_webhook_{name}", help_text, labels=labels)
+        for webhook in webhooks:
+            family.add_metric([webhook.campaign, webhook.id], value(webhook))
+        yield family
 
 
 def remove_dead_processes() -> None:
@@ -239,7 +275,8 @@ def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
         ratings = list(_rating_gauges(session, campaigns))
-    return ServiceGauges(campaigns, ratings, clock_ahead())
+        webhooks = read_webhooks(session)
+    return ServiceGauges(campaigns, ratings, webhooks, clock_ahead())
 
 
 def _rating_gauges(session: Session, campaigns: Iterable[CampaignGauges]) -> Iterator[RatingGauges]:

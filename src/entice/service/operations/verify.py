@@ -28,6 +28,7 @@ from entice.service.storage.unit_of_work import (
     offer_to_row,
     response_digest,
 )
+from entice.service.storage.webhooks import damaged_webhooks
 
 
 class VerifyResult(NamedTuple):
@@ -69,9 +70,11 @@ def verify(
 
 
 def rows_without_events(store: Store) -> Iterator[str]:
-    """Report altered rows that the event logs do not cover: API keys and stored responses."""
+    """Report altered rows that the event logs do not cover: keys, webhooks and stored responses."""
     for key in damaged_keys(store):
         yield f"The row of key {key} was altered."
+    for webhook in damaged_webhooks(store):
+        yield f"The row of webhook {webhook} was altered."
     with store.read() as session:
         rows = session.rows("SELECT scope, key, request, status, body, at, digest FROM answers")
         for *row, checksum in rows:
