@@ -282,12 +282,18 @@ class Client(AbstractContextManager["Client"]):
         finally:
             connection.close()
 
-    def export(self, campaign: str, path: str | Path) -> None:
-        """Export a campaign to a file whose name ends in .parquet, .csv or .jsonl."""
+    def export(self, campaign: str, path: str | Path, after: int | None = None) -> int:
+        """Export a campaign to a file whose name ends in .parquet, .csv or .jsonl.
+
+        With `after`, export only the rows that changed after that event. Returns the `after` of the
+        next export.
+        """
         path = Path(path)
         connection = self._connection(timeout=EXPORT_TIMEOUT)
         try:
             address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
+            if after is not None:
+                address += f"&after={after}"
             connection.request("GET", self._prefix + address, headers=self._headers)
             response = connection.getresponse()
             if response.status >= 300:
@@ -296,6 +302,7 @@ class Client(AbstractContextManager["Client"]):
             with beside.open("wb") as file:
                 shutil.copyfileobj(response, file)
             beside.replace(path)
+            return int(response.headers["Entice-Last-Event"])
         except CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
         finally:
@@ -388,21 +395,9 @@ def read_webhook(
 ) -> WebhookPayload:
     """Check a request that a webhook received, and return its events.
 
-    Parameters
-    ----------
-    body
-        The body of the request, byte for byte.
-    signature
-        The header Entice-Signature.
-    secret
-        The webhook's secret.
-    tolerance
-        Maximum age of the signature in seconds: a recorded request cannot be sent again later.
-
-    Raises
-    ------
-    InputError
-        If the signature is wrong or too old. Respond with status 400, and use nothing of the body.
+    `body` is the request's body, byte for byte, `signature` its header Entice-Signature. Raises
+    `InputError` if the signature is wrong or more than `tolerance` seconds old: then respond with
+    status 400, and use nothing of the body.
     """
     found = re.fullmatch("t=([0-9]{1,12}),v1=([0-9a-f]{64})", signature)
     signed = (found[1] if found else "").encode() + b"." + body

@@ -265,6 +265,10 @@ def export(
     campaign: Annotated[str, typer.Argument(help="Id of a campaign.")],
     out: Annotated[Path, typer.Option(help="Output file: .parquet, .csv or .jsonl.")],
     db: Db = DEFAULT_DB,
+    after: Annotated[
+        int | None,
+        typer.Option(min=0, help="Export only rows that changed after this event. 0: all rows."),
+    ] = None,
 ) -> None:
     """Export a campaign as a table, with a row for each offer and each organic rating.
 
@@ -277,9 +281,12 @@ def export(
     file_format = format_of(out)
     _check_folder(out)
     with _store(db, existing=True) as store:
-        rows = export_campaign(store, campaign, file_format, out)
+        rows, last_event = export_campaign(store, campaign, file_format, out, after)
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
-    Console(highlight=False).print(f"Exported {count}: [bold]{escape(str(out))}[/]")
+    console = Console(highlight=False)
+    console.print(f"Exported {count}: [bold]{escape(str(out))}[/]")
+    if after is not None:
+        console.print(f"For the rows that change from now on: --after {last_event}")
 
 
 def backup(
