@@ -20,6 +20,7 @@ Amounts of money are whole numbers of the currency's minor unit. Ratings and pay
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import random
 import re
@@ -38,6 +39,7 @@ import msgspec
 from entice.api_types import (
     ArmView,
     CampaignView,
+    CreatedWebhook,
     DriftView,
     ErasureView,
     EventPage,
@@ -47,6 +49,8 @@ from entice.api_types import (
     OfferView,
     PlayerView,
     SpendingView,
+    WebhookPayload,
+    WebhookView,
 )
 from entice.errors import EnticeError, InputError
 from entice.local_token import read_token
@@ -297,12 +301,18 @@ class Client(AbstractContextManager["Client"]):
         finally:
             connection.close()
 
-    def export(self, campaign: str, path: str | Path) -> None:
-        """Export a campaign to a file whose name ends in .parquet, .csv or .jsonl."""
+    def export(self, campaign: str, path: str | Path, after: int | None = None) -> int:
+        """Export a campaign to a file whose name ends in .parquet, .csv or .jsonl.
+
+        With `after`, export only the rows that changed after that event. Returns the `after` of the
+        next export.
+        """
         path = Path(path)
         connection = self._connection(timeout=EXPORT_TIMEOUT)
         try:
             address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
+            if after is not None:
+                address += f"&after={after}"
             connection.request("GET", self._prefix + address, headers=self._headers)
             response = connection.getresponse()
             if response.status >= 300:
@@ -311,10 +321,30 @@ class Client(AbstractContextManager["Client"]):
             with beside.open("wb") as file:
                 shutil.copyfileobj(response, file)
             beside.replace(path)
+            return int(response.headers["Entice-Last-Event"])
         except CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
         finally:
             connection.close()
+
+    def create_webhook(self, campaign: str, url: str, after: int | None = None) -> CreatedWebhook:
+        """Send the events after a number (default: new events) to a URL. Keep the `secret`."""
+        body = {"url": url} if after is None else {"url": url, "after": after}
+        return self._ask("POST", _at(campaign, "/webhooks"), CreatedWebhook, body)
+
+    def webhooks(self, campaign: str) -> list[WebhookView]:
+        """Return the webhooks of a campaign, with the outcome of their last attempts."""
+        return self._ask("GET", _at(campaign, "/webhooks"), list[WebhookView])
+
+    def pause_webhook(self, campaign: str, webhook: str, paused: bool = True) -> WebhookView:
+        """Pause a webhook or, with `paused=False`, resume it at once."""
+        path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
+        return self._ask("PATCH", path, WebhookView, {"paused": paused})
+
+    def delete_webhook(self, campaign: str, webhook: str) -> WebhookView:
+        """Delete a webhook."""
+        path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
+        return self._ask("DELETE", path, WebhookView)
 
     def ready(self) -> bool:
         """Return whether the service is ready and its database usable."""
@@ -377,6 +407,25 @@ class Client(AbstractContextManager["Client"]):
     def _unreachable(self, error: Exception) -> ServiceError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return ServiceError(0, "unreachable", f"cannot reach {self.url}", reason)
+
+
+def read_webhook(
+    body: bytes, signature: str, secret: str, tolerance: float = 300.0
+) -> WebhookPayload:
+    """Check a request that a webhook received, and return its events.
+
+    `body` is the request's body, byte for byte, `signature` its header Entice-Signature. Raises
+    `InputError` if the signature is wrong or more than `tolerance` seconds old: then respond with
+    status 400, and use nothing of the body.
+    """
+    found = re.fullmatch("t=([0-9]{1,12}),v1=([0-9a-f]{64})", signature)
+    signed = (found[1] if found else "").encode() + b"." + body
+    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
+    if found is None or not hmac.compare_digest(expected, found[2]):
+        raise InputError("Entice-Signature", "must be the signature of the body")
+    if abs(time.time() - int(found[1])) > tolerance:
+        raise InputError("Entice-Signature", f"must be at most {tolerance:g} s old")
+    return _decoded(body, WebhookPayload)
 
 
 def _at(campaign: str, rest: str = "") -> str:

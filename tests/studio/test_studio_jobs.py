@@ -33,7 +33,7 @@ import entice
 from entice.service.domain.errors import Refusal
 from entice.studio.jobs import queue as queue_module
 from entice.studio.jobs import worker
-from entice.studio.jobs.job import Reproduce
+from entice.studio.jobs.job import Reproduce, Simulate
 from entice.studio.jobs.queue import JobQueue
 from entice.studio.jobs.simulate import FIRST_REPLICATIONS
 from entice.studio.studio import studio_of
@@ -209,6 +209,50 @@ def test_the_worker_warms_up_for_every_policy_of_the_page(monkeypatch: pytest.Mo
         for traced in (False, True):
             found = [c[1] for c in cells if (c[0].players.delay, c[4]) == (delay, traced)]
             assert found == expected
+
+
+# The time limit
+
+_SLOW = """
+import sys, threading, time
+for line in sys.stdin.buffer:
+    if line == b"cancel\\n" and "--obeys" in sys.argv:
+        sys.stdout.write('.{"kind":"cancelled"}\\n')
+    if b"horizon" in line:
+        threading.Timer(0.6, lambda: print('.{"kind":"done"}', flush=True)).start()
+    if b"reproduce" in line:
+        time.sleep(0.6)
+        sys.stdout.write('.{"kind":"done"}\\n')
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize("limit", [0.2, 20.0])
+def test_a_simulation_that_takes_too_long_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, obeys: bool, limit: float
+) -> None:
+    """By a request, or by SIGKILL if the worker does not react. Control: the same without limit."""
+    arguments = ("--obeys",) if obeys else ()
+    monkeypatch.setattr(queue_module, "_COMMAND", (sys.executable, "-c", _SLOW, *arguments))
+    monkeypatch.setattr(queue_module, "KILL_AFTER", 0.1)
+
+    async def run() -> None:
+        jobs = JobQueue(max_seconds=limit)
+        last = json.loads([line async for line in jobs.submit("ann", Simulate({"horizon": 1}))][-1])
+        if limit > 1:
+            assert last == {"kind": "done"}
+        else:
+            assert (last["kind"], last["status"]) == ("failed", 422)
+            assert "may take 0.2 seconds here" in last["detail"]
+            assert "use the command line" in last["detail"]
+        # The next job runs, and jobs of another kind have no limit.
+        if not obeys or limit > 1:
+            last = json.loads([line async for line in jobs.submit("ann", Reproduce())][-1])
+            assert last == {"kind": "done"}
+        await jobs.close()
+
+    asyncio.run(run())
 
 
 # The queue

@@ -170,7 +170,24 @@ def test_a_trace_of_an_unknown_cell_is_rejected(api: Service) -> None:
         (
             {"horizon": 10**6, "replications": 10**4},
             "rounds × replications × arms × cells must be at most 20,000,000,000 here, not "
-            "160,000,000,000",
+            "200,000,000,000",
+        ),
+        (
+            {
+                "horizon": 10**6,
+                "replications": 500,
+                "policies": [{"kind": "equal_pay", "horizon": 9}],
+            },
+            "rounds × replications × arms × cells (EqualPay counts 10 times) must be at most "
+            "20,000,000,000 here, not 50,000,000,000",
+        ),
+        (
+            {
+                "horizon": 10**6,
+                "replications": 200,
+                "players": {"delay": {"kind": "exponential", "mean": 10.0}},
+            },
+            "(UCB counts 10 times, EpsilonGreedy counts 10 times) must be at most",
         ),
         ({"arms": {"kind": "gaussian", "means": [0.5] * 1001}}, "arms must be at most 1,000"),
         ({"policies": [{"kind": "ucb"}] * 17}, "policies × drifts must be at most 32 here, not 34"),
@@ -204,7 +221,10 @@ def test_a_simulation_beyond_a_limit_is_rejected(
         ({"days": 3000, "visitors_a_day": 400}, "visitors_a_day × days must be at most 1,000,000"),
         ({"arms": 1001}, "arms must be at most 1,000"),
         ({"replications": 10_001}, "replications must be at most 10,000"),
-        ({"days": 1000, "replications": 5000}, "must be at most 2,000,000,000 here, not"),
+        (
+            {"days": 1000, "replications": 5000},
+            "policies × (arms + 75) must be at most 8,000,000,000",
+        ),
         ({"spread": None, "star_counts": {"path": "/etc/passwd"}}, "cannot read files"),
         ({"policies": [{"kind": "custom", "select": "os:system"}]}, "cannot name code"),
         ({"budget": -1}, "budget must be greater than 0"),

@@ -93,7 +93,12 @@ def handlers(service: Service) -> list[HTTPRouteHandler]:
 
 @contextlib.contextmanager
 def service(
-    folder: Path, *, token: str | None = TOKEN, wait: bool = True, url: str | None = None
+    folder: Path,
+    *,
+    token: str | None = TOKEN,
+    wait: bool = True,
+    url: str | None = None,
+    **options: Any,
 ) -> Iterator[Service]:
     """Run the service in this process, and wait until it is ready.
 
@@ -113,6 +118,7 @@ def service(
         players,
         token=token,
         extensions=studio_extensions(),
+        **options,
     )
     with contextlib.closing(store), TestClient(app, base_url=HERE) as client:
         client.headers.update(WITH_TOKEN)

@@ -28,7 +28,7 @@ STUDY: dict[str, Any] = {
 LARGE: dict[str, Any] = {
     **STUDY,
     "horizon": 1_000_000,
-    "replications": 5000,
+    "replications": 4000,
     "policies": [{"kind": "ucb"}],
     "drifts": [{"kind": "linear", "l": 1.1}],
     "engine": "generic",

@@ -72,6 +72,13 @@ def serve(
             "response. Its connection is then closed."
         ),
     ] = 20.0,
+    webhook_network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Network that webhooks may reach besides public addresses, also without TLS, such "
+            "as 10.0.0.0/8. Can be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Serve campaigns over HTTP.
 
@@ -102,6 +109,7 @@ def serve(
         report=lambda text: print(f"{text}\n{no_studio}".rstrip(), flush=True),
         extensions=tuple if no_studio else studio_extensions,
         limits=ClientLimits(connections_per_address, client_timeout),
+        webhook_networks=webhook_network or (),
     )  # fmt: skip
 
 
@@ -234,6 +242,10 @@ def export(
     campaign: Annotated[str, typer.Argument(help="Id of a campaign.")],
     out: Annotated[Path, typer.Option(help="Output file: .parquet, .csv or .jsonl.")],
     db: Db = DEFAULT_DB,
+    after: Annotated[
+        int | None,
+        typer.Option(min=0, help="Export only rows that changed after this event. 0: all rows."),
+    ] = None,
 ) -> None:
     """Export a campaign as a table, with a row for each offer and each organic rating.
 
@@ -246,9 +258,12 @@ def export(
     file_format = format_of(out)
     check_folder(out)
     with opened_store(db, existing=True) as store:
-        rows = export_campaign(store, campaign, file_format, out)
+        rows, last_event = export_campaign(store, campaign, file_format, out, after)
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
-    Console(highlight=False).print(f"Exported {count}: [bold]{escape(str(out))}[/]")
+    console = Console(highlight=False)
+    console.print(f"Exported {count}: [bold]{escape(str(out))}[/]")
+    if after is not None:
+        console.print(f"For the rows that change from now on: --after {last_event}")
 
 
 def register(app: typer.Typer) -> None:

@@ -189,7 +189,7 @@ def test_events_in_pages_as_a_stream_and_as_a_file(shop: Client, tmp_path: Path)
     with pytest.raises(ServiceError):
         next(shop.stream("c_nosuchthing"))
     for name in ("tea.parquet", "tea.csv", "tea.jsonl"):
-        shop.export(tea.id, tmp_path / name)
+        assert shop.export(tea.id, tmp_path / name) == shop.campaign(tea.id).events
     assert (
         pl.read_parquet(tmp_path / "tea.parquet").height == pl.read_csv(tmp_path / "tea.csv").height
     )

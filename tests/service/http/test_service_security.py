@@ -264,7 +264,8 @@ def test_invalid_settings_of_keys_are_rejected(shop: Service) -> None:
 # Roles
 
 PATHS = {
-    "campaign": "c_0", "offer": "c_0.1", "arm": "oolong", "file": "plotly.min.js", "player": "ann"
+    "campaign": "c_0", "offer": "c_0.1", "arm": "oolong", "file": "plotly.min.js", "player": "ann",
+    "webhook": "w_0",
 }  # fmt: skip
 ALLOWED = {
     "POST /v1/campaigns": "",
@@ -290,6 +291,10 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/export": "read",
     "GET /v1/campaigns/{campaign}/drift": "read",
     "GET /v1/campaigns/{campaign}/spending": "read",
+    "POST /v1/campaigns/{campaign}/webhooks": "",
+    "GET /v1/campaigns/{campaign}/webhooks": "",
+    "PATCH /v1/campaigns/{campaign}/webhooks/{webhook}": "",
+    "DELETE /v1/campaigns/{campaign}/webhooks/{webhook}": "",
     "GET /v1/studio": "read decide feedback",
     "POST /v1/simulations": "read",
     "POST /v1/traces": "read",
@@ -352,7 +357,9 @@ def test_a_key_of_one_campaign_sees_no_other(shop: Service) -> None:
                 continue
             found, lost = (
                 shop.client.request(
-                    method, path.format(campaign=c, offer=o, arm="oolong"), headers=key
+                    method,
+                    path.format(campaign=c, offer=o, arm="oolong", webhook="w_0"),
+                    headers=key,
                 )
                 for c, o in ((foreign, offer), (missing, no_offer))
             )

@@ -24,6 +24,7 @@ from entice.service.storage.postgres import PostgresStore
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
+from entice.service.storage.webhooks import Webhooks
 from entice.service.storage.writer import Writer
 
 __all__ = ["postgres"]
@@ -47,6 +48,8 @@ def assert_intact(store: Store) -> None:
     answer = writer.submit(MakeOffer(shadowed, bytes(16))).result()
     writer.stop()
     assert answer.status == 201
+    webhook = Webhooks(store).create(shadowed, "https://warehouse.example", after=0)
+    assert [found.id for found in Webhooks(store).of(shadowed)] == [webhook.id]
     assert [verdict.fault for verdict in verify(store)] == [None] * len(CONTENTS)
 
 

@@ -27,6 +27,7 @@ from entice.service.http import (
     offers,
     players,
     problems,
+    webhooks,
 )
 from entice.service.http.authentication import is_cross_site
 from entice.service.http.connections import ClientLimits, Connections, Peer, peer_of
@@ -34,6 +35,7 @@ from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
 from entice.service.http.responses import EncodedResponse
+from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
@@ -47,6 +49,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *players.ROUTES,
     *events.ROUTES,
     *exports.ROUTES,
+    *webhooks.ROUTES,
     *health.ROUTES,
 )
 
@@ -147,6 +150,7 @@ def make_app(
     token: str | None,
     extensions: Sequence[Extension] = (),
     connections: Connections | None = None,
+    webhook_networks: Sequence[Network] = (),
 ) -> Litestar:
     """Build the application.
 
@@ -161,6 +165,8 @@ def make_app(
         Routers to mount beside the service's own routes, such as the studio's.
     connections
         The connections of the process, if Granian serves the application.
+    webhook_networks
+        Networks that webhooks may reach besides public addresses.
     """
     context = AppContext(
         store,
@@ -171,6 +177,7 @@ def make_app(
         token=token,
         extensions=extensions,
         connections=connections or Connections(ClientLimits()),
+        webhook_networks=webhook_networks,
     )
     handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]
     context.describe = cache(partial(describe, handlers))

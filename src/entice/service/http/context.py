@@ -20,11 +20,14 @@ from entice.service.http.quotas import Quota
 from entice.service.http.read_threads import ReadTurns
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
+from entice.service.operations.webhook_delivery import WebhookDelivery
+from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import load_all_states
+from entice.service.storage.webhooks import Webhooks
 from entice.service.storage.writer import Writer
 
 
@@ -55,6 +58,7 @@ class AppContext:
         token: str | None,
         extensions: Sequence[Extension],
         connections: Connections,
+        webhook_networks: Sequence[Network],
     ) -> None:
         self.store = store
         self.writer = writer
@@ -68,6 +72,10 @@ class AppContext:
         self.connections = connections
         self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
         logs.on_drop(self.metrics.count_dropped_lines)
+        self.webhooks = Webhooks(store)
+        self.delivery = WebhookDelivery(
+            store, queries, players.webhook_secret, webhook_networks, self.metrics.count_webhook
+        )
         self.describe: Callable[[], bytes] = bytes
         """Returns the OpenAPI document."""
         self.exports = Quota("exports", per_key=2, per_campaign=2, total=4)
@@ -82,6 +90,7 @@ class AppContext:
         self.writer.observe = self.metrics.commit
         await loop.run_in_executor(None, self.keys.reload)
         await loop.run_in_executor(None, self.writer.start)
+        self.delivery.start()
         warm_up = loop.run_in_executor(None, self._warm_up)
         watcher = asyncio.create_task(self.connections.watch())
         try:
@@ -90,6 +99,7 @@ class AppContext:
             self.start_shutdown()
             for extension in self.extensions:
                 await extension.close()
+            await loop.run_in_executor(None, self.delivery.stop)
             try:
                 await warm_up
             finally:

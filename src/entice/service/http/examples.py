@@ -156,3 +156,18 @@ DRIFT: dict[str, Any] = {
     "note": "From a randomised probe.",
     "arms": [{"id": "oolong", "paid": 0.12, "corrected": 4.243}],
 }
+
+WEBHOOK: dict[str, Any] = {
+    "id": "w_51c09be7a2d3f846",
+    "campaign": CAMPAIGN_ID,
+    "url": "https://warehouse.example/entice",
+    "created_at": "2026-11-17T09:00:00Z",
+    "paused": False,
+    "delivered": 655,
+    "lag": 0,
+    "failures": 0,
+    "last_success_at": "2026-11-18T16:20:11.481230Z",
+    "last_error": "status 502",
+    "last_error_at": "2026-11-17T22:01:40.000512Z",
+    "next_attempt_at": None,
+}

@@ -36,12 +36,23 @@ async def export(
     request: ServiceRequest,
     campaign: CampaignId,
     format: Annotated[Format, QueryParameter(description="Format of the file.")] = "parquet",
+    after: Annotated[
+        int | None,
+        QueryParameter(
+            ge=0,
+            le=2**63 - 1,
+            description="Return only rows that changed after this event: the Entice-Last-Event of "
+            "the previous export, or 0.",
+        ),
+    ] = None,
 ) -> Stream:
     """Export a campaign.
 
     Returns one row for each offer and each organic rating, in the order of the log, with the
     payment, the rating and the propensity. `entice.estimate` reads the file without conversion. In
-    CSV, text that a spreadsheet would interpret as a formula gets an apostrophe as a prefix.
+    CSV, text that a spreadsheet would interpret as a formula gets an apostrophe as a prefix. With
+    `after`, returns only the rows that changed after that event, in the order of their last
+    change; the header Entice-Last-Event has the `after` of the next export.
     """
     context = request.context
     try:
@@ -51,7 +62,9 @@ async def export(
                 prefix="entice-export-", ignore_cleanup_errors=True
             )
             path = Path(held.enter_context(temporary)) / f"{campaign}.{format}"
-            await in_slow_thread(export_campaign, context.store, campaign, format, path)
+            done = await in_slow_thread(
+                export_campaign, context.store, campaign, format, path, after
+            )
             chunks = _chunks(path, held.pop_all())
     except (OSError, PolarsError) as error:
         raise _no_space(error) from error
@@ -59,6 +72,7 @@ async def export(
     headers = {
         "Content-Length": str(path.stat().st_size),
         "Content-Disposition": f'attachment; filename="{path.name}"',
+        "Entice-Last-Event": str(done.last_event),
     }
     media_type = MEDIA_TYPES[format].partition(";")[0]  # Litestar adds the charset
     return Stream(chunks, media_type=media_type, headers=headers)

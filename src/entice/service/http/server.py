@@ -24,6 +24,7 @@ from entice.errors import EnticeError, InputError
 from entice.local_token import create_token, remove_token, token_file
 from entice.service import logs
 from entice.service.http.connections import ClientLimits, Connections, listen, raise_file_limit
+from entice.service.operations.webhook_request import parse_networks
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import player_hasher_for
 from entice.service.storage.store import open_store
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Accepted in place of a key, as long as no key exists."""
     port: int
     limits: ClientLimits
+    webhook_networks: tuple[str, ...]
 
 
 def serve(
@@ -61,6 +63,7 @@ def serve(
     report: Callable[[str], None] = print,
     extensions: Callable[[], Sequence[Extension]] = tuple,
     limits: ClientLimits | None = None,
+    webhook_networks: Sequence[str] = (),
 ) -> None:
     """Serve a database until SIGTERM or SIGINT. Requests in progress are finished first.
 
@@ -80,11 +83,14 @@ def serve(
         Called in each worker process. Returns the extensions to mount, such as the studio.
     limits
         Limits on clients and their connections, if not the default ones.
+    webhook_networks
+        Networks that webhooks may reach besides public addresses, such as 10.0.0.0/8.
     """
     limits = limits or ClientLimits()
     limits.check()
     address = _address(host)
     _check_workers(db, workers)
+    parse_networks(webhook_networks)
     keyless = _check_database(db, secret_file, address.is_loopback, host)
     listener = _listen(str(address), port)
     chosen, port = port, listener.getsockname()[1]
@@ -96,7 +102,7 @@ def serve(
         logs.configure()
         logs.event("start", address=where, workers=workers)
         logs.flush()
-        settings = Settings(db, secret_file, token, port, limits)
+        settings = Settings(db, secret_file, token, port, limits, tuple(webhook_networks))
         load = partial(worker_app, settings, extensions)
         try:
             server.serve(target_loader=load, wrap_loader=False)
@@ -132,6 +138,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         token=settings.token,
         extensions=extensions(),
         connections=Connections(settings.limits, settings.port),
+        webhook_networks=parse_networks(settings.webhook_networks),
     )
     app.on_startup.append(partial(_end_streams_first, app.state.context))
     app.on_shutdown.append(store.close)

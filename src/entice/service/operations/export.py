@@ -1,5 +1,8 @@
 """Export of a campaign as a table, with a row for each offer and each organic rating.
 
+An incremental export has only the rows that changed after an event, so that a copy elsewhere can be
+updated at the cost of the change.
+
 `entice.estimate` reads these columns. The rows are written page by page, so memory use does not
 depend on the size of the campaign. They are written to a file and not streamed to the client: a
 slow client would hold a read transaction open, which prevents SQLite from checkpointing.
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -19,7 +22,7 @@ from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.offer import RATED, STATES, OfferRecord
 from entice.service.storage.queries import load_campaign
-from entice.service.storage.store import Session, Store
+from entice.service.storage.store import EVENTS, Columns, Session, Store
 from entice.service.storage.unit_of_work import OFFER, offer_from_row
 
 Format = Literal["parquet", "csv", "jsonl"]
@@ -30,6 +33,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "jsonl": "application/jsonl",
 }
 PAGE = 5000
+_EVENT = Columns(EVENTS, ("seq", "body"))
 _TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 SCHEMA: dict[str, Any] = {
@@ -53,7 +57,16 @@ SCHEMA: dict[str, Any] = {
     "probe_amount": pl.Float64,
     "feedback": pl.Int64,  # the rating that counts, or null
     "incentivised": pl.Boolean,  # whether a payment was offered
+    "last_event": pl.Int64,  # number of the event that changed the row last
 }
+
+
+class Exported(NamedTuple):
+    """What was exported."""
+
+    rows: int
+    last_event: int
+    """The campaign's last event: the `after` of the next incremental export."""
 
 
 def format_of(path: Path) -> Format:
@@ -65,8 +78,10 @@ def format_of(path: Path) -> Format:
     raise InputError("--out", f"must end with one of {names}", given=str(path))
 
 
-def export_campaign(store: Store, campaign: str, file_format: Format, target: Path) -> int:
-    """Write a snapshot of a campaign to a file, and return the number of rows."""
+def export_campaign(
+    store: Store, campaign: str, file_format: Format, target: Path, after: int | None = None
+) -> Exported:
+    """Write a snapshot of a campaign to a file: all rows, or those changed after an event."""
     count = 0
 
     def counted(pages: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -76,13 +91,15 @@ def export_campaign(store: Store, campaign: str, file_format: Format, target: Pa
             yield page
 
     with store.read() as session:
-        pages = counted(_pages(session, load_campaign(session, campaign)))
+        loaded = load_campaign(session, campaign)
+        found = _pages(session, loaded) if after is None else _changed(session, loaded, after)
+        pages = counted(found)
         if file_format == "parquet":
             _write_parquet(pages, target)
         else:
             with target.open("wb") as file:
                 _write_text(pages, file_format, file)
-    return count
+    return Exported(count, loaded.state.seq)
 
 
 def _write_parquet(pages: Iterator[pl.DataFrame], target: Path) -> None:
@@ -122,13 +139,66 @@ def _pages(session: Session, campaign: Campaign) -> Iterator[pl.DataFrame]:
             "SELECT seq, body FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
             (campaign.number, after, PAGE),
         )
-        table = [row for _, body in rows if (row := _row(campaign, log.decode(body), offers))]
+        events = [log.decode(body) for _, body in rows]
+        with_offers = (
+            (event, (event, next(offers)) if isinstance(event, log.Offered) else None)
+            for event in events
+        )
+        table = [row for pair in with_offers if (row := _row(campaign, *pair))]
         if table or (empty and len(rows) < PAGE):
             yield pl.DataFrame(table, schema=SCHEMA, orient="row")
             empty = False
         if len(rows) < PAGE:
             return
         after = rows[-1][0]
+
+
+def _changed(session: Session, campaign: Campaign, after: int) -> Iterator[pl.DataFrame]:
+    """Read the log after an event; yield each row at its last change, in the order of these.
+
+    The offers are as of now, so an offer that changes several times has one row, and memory use
+    does not depend on the number of changes.
+    """
+    empty = True
+    while True:
+        rows = session.rows(
+            "SELECT seq, body FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (campaign.number, after, PAGE),
+        )
+        events = [log.decode(body) for _, body in rows]
+        changed = _offers_at_last_change(session, campaign, events)
+        table = [row for event in events if (row := _row(campaign, event, changed.get(event.seq)))]
+        if table or (empty and len(rows) < PAGE):
+            yield pl.DataFrame(table, schema=SCHEMA, orient="row")
+            empty = False
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def _offers_at_last_change(
+    session: Session, campaign: Campaign, events: list[log.Event]
+) -> dict[int, tuple[log.Offered, OfferRecord]]:
+    """Return the offers that changed last in these events, by the number of that event."""
+    numbers = list({event.n for event in events if hasattr(event, "n")})
+    if not numbers:
+        return {}
+    where, params = "campaign = ?", (campaign.number,)
+    found = session.rows_where_in(OFFER, where, params, "n", numbers)
+    offers = [offer_from_row(campaign.number, row) for row in found]
+    last = {offer.events[-1]: offer for offer in offers}
+    last = {event.seq: last[event.seq] for event in events if event.seq in last}
+    firsts = [offer.events[0] for offer in last.values()]
+    if not firsts:
+        return {}
+    bodies: dict[int, bytes] = dict(session.rows_where_in(_EVENT, where, params, "seq", firsts))
+    return {seq: (_offered(bodies[offer.events[0]]), offer) for seq, offer in last.items()}
+
+
+def _offered(body: bytes) -> log.Offered:
+    event = log.decode(body)
+    assert isinstance(event, log.Offered)
+    return event
 
 
 def _offers(session: Session, campaign: Campaign) -> Iterator[OfferRecord]:
@@ -142,17 +212,17 @@ def _offers(session: Session, campaign: Campaign) -> Iterator[OfferRecord]:
 
 
 def _row(
-    campaign: Campaign, event: log.Event, offers: Iterator[OfferRecord]
+    campaign: Campaign, event: log.Event, offer: tuple[log.Offered, OfferRecord] | None
 ) -> tuple[Any, ...] | None:
-    money = campaign.spec.money
-    match event:
-        case log.Offered():
-            return _row_of_offer(campaign, event, next(offers))
-        case log.OrganicRated(seq=seq, at=at, arm=arm, rating=rating):
-            return (
-                seq, at, "organic", None, None, None, None, arm, None, None, None,
-                0.0, 0, 0, money.code, money.digits, None, None, rating, False,
-            )  # fmt: skip
+    """Return the row of an offer, or of an organic rating."""
+    if offer is not None:
+        return _row_of_offer(campaign, *offer)
+    if isinstance(event, log.OrganicRated):
+        money = campaign.spec.money
+        return (
+            event.seq, event.at, "organic", None, None, None, None, event.arm, None, None, None,
+            0.0, 0, 0, money.code, money.digits, None, None, event.rating, False, event.seq,
+        )  # fmt: skip
     return None
 
 
@@ -168,5 +238,5 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
         offered.probe_amount,
         offer.rating if offer.state == RATED else None,
-        offered.amount > 0 and not offer.shadow,
+        offered.amount > 0 and not offer.shadow, offer.events[-1],
     )  # fmt: skip

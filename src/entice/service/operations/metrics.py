@@ -25,6 +25,7 @@ from entice.errors import EnticeError
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import load_all_states
+from entice.service.storage.webhooks import Webhook, read_webhooks
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -66,6 +67,7 @@ class ServiceGauges(msgspec.Struct, frozen=True):
     ratings: list[RatingGauges]
     damaged: int
     """Number of campaigns whose rows are damaged."""
+    webhooks: list[Webhook]
     clock_ahead: float
 
 
@@ -118,6 +120,17 @@ class Metrics:
             "Log lines that could not be written in time.",
             registry=registry,
         )
+        self._webhook_requests = Counter(
+            "entice_webhook_requests",
+            "Requests to webhooks, by whether the receiver confirmed them.",
+            ["result"],
+            registry=registry,
+        )
+        self._webhook_events = Counter(
+            "entice_webhook_events", "Events delivered to webhooks.", registry=registry
+        )
+        for result in ("delivered", "failed"):
+            self._webhook_requests.labels(result)
         self._read_depth = depth
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -146,6 +159,11 @@ class Metrics:
     def count_dropped_lines(self, lines: int) -> None:
         """Count log lines that were dropped."""
         self._dropped.inc(lines)
+
+    def count_webhook(self, events: int | None) -> None:
+        """Count a request to a webhook that delivered events; None: it failed."""
+        self._webhook_requests.labels("failed" if events is None else "delivered").inc()
+        self._webhook_events.inc(events or 0)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -227,6 +245,7 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         share.add_metric([ratings.id], ratings.share_who_rate)
         unrated.add_metric([ratings.id], ratings.arms_without_ratings)
     yield from (share, unrated)
+    yield from _webhook_families(known.webhooks)
     yield GaugeMetricFamily(
         "entice_campaigns_damaged",
         "Campaigns that are not served because their row is damaged. Must be 0.",
@@ -237,6 +256,23 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         "Seconds by which the log's clock is ahead of the wall clock. Must be near 0.",
         value=known.clock_ahead,
     )
+
+
+def _webhook_families(webhooks: Iterable[Webhook]) -> Iterator[GaugeMetricFamily]:
+    gauges: dict[str, tuple[str, Callable[[Webhook], int]]] = {
+        "lag": ("Events not delivered to the webhook yet.", lambda w: w.head - w.delivered),
+        "failures": (
+            "Failed requests since the last success.",
+            lambda w: w.failures,
+        ),
+        "paused": ("Whether the webhook is paused.", lambda w: w.paused is not None),
+    }
+    for name, (help_text, value) in gauges.items():
+        labels = ["campaign", "webhook"]
+        family = GaugeMetricFamily(f"entice_webhook_{name}", help_text, labels=labels)
+        for webhook in webhooks:
+            family.add_metric([webhook.campaign, webhook.id], value(webhook))
+        yield family
 
 
 def remove_dead_processes() -> None:
@@ -254,8 +290,9 @@ def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
         states, damaged = load_all_states(session)
+        webhooks = read_webhooks(session)
     ratings = list(_rating_gauges(states))
-    return ServiceGauges(campaigns, ratings, len(damaged), clock_ahead())
+    return ServiceGauges(campaigns, ratings, len(damaged), webhooks, clock_ahead())
 
 
 def _rating_gauges(states: Iterable[CampaignState]) -> Iterator[RatingGauges]:

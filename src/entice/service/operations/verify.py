@@ -27,6 +27,7 @@ from entice.service.storage.unit_of_work import (
     campaign_from_row,
     offer_to_row,
 )
+from entice.service.storage.webhooks import damaged_webhooks
 
 PAGE = 2000
 """Events or offers that one transaction reads."""
@@ -76,13 +77,15 @@ def verify(
 
 
 def rows_without_events(store: Store, players: PlayerHasher | None) -> Iterator[str]:
-    """Report altered rows that the event logs do not cover: keys, salts, stored responses.
+    """Report altered rows that the event logs do not cover: keys, salts, webhooks, responses.
 
     `players` has the secret of the checksums of keys and responses. Without it, they are not
     checked; see `can_check_rows`.
     """
     for player in damaged_salts(store):
         yield f"The salt of player {player} was altered."
+    for webhook in damaged_webhooks(store):
+        yield f"The row of webhook {webhook} was altered."
     with store.read() as session:
         checksums = current_checksums(session, players.rows if players is not None else None)
         if checksums is None:

@@ -37,6 +37,7 @@ class PlayerHasher:
         self._lookup = blake2b(key=secret, digest_size=16, person=b"entice lookup")
         self._request = blake2b(key=secret, digest_size=16, person=b"entice request")
         self._check = blake2b(key=secret, digest_size=16, person=b"entice check")
+        self._webhook = blake2b(key=secret, digest_size=32, person=b"entice webhook")
         self.rows = RowChecksums(secret)
         """The checksums of rows that no event log covers."""
 
@@ -65,6 +66,15 @@ class PlayerHasher:
         hasher.update(f"{method} {path}\n".encode())
         hasher.update(body)
         return hasher.digest()
+
+    def webhook_secret(self, webhook: str) -> str:
+        """Return the secret that signs the requests of a webhook, given by its id.
+
+        It is derived, so that a copy of the database does not contain it.
+        """
+        hasher = self._webhook.copy()
+        hasher.update(webhook.encode())
+        return f"whsec_{hasher.hexdigest()}"
 
     def check_value(self) -> bytes:
         """Return a value that identifies the secret without revealing it."""

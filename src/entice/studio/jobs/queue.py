@@ -7,18 +7,30 @@ import contextlib
 import sys
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from entice.service import logs
 from entice.service.domain.errors import Refusal
-from entice.studio.jobs.job import BACKGROUND, CANCEL, END, LOG, Job
+from entice.studio.jobs.job import (
+    BACKGROUND,
+    CANCEL,
+    END,
+    LOG,
+    Job,
+    MakePlan,
+    Simulate,
+    Trace,
+)
+from entice.studio.jobs.limits import LIMITS
 
 MAX_OPEN = 64
 """Maximum number of jobs that wait, run or whose output is not read yet, of all callers."""
 MAX_OPEN_PER_CALLER = 8
+KILL_AFTER = 5.0
+"""Seconds after which a worker is killed that does not stop a job when it is told to."""
 _COMMAND = (sys.executable, "-P", "-m", "entice.studio.jobs.worker")
 _MAX_LINE = 256 * 1024 * 1024
 
@@ -46,6 +58,8 @@ class JobOutput:
         self.caller = caller
         self.job = job
         self.cancelled = False
+        self.too_long = False
+        """Whether the job was stopped because it took too long."""
         self._on_cancel = on_cancel
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.put({"kind": "queued", "ahead": ahead})
@@ -79,10 +93,12 @@ class JobOutput:
 class JobQueue:
     """A queue that runs one job at a time in a worker process. Callers take turns.
 
-    A background worker has the lowest priority, and compiles nothing before its first job.
+    A background worker has the lowest priority, and compiles nothing before its first job. A
+    simulation, a trace or a plan that takes longer than `max_seconds` is stopped.
     """
 
-    def __init__(self, background: bool = False) -> None:
+    def __init__(self, background: bool = False, max_seconds: float = LIMITS.most_seconds) -> None:
+        self._max_seconds = max_seconds
         self._command = (*_COMMAND, BACKGROUND) if background else _COMMAND
         self._waiting: dict[str, deque[JobOutput]] = {}
         """Jobs by caller. A job of the first caller runs next; the caller then moves to the end."""
@@ -133,9 +149,8 @@ class JobQueue:
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
+        self._kill()
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
             await self._process.wait()
 
     def _jobs_ahead(self, caller: str) -> int:
@@ -186,18 +201,63 @@ class JobQueue:
             output.close()
             return
         self._send(msgspec.json.encode(output.job) + b"\n")
-        while line := await process.stdout.readline():
+        with self._time_limit(output):
+            if await self._pass_on(output, process.stdout):
+                return
+        logs.event("simulation_process_ended", code=await process.wait())
+        await self._ensure_worker()  # restart it now, so that it is warm for the next job
+
+    async def _pass_on(self, output: JobOutput, lines: asyncio.StreamReader) -> bool:
+        """Pass on the lines of the running job; return False if the worker ended before the job."""
+        while line := await lines.readline():
             mark, body = line[:1], line[1:]
             if mark == LOG:
                 logs.event("simulation_failed", **msgspec.json.decode(body))
             elif mark == END:
-                output.end(body)
-                return
+                output.end(self._too_long if output.too_long else body)
+                return True
             elif not output.cancelled:
                 output.put(body)
-        output.end(_WORKER_ENDED)
-        logs.event("simulation_process_ended", code=await process.wait())
-        await self._ensure_worker()  # restart it now, so that it is warm for the next job
+        output.end(self._too_long if output.too_long else _WORKER_ENDED)
+        return False
+
+    @contextlib.contextmanager
+    def _time_limit(self, output: JobOutput) -> Iterator[None]:
+        """Stop a job that takes too long: by a request and, if it does not react, by SIGKILL."""
+        if not isinstance(output.job, Simulate | Trace | MakePlan):
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            output.too_long = True
+            self._send(CANCEL)
+
+        timers = [
+            loop.call_later(self._max_seconds, stop),
+            loop.call_later(self._max_seconds + KILL_AFTER, self._kill),
+        ]
+        try:
+            yield
+        finally:
+            for timer in timers:
+                timer.cancel()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    @property
+    def _too_long(self) -> dict[str, Any]:
+        return {
+            "kind": "failed",
+            "status": 422,
+            "title": "The simulation took too long",
+            "detail": f"A simulation may take {self._max_seconds:g} seconds here, and was stopped. "
+            "Request fewer rounds, replications, arms or policies, or use the command line, which "
+            "has no such limit.",
+        }
 
     async def _ensure_worker(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
