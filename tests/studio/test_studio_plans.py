@@ -87,6 +87,7 @@ def test_a_campaign_is_created_as_planned(api: Service) -> None:
     assert offer["state"] == "offered"
 
 
+@pytest.mark.usefixtures("plain")
 def test_policies_that_the_service_cannot_run_have_no_campaign() -> None:
     found = campaigns(small_forecast(policies=[UCB(), EliminationRace(horizon=100)]))
     assert list(found) == ["UCB"]
