@@ -27,7 +27,7 @@ Dispatcher.compile = untraced(Dispatcher.compile)
 Figure.draw = untraced(Figure.draw)  # type: ignore[method-assign]
 Figure.savefig = untraced(Figure.savefig)  # type: ignore[method-assign]
 
-MEASURED_CASES = sys.maxsize if LONG else 2
+MEASURED_CASES = sys.maxsize if LONG else 1
 """How many cases of a parametrised test are measured in each worker; most run the same lines."""
 _cases: Counter[str] = Counter()
 

@@ -78,6 +78,7 @@ def arms_of_reference(
     return chosen
 
 
+@pytest.mark.usefixtures("untraced")
 @by_cold_start
 @pytest.mark.parametrize(
     ("policy", "reference"),
@@ -158,6 +159,7 @@ def test_window_bounds_by_hand() -> None:
     assert selected_after(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -0.4)]) == 0
 
 
+@pytest.mark.usefixtures("untraced")
 @by_cold_start
 def test_a_window_of_the_whole_horizon_is_ucb(cold_start: str) -> None:
     feedback = noisy([0.9, 0.8, 0.1])
@@ -307,12 +309,14 @@ def excess(metric: str, usual: Any, times: float, ours: Any, **settings: Any) ->
     return float(found.mean() - 4.5 * found.std(ddof=1) / math.sqrt(len(found)))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_alternating_thompson_pays_less_than_thompson() -> None:
     """About 236 against 312."""
     thompson, alternating = entice.ThompsonSampling(), entice.AlternatingThompson()
     assert excess("compensation", thompson, 1, alternating) > 40
 
 
+@pytest.mark.usefixtures("untraced")
 def test_counting_pulls_in_flight_halves_the_regret_of_late_ratings() -> None:
     """About 1000 against 2800."""
     late = entice.Players(delay=500)
@@ -327,6 +331,7 @@ def test_they_pass_the_checks(policy: Any) -> None:
     check_policy(policy, rounds=200)
 
 
+@pytest.mark.usefixtures("untraced")
 @by_policy
 @by_cold_start
 def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -> None:
@@ -347,6 +352,7 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -
     assert simulated.select("t", "arm", "greedy_arm", "payment").rows() == offers
 
 
+@pytest.mark.usefixtures("untraced")
 @by_policy
 @by_cold_start
 def test_they_handle_late_and_lost_ratings_and_declined_offers(

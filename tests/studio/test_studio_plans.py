@@ -108,6 +108,7 @@ def test_a_plan_with_too_many_arms_has_no_campaign() -> None:
     assert campaigns(small_forecast(arms=1500, visitors_a_day=2, days=1, replications=10)) == {}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_samples_are_limited_and_span_the_same_range() -> None:
     known = small_forecast(replications=1000)
     samples = forecast_payload(known)["policies"][0]["samples"]

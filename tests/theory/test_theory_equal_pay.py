@@ -228,6 +228,7 @@ def test_step_4_the_sum_of_widths_and_the_threshold(T: int) -> None:
     assert (np.diff(V * np.maximum(1, np.log(T / V))) >= -1e-9 * V[1:]).all()
 
 
+@pytest.mark.usefixtures("untraced")
 def test_step_1_the_maximal_inequality_and_the_probability_to_drop_the_best_arm() -> None:
     """Random walks with variances that the past determines, as the leader's places do."""
     rng = np.random.default_rng(7)
@@ -295,6 +296,7 @@ def test_step_4_runs_follow_the_definition_and_payments_are_within_the_widths(ar
 # --- Runs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("untraced")
 def test_every_run_is_below_the_bound_under_every_drift() -> None:
     study = equal_pay_study(
         policies=[entice.EqualPayElimination(horizon=20_000, noise=0.5, rho=rho)
@@ -319,6 +321,7 @@ def test_every_run_is_below_the_bound_under_every_drift() -> None:
         assert runs["compensation"].n_unique() == 1
 
 
+@pytest.mark.usefixtures("untraced")
 def test_runs_with_ratings_on_a_scale_are_the_same_under_every_drift() -> None:
     """Sums of stars tie often; rounding errors, which depend on the drift, must not break ties."""
     stars = entice.Empirical(

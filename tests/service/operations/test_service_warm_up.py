@@ -91,6 +91,7 @@ def send_all_requests(shop: Service, policy: dict[str, Any], name: str) -> None:
     assert {answer.status_code for answer in answers} <= {200, 201}, [a.text for a in answers]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_once_ready_no_request_compiles_or_loads_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
