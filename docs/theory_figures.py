@@ -87,15 +87,15 @@ def steady_state(longest: int = 10**7, replications: int = 200) -> Figure:
     """Plot displayed gaps, the ratio of regret and compensation, and predictions."""
     figure = Figure(figsize=(12, 4.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    _displayed_gaps(left)
+    _displayed_gaps(left, replications // 2)
     _ratios(middle, longest // 10, replications)
     _predictions(right, longest, replications)
     return figure
 
 
-def _displayed_gaps(ax: Axes) -> None:
+def _displayed_gaps(ax: Axes, replications: int) -> None:
     for colour, l in zip(COLOURS, (0.0, 1.1, 3.0), strict=False):
-        runs = [_gap_of_second_arm(l, replication) for replication in range(100)]
+        runs = [_gap_of_second_arm(l, replication) for replication in range(replications)]
         shortest = min(map(len, runs))
         n = np.arange(1, shortest + 1)
         mean = np.mean([run[:shortest] for run in runs], axis=0)
@@ -103,7 +103,7 @@ def _displayed_gaps(ax: Axes) -> None:
         ax.axhline(0.4 / (1 + l), color=colour, linestyle="--", linewidth=1)
     ax.set_xscale("log")
     ax.set_xlabel("Ratings of the worse arm")
-    ax.set_title("Displayed gap, mean of 100 UCB runs")
+    ax.set_title(f"Displayed gap, mean of {replications} UCB runs")
     ax.set_ylim(bottom=0)
     ax.legend(title="dashed: Δ/(1+l), Δ = 0.4")
 

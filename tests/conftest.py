@@ -4,13 +4,17 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandResult, RunEntice
+from matplotlib.figure import Figure
 from numba.core.dispatcher import Dispatcher
 from plain_kernel import plain_kernel
-from tracing import unmeasured, untraced
+from sizes import LONG
+from tracing import unmeasured, untraced, untraced_here
 
 from entice.jit import compile_all
 
@@ -21,6 +25,13 @@ os.environ.setdefault(
 
 # Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
+# Matplotlib draws in Python too. It calls nothing of Entice while it draws.
+Figure.draw = untraced(Figure.draw)  # type: ignore[method-assign]
+Figure.savefig = untraced(Figure.savefig)  # type: ignore[method-assign]
+
+MEASURED_CASES = sys.maxsize if LONG else 1
+"""How many cases of a parametrised test are measured in each worker; most run the same lines."""
+_cases: Counter[str] = Counter()
 
 # The tokens of the tests' services.
 _state = tempfile.TemporaryDirectory(prefix="entice-state-")
@@ -29,6 +40,17 @@ os.environ["ENTICE_STATE_DIR"] = _state.name
 # The workers of pytest-xdist keep every core busy, and a compiler process takes 2 s to start.
 if "PYTEST_XDIST_WORKER" in os.environ:
     compile_all.thread_count = lambda threads: 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """Measure no coverage of further cases of a parametrised test."""
+    function = item.nodeid.partition("[")[0]
+    _cases[function] += 1
+    if _cases[function] <= MEASURED_CASES:
+        return (yield)
+    with untraced_here():
+        return (yield)
 
 
 @pytest.fixture
@@ -42,6 +64,13 @@ def plain() -> Iterator[None]:
 def _unmeasured() -> Iterator[None]:
     """Pause coverage for tests of compiled code, or of code that other tests cover."""
     with unmeasured():
+        yield
+
+
+@pytest.fixture(name="untraced")
+def _untraced() -> Iterator[None]:
+    """Pause coverage for a single test, in its thread and those that it starts."""
+    with untraced_here():
         yield
 
 

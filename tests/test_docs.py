@@ -18,6 +18,7 @@ import httpx
 import pytest
 from command_line import without_coverage
 from example_runner import ExampleRunner
+from forking import ForkedPopen
 from sizes import LONG
 
 import entice
@@ -47,11 +48,17 @@ TIMEOUT = 1200
 SHORTER = {
     "docs/plan.md": {
         "seed = 7": "seed = 7\nreplications = 20",
-        "replications=100": "replications=10",
+        "replications=100": "replications=10, policies=[entice.UCB(), entice.Greedy()]",
+    },
+    "docs/beyond.md": {
+        "policies=[entice.UCB(), entice.DriftCorrectedThompson()]": "policies=[entice.UCB()]",
     },
     "docs/cluster.md": {"replications=1_000": "replications=100"},
 }
-"""Fewer runs of examples whose output is not shown. The long version runs them as they are."""
+"""Fewer runs and policies in examples whose output is not shown; each policy is compiled.
+
+The long version runs them as they are.
+"""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -166,7 +173,7 @@ def _stripped(text: str) -> list[str]:
 def _in_background(
     command: list[str], folder: Path, environment: dict[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
+    with ForkedPopen(
         command, cwd=folder, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as running:  # fmt: skip

@@ -158,6 +158,7 @@ def wrong_with_the_old_table(code: str, campaign: dict[str, Any]) -> bool:
     return bool(1234 * (1 if code in BEFORE else 100) != campaign["budget"])
 
 
+@pytest.mark.usefixtures("untraced")
 def test_every_currency_keeps_its_amounts_from_plan_to_campaign() -> None:
     wrong = []
     for code in CODES:
@@ -219,6 +220,7 @@ def payments(seed: int, count: int) -> list[tuple[float, int, int]]:
     return drawn
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("function", [amount_of, numba.njit(amount_of)])
 def test_amounts_equal_those_of_the_first_logs(function: Callable[..., int]) -> None:
     for payment in payments(seed=1, count=100_000):

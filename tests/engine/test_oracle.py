@@ -254,7 +254,7 @@ def test_a_long_run_stays_equal() -> None:
             policy,
             DRIFTS["linear"](1.1),
             seed=5,
-            horizon=1500,
+            horizon=sized(700, 1500),
             prior=0.0,
             feedback_range=None,
             compile_study=True,
@@ -266,7 +266,7 @@ def test_a_long_run_stays_equal() -> None:
             policy,
             DRIFTS["linear"](1.1),
             seed=5,
-            horizon=1500,
+            horizon=sized(700, 1500),
             prior=0.5,
             feedback_range=(0.0, 1.0),
         )

@@ -105,6 +105,7 @@ def test_the_curve_has_the_shape_of_the_drift(shape: str) -> None:
     assert points["drift"][-1] - points["drift"][0] == pytest.approx(true[-1] - true[0], abs=0.2)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_intervals_of_the_curve_cover_the_truth() -> None:
     """A step, where pooling has the largest effect.
 

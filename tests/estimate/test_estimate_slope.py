@@ -122,6 +122,7 @@ def adaptive_run(coins: tuple[int, ...], noise: np.ndarray, l: float) -> DriftEs
     return estimator
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("l", [0.0, 3.0])
 def test_the_mean_over_all_coin_sequences_is_the_true_slope(l: float) -> None:
     """Exact: all 2^11 runs, in which earlier probes correct later ones."""
@@ -133,6 +134,7 @@ def test_the_mean_over_all_coin_sequences_is_the_true_slope(l: float) -> None:
     assert np.std(slopes) > 0.1
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.label)
 def test_the_regression_finds_a_drift_where_there_is_none(policy: Any) -> None:
     """About 0.34 (UCB) and 0.41 (Thompson), ± 0.035: the range is ± 4 standard errors.
@@ -145,6 +147,7 @@ def test_the_regression_finds_a_drift_where_there_is_none(policy: Any) -> None:
     assert np.mean([covers(e, 0.0) for e in found]) < 0.9
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("l", SLOPES)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.label)
 def test_the_slope_from_probes_is_unbiased(policy: Any, l: float) -> None:
@@ -157,6 +160,7 @@ def test_the_slope_from_probes_is_unbiased(policy: Any, l: float) -> None:
     assert all(e.warning == "" for e in found)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_95_percent_intervals_cover_the_truth_95_times_in_100() -> None:
     """1,200 intervals within 2.5 points; fails by chance with probability 1 in 14,000.
 
@@ -171,6 +175,7 @@ def test_95_percent_intervals_cover_the_truth_95_times_in_100() -> None:
     assert abs(np.mean(covered) - 0.95) < sized(0.025, 0.02)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_intervals_from_a_dozen_probes_are_valid() -> None:
     """1,000 intervals of 95 %; fails by chance with probability 1 in 28,000."""
     probe = entice.Probe(share=0.1, amount=0.3)
@@ -180,6 +185,7 @@ def test_intervals_from_a_dozen_probes_are_valid() -> None:
     assert np.mean([covers(e, 1.1) for e in found]) > 0.92
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_strong_drift_with_little_noise_is_estimated_precisely() -> None:
     """Within 4.5 standard errors; correcting predictions for payments narrows the interval."""
     arms = entice.Gaussian([0.9, 0.5, 0.1], std=0.05)

@@ -31,11 +31,11 @@ except entice.client.ServiceError as error:
 """Everything that the core offers, and an error where an extra is needed."""
 
 
-@pytest.fixture
-def wheel(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel, built from the source distribution."""
-    (tmp_path / "dist").mkdir()
-    return build_wheel(build_sdist(tmp_path / "dist"), tmp_path / "dist")
+    folder = tmp_path_factory.mktemp("dist")
+    return build_wheel(build_sdist(folder), folder)
 
 
 def test_the_core_simulates(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,7 @@ def test_the_budget_lasts_until_it_first_changes_an_offer() -> None:
 # Visitors
 
 
+@pytest.mark.usefixtures("untraced")
 def test_ratings_are_whole_stars_with_an_exact_mean() -> None:
     """40,000 ratings of 4 stars raised by 0.3: standard error 0.0023; 5 of them: p = 6e-7."""
     shares = np.array([[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])

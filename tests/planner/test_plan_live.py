@@ -30,6 +30,8 @@ from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
 from entice.service.storage.store import Store, open_store
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 LOGISTIC = entice.LogisticAcceptance(midpoint=0.1, width=0.2)
 UCB, THOMPSON = entice.UCB(), entice.ThompsonSampling()
 EPSILON, CORRECTED = entice.EpsilonGreedy(c=5), entice.DriftCorrectedThompson()

@@ -152,6 +152,7 @@ def test_invalid_settings_are_rejected(given: Any, words: str) -> None:
         entice.DriftCorrectedThompson(**given)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_drift_does_not_mislead_it() -> None:
     """A short version of `bench/corrected.py`; each claim fails by chance with p < 1e-5."""
     drifts = [entice.LinearDrift(l) for l in (0.0, 1.1, 5.0)] + [entice.StepDrift(0.3)]

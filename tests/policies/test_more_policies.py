@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from oracles.policies import (
     ReferenceWindow,
 )
 from plain_kernel import plain_kernel
+from sizes import LONG, sized
 
 import entice
 from entice.model.step import PLAYERS_CHOICE
@@ -76,6 +78,7 @@ def arms_of_reference(
     return chosen
 
 
+@pytest.mark.usefixtures("untraced")
 @by_cold_start
 @pytest.mark.parametrize(
     ("policy", "reference"),
@@ -97,6 +100,7 @@ def test_every_decision_equals_that_of_the_reference(
     assert len(set(ours[300:])) > 1  # the decisions are not trivial
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_race_drops_and_borrows_arms_like_the_reference() -> None:
     """Arm 0 looks worst at first, so low layers drop it; higher layers find that it is the best."""
     early, late = noisy([-3.0, 3.0, 0.0]), noisy([6.0, -2.0, -2.5])
@@ -155,6 +159,7 @@ def test_window_bounds_by_hand() -> None:
     assert selected_after(policy, [(1, 9.0), (1, 0.0), (1, 0.0), (0, -0.4)]) == 0
 
 
+@pytest.mark.usefixtures("untraced")
 @by_cold_start
 def test_a_window_of_the_whole_horizon_is_ucb(cold_start: str) -> None:
     feedback = noisy([0.9, 0.8, 0.1])
@@ -196,6 +201,7 @@ def test_even_rounds_of_alternating_thompson_are_unpaid() -> None:
     assert all(t % 2 == 1 for t in paid)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_layers_are_drawn_by_halves() -> None:
     """Layer ℓ has n 2^−ℓ of n draws; a count is off by 4.5 standard deviations with p < 7e-6.
 
@@ -236,6 +242,7 @@ def test_the_fast_path_is_for_immediate_ratings() -> None:
 # --- Their benefits --------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("untraced")
 def test_policies_that_discount_find_a_new_best_arm_and_ucb_does_not() -> None:
     """Arm 1 is 3.5 worse than arm 0 for 2000 rounds, then 3.5 better.
 
@@ -260,6 +267,7 @@ def test_policies_that_discount_find_a_new_best_arm_and_ucb_does_not() -> None:
     assert min(share.values()) > 0.9
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_few_false_ratings_mislead_ucb_permanently_but_not_the_race() -> None:
     """The best arm's first 40 ratings are lowered by 2; later ratings are honest.
 
@@ -301,12 +309,14 @@ def excess(metric: str, usual: Any, times: float, ours: Any, **settings: Any) ->
     return float(found.mean() - 4.5 * found.std(ddof=1) / math.sqrt(len(found)))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_alternating_thompson_pays_less_than_thompson() -> None:
     """About 236 against 312."""
     thompson, alternating = entice.ThompsonSampling(), entice.AlternatingThompson()
     assert excess("compensation", thompson, 1, alternating) > 40
 
 
+@pytest.mark.usefixtures("untraced")
 def test_counting_pulls_in_flight_halves_the_regret_of_late_ratings() -> None:
     """About 1000 against 2800."""
     late = entice.Players(delay=500)
@@ -321,6 +331,7 @@ def test_they_pass_the_checks(policy: Any) -> None:
     check_policy(policy, rounds=200)
 
 
+@pytest.mark.usefixtures("untraced")
 @by_policy
 @by_cold_start
 def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -> None:
@@ -341,21 +352,25 @@ def test_live_loop_equals_the_kernel_bit_for_bit(policy: Any, cold_start: str) -
     assert simulated.select("t", "arm", "greedy_arm", "payment").rows() == offers
 
 
+@pytest.mark.usefixtures("untraced")
 @by_policy
 @by_cold_start
 def test_they_handle_late_and_lost_ratings_and_declined_offers(
     policy: Any, cold_start: str
 ) -> None:
+    """The long version is compiled."""
+    horizon, runs = sized((400, 2), (2000, 5))
     players = entice.Players(
         acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.2), delay=30, loss=0.3
     )
-    result = entice.simulate(
-        arms=entice.Gaussian(MEANS), policies=[policy], drifts=[entice.LinearDrift(1.1)],
-        horizon=2000, replications=5, seed=SEED, players=players, cold_start=cold_start,
-        progress=False,
-    )  # fmt: skip
+    with nullcontext() if LONG else plain_kernel():
+        result = entice.simulate(
+            arms=entice.Gaussian(MEANS), policies=[policy], drifts=[entice.LinearDrift(1.1)],
+            horizon=horizon, replications=runs, seed=SEED, players=players, cold_start=cold_start,
+            progress=False,
+        )  # fmt: skip
     pulls = result.final["pulls"].to_numpy()
-    assert (pulls.sum(axis=1) == 2000).all()
+    assert (pulls.sum(axis=1) == horizon).all()
     assert ((pulls > 0).sum(axis=1) > 2).all()
 
 

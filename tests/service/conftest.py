@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,17 +30,6 @@ def document(shop: Service) -> dict[str, Any]:
     """The OpenAPI document of the service."""
     found: dict[str, Any] = shop.client.get("/openapi.json").json()
     return found
-
-
-@pytest.fixture
-def untraced() -> Iterator[None]:
-    """Measure no coverage in any thread: fault trials take a third longer with it."""
-    tracer, of_threads = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
-    yield
-    threading.settrace(of_threads)  # type: ignore[arg-type]
-    sys.settrace(tracer)
 
 
 @pytest.fixture

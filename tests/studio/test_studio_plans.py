@@ -87,6 +87,7 @@ def test_a_campaign_is_created_as_planned(api: Service) -> None:
     assert offer["state"] == "offered"
 
 
+@pytest.mark.usefixtures("plain")
 def test_policies_that_the_service_cannot_run_have_no_campaign() -> None:
     found = campaigns(small_forecast(policies=[UCB(), EliminationRace(horizon=100)]))
     assert list(found) == ["UCB"]
@@ -107,6 +108,7 @@ def test_a_plan_with_too_many_arms_has_no_campaign() -> None:
     assert campaigns(small_forecast(arms=1500, visitors_a_day=2, days=1, replications=10)) == {}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_samples_are_limited_and_span_the_same_range() -> None:
     known = small_forecast(replications=1000)
     samples = forecast_payload(known)["policies"][0]["samples"]

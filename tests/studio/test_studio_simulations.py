@@ -37,7 +37,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     [
         {},
         {"engine": "generic"},
-        {"players": {"delay": 20, "loss": 0.3}},
+        {"players": {"delay": 20, "loss": 0.3}, "policies": [{"kind": "ucb"}]},
         {"arms": {"kind": "bernoulli", "means": [0.8, 0.5]}, "checkpoints": [10, 500, 1999]},
         # Payments grow without bound in some of these runs.
         {

@@ -59,6 +59,7 @@ def test_damaged_blocks_are_run_again(tmp_path: Path, blocks_run: list[Any]) -> 
     assert_same_results(resumed, entice.run(STUDY, progress=False))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_stopped_process_resumes_to_the_same_result(tmp_path: Path) -> None:
     """A process is killed; the next one is interrupted by Ctrl-C; the last one finishes."""
     text = LONG_STUDY.replace("4000", "2500")

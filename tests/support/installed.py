@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from importlib.metadata import Distribution, distributions
@@ -60,12 +62,17 @@ class Environment:
         python = str(folder / "bin" / "python")
         hashed = ("--require-hashes", "--only-binary", ":all:")
         _install(python, *hashed, "-r", str(ROOT / "requirements" / lock))
+        _copy_byte_code(self._site_packages)
         _install(python, "--no-deps", "--no-index", str(wheel))
+
+    @property
+    def _site_packages(self) -> Path:
+        [path] = (self.folder / "lib").glob("python*/site-packages")
+        return path
 
     def packages(self) -> dict[str, Distribution]:
         """Return the installed packages by their names."""
-        [path] = (self.folder / "lib").glob("python*/site-packages")
-        found = distributions(path=[str(path)])
+        found = distributions(path=[str(self._site_packages)])
         return {canonicalize_name(package.name): package for package in found}
 
     def declared(self, *extras: str) -> set[str]:
@@ -117,6 +124,17 @@ def _install(python: str, *arguments: str) -> None:
     except (FileNotFoundError, AssertionError):
         pip = (sys.executable, "-m", "pip", "--python", python)
         _output(*pip, "install", "--quiet", *arguments)
+
+
+def _copy_byte_code(target: Path) -> None:
+    """Copy the byte code of packages from this environment, which would take 10 s to compile.
+
+    Python ignores it if a source file has another time stamp or size.
+    """
+    for folder in Path(sysconfig.get_path("purelib")).rglob("__pycache__"):
+        package = target / folder.parent.relative_to(sysconfig.get_path("purelib"))
+        if package.is_dir():
+            shutil.copytree(folder, package / "__pycache__", dirs_exist_ok=True)
 
 
 def _environment() -> dict[str, str]:

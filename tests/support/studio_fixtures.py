@@ -49,10 +49,12 @@ PLAN: dict[str, Any] = {
     "price_of_a_star": 2.0,
     "currency": "€",
     "share_who_rate": 0.5,
+    "acceptance": {"kind": "logistic", "midpoint": 0.1, "width": 0.1},
     "drift": [0, 1],
     "replications": 40,
     "seed": 7,
 }
+"""Its loops are those of examples/marketplace.toml, so that they are compiled once."""
 
 
 def parse_lines(text: str) -> list[dict[str, Any]]:

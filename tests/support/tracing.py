@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
@@ -30,6 +31,21 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
             sys.settrace(tracer)
 
     return call
+
+
+@contextlib.contextmanager
+def untraced_here() -> Iterator[None]:
+    """Disable the tracer of this thread, and of threads that are started meanwhile."""
+    tracer, of_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        # Unless `unmeasured` has ended meanwhile, which installs a new tracer.
+        if sys.gettrace() is None:
+            threading.settrace(of_threads)  # type: ignore[arg-type]
+            sys.settrace(tracer)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import theory as oracle
+from sizes import sized
 from theory_fixtures import fading, falling
 
 import entice
@@ -227,6 +228,7 @@ def test_step_4_the_sum_of_widths_and_the_threshold(T: int) -> None:
     assert (np.diff(V * np.maximum(1, np.log(T / V))) >= -1e-9 * V[1:]).all()
 
 
+@pytest.mark.usefixtures("untraced")
 def test_step_1_the_maximal_inequality_and_the_probability_to_drop_the_best_arm() -> None:
     """Random walks with variances that the past determines, as the leader's places do."""
     rng = np.random.default_rng(7)
@@ -294,6 +296,7 @@ def test_step_4_runs_follow_the_definition_and_payments_are_within_the_widths(ar
 # --- Runs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("untraced")
 def test_every_run_is_below_the_bound_under_every_drift() -> None:
     study = equal_pay_study(
         policies=[entice.EqualPayElimination(horizon=20_000, noise=0.5, rho=rho)
@@ -318,18 +321,22 @@ def test_every_run_is_below_the_bound_under_every_drift() -> None:
         assert runs["compensation"].n_unique() == 1
 
 
+@pytest.mark.usefixtures("untraced")
 def test_runs_with_ratings_on_a_scale_are_the_same_under_every_drift() -> None:
     """Sums of stars tie often; rounding errors, which depend on the drift, must not break ties."""
     stars = entice.Empirical(
         [1, 2, 3, 4, 5], [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [1, 1, 1, 1, 1], [3, 1, 2, 4, 1]]
     )
     result = entice.simulate(
-        arms=stars, horizon=20_000, replications=100, seed=7,
+        arms=stars, horizon=20_000, replications=sized(50, 100), seed=7,
         policies=[
             entice.EqualPayElimination(horizon=20_000, noise=2.0),
             entice.EqualPay(horizon=20_000, noise=1.5),
         ],
-        drifts=[entice.LinearDrift(0.0), entice.LinearDrift(1.1), entice.StepDrift(0.3)],
+        drifts=[
+            entice.LinearDrift(0.0), entice.LinearDrift(1.1),
+            sized(entice.LinearDrift(0.3), entice.StepDrift(0.3)),  # a step has its own loop
+        ],
     )  # fmt: skip
     for _, runs in result.final.group_by("policy_index", "replication"):
         assert runs.height == 3

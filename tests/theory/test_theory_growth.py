@@ -18,6 +18,7 @@ from entice.paper.setups import MEANS
 from entice.theory.growth import CLEARLY_BETTER, ExponentChange, classify_growth, fit
 
 
+@pytest.mark.usefixtures("untraced")
 def test_growth_is_logarithmic_inside_assumption_1_and_linear_under_a_step() -> None:
     """The noise is one for which Thompson sampling is consistent."""
     settings: Any = {

@@ -189,6 +189,7 @@ weight = st.one_of(st.just(0.0), st.floats(0.0, 1e300), st.sampled_from([5e-324,
 row = st.lists(weight, min_size=6, max_size=6).filter(lambda weights: sum(weights) > 0)
 
 
+@pytest.mark.usefixtures("untraced")
 @settings(deadline=None, max_examples=300)
 @given(weights=st.lists(row, min_size=2, max_size=3))
 def test_empirical_arms_never_draw_a_value_without_weight(weights: list[list[float]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from oracles.service_comparison import SideBySide, compare
+from sizes import sized
 from writer_fixtures import Service, hashed, service
 
 import entice
@@ -38,7 +39,7 @@ from entice.service.storage.store import open_store
 __all__ = ["service"]
 
 
-@pytest.mark.parametrize("seed", range(27))
+@pytest.mark.parametrize("seed", range(sized(9, 27)))
 def test_the_service_and_the_oracle_agree_on_random_commands(service: Service, seed: int) -> None:
     both = SideBySide(service, seed)
     try:
@@ -360,7 +361,7 @@ def test_a_payment_becomes_money_rounded_up(
 
 def test_the_amount_is_the_lowest_that_covers_the_gap() -> None:
     draw = random.Random(5)
-    for _ in range(20_000):
+    for _ in range(sized(5_000, 20_000)):
         n, m = draw.randint(1, 400), draw.randint(1, 400)
         best, other = draw.randint(n, 5 * n), draw.randint(m, 5 * m)
         price, margin = draw.randint(1, 10 ** draw.randint(1, 6)), draw.randint(0, 9)
@@ -371,7 +372,7 @@ def test_the_amount_is_the_lowest_that_covers_the_gap() -> None:
 
 def test_the_stars_for_an_amount_cost_no_more_than_it() -> None:
     draw = random.Random(6)
-    for _ in range(20_000):
+    for _ in range(sized(5_000, 20_000)):
         price, margin = draw.randint(1, 10 ** draw.randint(1, 12)), draw.randint(0, 9)
         amount = draw.randint(0, 10 ** draw.randint(1, 15))
         stars = stars_for(amount, price, margin)

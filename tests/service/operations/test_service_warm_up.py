@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import without_coverage
 from numba.core import event
 from service_fixtures import TEAS, Service, assert_problem, service
 from studio_fixtures import wait_until
@@ -91,6 +91,7 @@ def send_all_requests(shop: Service, policy: dict[str, Any], name: str) -> None:
     assert {answer.status_code for answer in answers} <= {200, 201}, [a.text for a in answers]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_once_ready_no_request_compiles_or_loads_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +190,7 @@ print(compiled, sorted(warm_up._loaded), list(PENDING), flush=True)
 
 def warmed_up(cache: Path) -> tuple[str, str]:
     """Warm up one policy in a new process; return its output."""
-    environment = {**os.environ, "ENTICE_CACHE_DIR": str(cache)}
+    environment = {**without_coverage(), "ENTICE_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", WARM_UP]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return ran.stdout.strip(), ran.stderr

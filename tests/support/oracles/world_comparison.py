@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from plain_kernel import plain_kernel
 from sizes import LONG
+from tracing import untraced
 
 import entice
 from entice.rng import PLAYER, POLICY, PROBE, REWARD, new_stream, normal, uniform
@@ -102,6 +103,7 @@ DELAYS: dict[str, tuple[Delay, Callable[[Draws], float]]] = {
 }
 
 
+@untraced  # most of it is the oracle
 def assert_same_world(
     policy: Any,
     plain_policy: oracle.Policy,

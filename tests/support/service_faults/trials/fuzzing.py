@@ -141,7 +141,7 @@ def _each_operation(
 
     operations = [result.ok() for result in described.get_all_operations()]
     for operation, mode in itertools.product(operations, GenerationMode):
-        settings = _settings(max_examples=max(3, cases // len(operations) // 2))
+        settings = _settings(max_examples=max(sized(1, 3), cases // len(operations) // 2))
 
         @hypothesis.seed(1)
         @settings
