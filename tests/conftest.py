@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
