@@ -58,8 +58,9 @@ class LongCommand:
         now: Callable[[str, int], int],
     ) -> None:
         self.pending = pending
+        self.begun = time.perf_counter()
         self.seconds = 0.0
-        """Seconds used so far."""
+        """Seconds of CPU time used so far."""
         self._store, self._clock = store, clock
         self._cached, self._histories = cached, histories
         self._now = now
@@ -72,7 +73,7 @@ class LongCommand:
 
         Raises `Stale` if the command can only be executed in a single transaction.
         """
-        start = time.perf_counter()
+        start = time.thread_time()
         try:
             if self._result is not None:
                 return self._write(self._result)
@@ -93,7 +94,7 @@ class LongCommand:
                     self._result = end.value
             return None
         finally:
-            self.seconds += time.perf_counter() - start
+            self.seconds += time.thread_time() - start
 
     def _begin(self, work: UnitOfWork) -> CommandResult | None:
         """Load the campaign; return the stored response to the idempotency key, if any."""
