@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 45
 """Seconds after which a worker that does not stop is killed."""
-SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that reads yields to one that waits, such as the event loop."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -95,7 +93,6 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     from entice.service.storage.writer import Writer
 
     logs.configure()
-    sys.setswitchinterval(SWITCH_INTERVAL)
     # Until the app runs, SIGTERM exits at once: Granian would ignore it, and no request is lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
