@@ -38,8 +38,6 @@ BACKLOG = 1024
 """Maximum number of connections that wait to be accepted."""
 MAX_BUFFER = 32 * 1024
 """Maximum size of a request's head, and of what Granian reads ahead of a body, in bytes."""
-SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that reads yields to one that waits, such as the event loop."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -119,7 +117,6 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     from entice.service.storage.writer import Writer
 
     logs.configure()
-    sys.setswitchinterval(SWITCH_INTERVAL)
     # Until the app runs, SIGTERM exits at once: Granian would ignore it, and no request is lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:

@@ -191,7 +191,7 @@ class FairQueue:
             del self._queues[name]
 
     def record(self, pending: PendingCommand, seconds: float) -> None:
-        """Record the seconds that a command took, for the estimates."""
+        """Record the seconds of CPU time that a command took, for the estimates."""
         if len(self._costs) > MAX_ESTIMATES:
             self._costs.clear()
         name, cost = pending.campaign, seconds / pending.weight

@@ -63,8 +63,9 @@ class LongCommand:
         checksums: RowChecksums | None,
     ) -> None:
         self.pending = pending
+        self.begun = time.perf_counter()
         self.seconds = 0.0
-        """Seconds used so far."""
+        """Seconds of CPU time used so far."""
         self._store, self._clock = store, clock
         self._cached, self._histories = cached, histories
         self._now, self._checksums = now, checksums
@@ -79,7 +80,7 @@ class LongCommand:
 
         Raises `Stale` if the command can only be executed in a single transaction.
         """
-        start = time.perf_counter()
+        start = time.thread_time()
         try:
             if self._result is not None:
                 return self._write(self._result)
@@ -100,7 +101,7 @@ class LongCommand:
                     self._result = end.value
             return None
         finally:
-            self.seconds += time.perf_counter() - start
+            self.seconds += time.thread_time() - start
 
     def _begin(self, work: UnitOfWork) -> CommandResult | None:
         """Load the campaign; return the stored response to the idempotency key, if any."""

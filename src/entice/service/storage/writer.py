@@ -195,7 +195,7 @@ class Writer:
         if result is None:
             self._long.append(long)
             return
-        self._observe(1, [result], long.seconds)
+        self._observe(1, [result], time.perf_counter() - long.begun)
         _respond([long.pending], [result])
 
     def _commit(self, group: list[PendingCommand]) -> None:
@@ -246,8 +246,8 @@ def _respond(group: list[PendingCommand], results: list[CommandResult | Exceptio
 class GroupCommit:
     """Executes groups of commands, each in one transaction, and caches their campaigns.
 
-    `record` is called with each command and the seconds that it took. `players` has the secret for
-    the checksums of stored responses; by default it is read when it is needed.
+    `record` is called with each command and the seconds of CPU time that it took. `players` has the
+    secret for the checksums of stored responses; by default it is read when it is needed.
     """
 
     def __init__(
@@ -369,13 +369,13 @@ class GroupCommit:
             work = UnitOfWork(self._store, session, self._cached, short_only=short_only)
             damaged = _lock_campaigns(work, group)
             responses = _prefetch(work, session, group, checksums)
-            started = time.perf_counter()
+            started = time.thread_time()
             for i, pending in enumerate(group):
                 name = pending.campaign
                 if i in failed or name in damaged:
                     results.append(failed.get(i) or damaged[name])
                     continue
-                if name in postponed or (started > until and i > 0):
+                if name in postponed or (i > 0 and time.perf_counter() > until):
                     results.append(Postponed.LATER)
                     continue
                 drawn = work.players.drawn
@@ -392,7 +392,7 @@ class GroupCommit:
                     raise
                 except Exception as error:
                     raise _CommandFailed(i, error) from error
-                ended = time.perf_counter()
+                ended = time.thread_time()  # without the time of other threads and processes
                 self._record(pending, ended - started)
                 started = ended
             work.flush()
