@@ -255,6 +255,29 @@ def test_what_was_delivered_is_stored_once_per_poll(shop: Service, hook: Receive
     assert writes <= 5  # taking, renewing and releasing the lease, and outcomes
 
 
+def test_stopping_interrupts_a_request_and_releases_the_lease(
+    shop: Service, hook: Receiver
+) -> None:
+    """The time-out of the request, 60 s here, would keep the service from stopping."""
+    Webhooks(shop.store).create(shop.create(), hook.url, after=0)
+    ended = threading.Event()
+
+    def hang(events: list[int]) -> int:
+        ended.wait(30)
+        return 200
+
+    hook.respond = hang
+    settings = webhook_delivery.DeliverySettings(poll=0.01, timeout=60, lease=120)
+    with delivering(shop.store, settings):
+        hook.wait_for(lambda: bool(hook.attempts))
+        started = time.monotonic()
+    assert time.monotonic() - started < 4
+    ended.set()
+    assert (stored(shop).delivered, stored(shop).failures) == (0, 0)
+    with shop.store.read() as session:
+        assert session.rows("SELECT holder FROM webhook_lease") == [("",)]
+
+
 # Crashes and several processes
 
 
