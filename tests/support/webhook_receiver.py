@@ -46,7 +46,7 @@ class Receiver(ThreadingHTTPServer):
         """Return the numbers of all events, in the order in which they arrived."""
         return [event["seq"] for request in self.requests for event in request["events"]]
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         """Wait until a condition holds, which is tested after each request."""
         with self._changed:
             assert self._changed.wait_for(condition, seconds), (self.attempts, self.requests)
@@ -142,7 +142,7 @@ def deliver_forever(url: str, cursor_first: bool) -> None:
 
     webhook_delivery.MAX_EVENTS = 5
     store = open_store(url)
-    settings = DeliverySettings(poll=0.02, timeout=0.2, lease=0.3)
+    settings = DeliverySettings(poll=0.02)
     kind = _CursorFirst if cursor_first else WebhookDelivery
     kind(store, Queries(store), PLAYERS.webhook_secret, LOOPBACK, settings=settings).start()
     threading.Event().wait()

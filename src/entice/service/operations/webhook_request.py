@@ -46,7 +46,7 @@ def parse_networks(given: Sequence[str]) -> tuple[Network, ...]:
             found.append(ip_network(text))
         except ValueError:
             rule = "must be an IP address or a network such as 10.0.0.0/8"
-            raise InputError("webhook network", rule, given=text) from None
+            raise InputError("--webhook-network", rule, given=text) from None
     return tuple(found)
 
 
