@@ -179,11 +179,12 @@ _PLAIN_DRAWS = 1_000
 def check_policy(policy: Policy, *, arms: int = 5, rounds: int = 500, seed: int = 1) -> None:
     """Run a policy on random ratings and check that it follows the rules.
 
-    It must choose an existing arm in each round, pay at least what a player requires to try it, not
-    change counts and averages, stay within its memory, and draw from its own stream only (the same
-    draws give the same arms and payments). A user's own functions are also run in plain Python,
-    which reports 1/0 and log(0) with their line; compiled code continues with inf or nan. In the
-    first rounds some arms have no ratings, as with ``cold_start="prior"`` or late ratings.
+    It must choose an existing arm in each round, display the highest value for the arm that players
+    choose by themselves, pay at least what a player requires to try another, not change counts and
+    averages, stay within its memory, and draw from its own stream only (the same draws give the
+    same arms and payments). A user's own functions are also run in plain Python, which reports 1/0
+    and log(0) with their line; compiled code continues with inf or nan. In the first rounds some
+    arms have no ratings, as with ``cold_start="prior"`` or late ratings.
 
     >>> import entice
     >>> from entice.testing import check_policy
@@ -230,6 +231,11 @@ def _play(
         if not 0 <= greedy < arms or not np.isfinite(displayed).all():
             rule = f"must fill in finite numbers and return one of the arms 0 to {arms - 1}"
             raise CheckFailed(f"{where('display')} {rule}, not {greedy} for {displayed}")
+        if displayed[greedy] < displayed.max():
+            rule = f"must return an arm that displays the highest value, {displayed.max():g}"
+            raise CheckFailed(
+                f"{where('display')} {rule}, not arm {greedy}, which displays {displayed[greedy]:g}"
+            )
         if arm == PLAYERS_CHOICE:
             arm = greedy
         if not 0 <= arm < arms:

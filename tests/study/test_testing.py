@@ -114,6 +114,12 @@ def shows_ranks(ledger, memory, params, displayed):
     return 0
 
 
+def returns_the_worst(ledger, memory, params, displayed):
+    for i in range(len(displayed)):
+        displayed[i] = -i
+    return len(displayed) - 1
+
+
 def returns_no_arm(ledger, memory, params, displayed):
     return len(displayed)
 
@@ -125,6 +131,11 @@ def too_little(t, arm, greedy, required, memory, params, rng):
 def test_a_display_must_return_an_arm() -> None:
     policy = entice.CustomPolicy(last, display=returns_no_arm)
     assert "display in round 1 must fill in finite numbers and return one" in failure(policy)
+    policy = entice.CustomPolicy(last, display=returns_the_worst)
+    assert (
+        "display in round 1 must return an arm that displays the highest value, 0, not arm 4, "
+        "which displays -4"
+    ) in failure(policy)
 
 
 def test_a_price_must_cover_what_the_player_gives_up() -> None:
