@@ -50,7 +50,9 @@ def test_clients_that_do_not_read_or_send_are_cut_off(tmp_path: Path, timeout: f
     ):
         for _ in range(20):
             clients.send("GET", SCRIPT)
-        half_sent = [clients.send("POST", "/v1/campaigns", body="{") for _ in range(5)]
+        half_sent = [
+            clients.send("POST", "/v1/campaigns", key=running.token, body="{") for _ in range(5)
+        ]
         assert httpx.get(f"{running.url}/healthz", timeout=10).status_code == 200
         if timeout > 1:
             time.sleep(1.5)
@@ -178,16 +180,17 @@ def test_shutdown_waits_for_writes_but_not_for_clients(tmp_path: Path) -> None:
         server(tmp_path, "--client-timeout", "1") as running,
         HostileClients(running.url) as clients,
     ):
-        path = f"/v1/campaigns/{large_campaign(running.url)}"
+        token = running.token
+        path = f"/v1/campaigns/{large_campaign(running.url, **running.headers)}"
         clients.send("GET", SCRIPT)
-        clients.send("GET", f"{path}/stream?after=0")
-        clients.send("GET", f"{path}/export?format=jsonl")
-        clients.send("POST", f"{path}/offers", body="{")
+        clients.send("GET", f"{path}/stream?after=0", key=token)
+        clients.send("GET", f"{path}/export?format=jsonl", key=token)
+        clients.send("POST", f"{path}/offers", key=token, body="{")
         clients.connect("GET /healthz HTTP/1.1\r\nHost:")
         answers: list[int] = []
 
         def request_offer() -> None:
-            with httpx.Client(timeout=60) as client:
+            with httpx.Client(timeout=60, headers=running.headers) as client:
                 answer = client.post(f"{running.url}{path}/offers", json={"player": "ann"})
                 answers.append(answer.status_code)
 

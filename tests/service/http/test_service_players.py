@@ -14,7 +14,7 @@ import pytest
 from service_fixtures import TEAS, Service, assert_problem, service
 
 from entice.service.operations.verify import rows_without_events, verify
-from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.player_salts import salted
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
@@ -68,7 +68,8 @@ def links(store: Store, player: str) -> set[str]:
 
 
 def faults(store: Store) -> list[str]:
-    return [v.fault for v in verify(store) if v.fault is not None] + [*rows_without_events(store)]
+    found = [v.fault for v in verify(store) if v.fault is not None]
+    return found + list(rows_without_events(store, player_hasher_for(store)))
 
 
 def test_an_erased_player_cannot_be_linked_even_with_the_secret(shop: Service) -> None:

@@ -60,7 +60,7 @@ def run(long: bool) -> Outcome:
             stream = f"/v1/campaigns/{campaign}/stream?after=0"
             body = '{"player": "' + "x" * 900_000
             attacks = [
-                attack(server, count, lambda c, i: c.send("GET", PATHS[i % 2])),
+                attack(server, count, lambda c, i: c.send("GET", PATHS[i % 2], key=keys[0])),
                 attack(server, count, lambda c, i: c.send("POST", offers, key=keys[0], body=body)),
                 attack(server, 100, lambda c, i: c.send("GET", stream, key=keys[i % 2])),
             ]
@@ -73,7 +73,7 @@ def run(long: bool) -> Outcome:
                 code, stopped = server.terminate()
         bare = Server(f"sqlite:///{place}/control.db", place, kind=UNLIMITED)
         with bare:
-            control = attack(bare, 1100, lambda c, i: c.send("GET", PATHS[1]), seconds=30)
+            control = attack(bare, 1100, lambda c, i: c.send("GET", PATHS[0]), seconds=30)
     pages, bodies, streams = attacks
     return Outcome(
         "clients that do not read or send",
