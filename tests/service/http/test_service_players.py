@@ -19,6 +19,7 @@ from entice.service.storage.player_salts import salted
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
+from entice.service.storage.writer import GroupCommit
 
 ASSETS = Path(__file__).parents[2] / "support" / "assets"
 SECRET = bytes(32)
@@ -222,4 +223,42 @@ def test_paid_offers_carry_the_disclosure(shop: Service) -> None:
     assert rows["incentivised"].to_list() == [False, True, False]  # the first is organic
     for wrong in ("", "two\nlines", "x" * 1001):
         assert_problem(shop.client.post("/v1/campaigns", json={**TEAS, "disclosure": wrong}), 422)
+    assert faults(shop.store) == []
+
+
+@pytest.mark.parametrize("in_slices", [True, False], ids=["in slices", "in one transaction"])
+def test_a_long_batch_stores_the_salts_of_its_players(
+    shop: Service, monkeypatch: pytest.MonkeyPatch, in_slices: bool
+) -> None:
+    """A batch in slices loads and writes in different transactions; the other is the control."""
+    monkeypatch.setattr("entice.service.storage.slices.SLICE", 0.0)
+    cost = 1.0 if in_slices else 1e-6
+    monkeypatch.setattr("entice.service.storage.fair_queue.UNKNOWN_COST", cost)
+    begun: list[str] = []
+    begin = GroupCommit.begin
+    monkeypatch.setattr(
+        GroupCommit, "begin", lambda self, one: (begun.append(one.campaign), begin(self, one))[1]
+    )
+    campaign = shop.campaign()
+    path = f"/v1/campaigns/{campaign}/offers/batch"
+    body = {"requests": [{"player": name} for name in ("ann", "bob", "eve", "ann")]}
+    headers = {"idempotency-key": "batch"}
+    first = shop.client.post(path, json=body, headers=headers)
+    assert first.status_code == 201, first.text
+    assert bool(begun) == in_slices
+    again = shop.client.post(path, json=body, headers=headers)
+    assert again.json() == first.json()  # the digest of the request depends on the salts
+    another = {"requests": [{"player": "mallory"}]}
+    assert_problem(shop.client.post(path, json=another, headers=headers), 422)
+    offers = [one["id"] for one in first.json()["offers"]]
+    assert offers[0] == offers[3]
+
+    def offer_of(player: str) -> str:
+        answer = shop.client.post(f"/v1/campaigns/{campaign}/offers", json={"player": player})
+        return str(answer.json()["id"])
+
+    assert offer_of("bob") == offers[1]
+    assert shop.client.delete("/v1/players/bob").status_code == 200
+    assert offer_of("bob") not in offers
+    assert offer_of("eve") == offers[2]
     assert faults(shop.store) == []
