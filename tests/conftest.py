@@ -1,9 +1,10 @@
 """Where kernels of the tests are kept, and a command line to call without a new process."""
 
+import math
 import os
 import sys
 import tempfile
-from collections import Counter
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -28,9 +29,10 @@ Dispatcher.compile = untraced(Dispatcher.compile)
 Figure.draw = untraced(Figure.draw)  # type: ignore[method-assign]
 Figure.savefig = untraced(Figure.savefig)  # type: ignore[method-assign]
 
-MEASURED_CASES = sys.maxsize if LONG else 1
-"""How many cases of a parametrised test are measured in each worker; most run the same lines."""
-_cases: Counter[str] = Counter()
+LONG_CASE = math.inf if LONG else 0.1
+"""Seconds of CPU from which on a case of a parametrised test is the last that is measured in its
+worker: most cases run the same lines."""
+_long_tests: set[str] = set()
 
 # The tokens of the tests' services.
 _state = tempfile.TemporaryDirectory(prefix="entice-state-")
@@ -43,13 +45,26 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """Measure no coverage of further cases of a parametrised test."""
-    function = item.nodeid.partition("[")[0]
-    _cases[function] += 1
-    if _cases[function] <= MEASURED_CASES:
+    """Measure no coverage of further cases of a long parametrised test."""
+    if _function(item) not in _long_tests:
         return (yield)
     with untraced_here():
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Note long tests."""
+    began = time.process_time()
+    try:
+        yield
+    finally:
+        if time.process_time() - began > LONG_CASE:
+            _long_tests.add(_function(item))
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 @pytest.fixture
