@@ -228,6 +228,8 @@ def _play(
         _check_whole(where("select"), arm)
         greedy = display.call(where("display"), ledger, memory, kernel.params, displayed)
         _check_whole(where("display"), greedy)
+        if not all(map(np.array_equal, before, (ledger.pulls, ledger.means))):
+            raise CheckFailed(f"{policy.label} changed the counts or averages in round {t}")
         if not 0 <= greedy < arms or not np.isfinite(displayed).all():
             rule = f"must fill in finite numbers and return one of the arms 0 to {arms - 1}"
             raise CheckFailed(f"{where('display')} {rule}, not {greedy} for {displayed}")
@@ -242,8 +244,6 @@ def _play(
             raise CheckFailed(
                 f"{policy.label} selected arm {arm} in round {t}, of arms 0 to {arms - 1}"
             )
-        if not all(map(np.array_equal, before, (ledger.pulls, ledger.means))):
-            raise CheckFailed(f"{policy.label} changed the counts or averages in round {t}")
         required = float(displayed[greedy] - displayed[arm])
         offered = t, arm, greedy, required, memory, kernel.params, stream
         payment = price.call(where("price"), *offered)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import webhook_receiver
 from postgres import both_databases, postgres
@@ -109,6 +110,24 @@ def test_a_request_is_limited_in_size(
     assert hook.received() == list(range(1, 22))
     assert all(1 <= len(request["events"]) <= 5 for request in hook.requests)
     assert len(hook.requests) > 4
+
+
+def test_a_busy_webhook_leaves_room_for_later_ones(shop: Service, hook: Receiver) -> None:
+    """With one thread. In the order of their creation, the second one would wait for ever."""
+    campaign = shop.create()
+    webhooks = Webhooks(shop.store)
+    webhooks.create(campaign, hook.url, after=0)
+    with receiver() as later:
+
+        def rate_again(events: object) -> int:  # each request of the first one has a successor
+            rate(shop, campaign, 1)
+            return 200
+
+        hook.respond = rate_again
+        webhooks.create(campaign, later.url, after=0)
+        with delivering(shop.store, msgspec.structs.replace(FAST, threads=1)):
+            later.wait_for(lambda: len(later.requests) > 1)
+            hook.wait_for(lambda: len(hook.requests) > 3)
 
 
 # Failures
@@ -364,6 +383,7 @@ def test_a_lease_is_taken_only_when_its_holder_stops_to_renew_it(
         assert not second.held
         with shop.store.write() as session:
             assert first.renew(session)
+        first.set_renewed(now)
     second.take(shop.store)
     now += 29
     second.take(shop.store)
@@ -373,7 +393,6 @@ def test_a_lease_is_taken_only_when_its_holder_stops_to_renew_it(
     assert second.held
     with shop.store.write() as session:
         assert not first.renew(session)
-    assert not first.held
 
 
 # Addresses

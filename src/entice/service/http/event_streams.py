@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from entice.api_types import EventView
 from entice.errors import EnticeError
+from entice.service import logs
 from entice.service.http.connections import Connections, Peer
 from entice.service.http.quotas import Quota
 from entice.service.http.read_threads import in_thread
@@ -98,7 +99,10 @@ class EventStreams:
                     self._heads[campaign] = head
                     for stream in self._waiting.get(campaign, ()):
                         stream.wake.set()
-            await self._check_keys()
+            try:
+                await self._check_keys()
+            except Exception as error:  # such as too many open files: this task must not end
+                logs.unexpected(error)
             await asyncio.sleep(POLL_INTERVAL)
 
     async def _check_keys(self) -> None:

@@ -14,7 +14,6 @@ from entice.service.domain.commands import ErasePlayer
 from entice.service.domain.errors import Refusal, invalid
 from entice.service.http import examples
 from entice.service.http.authentication import require_all_campaigns
-from entice.service.http.read_threads import in_slow_thread
 from entice.service.http.requests import ServiceRequest
 from entice.service.http.routes import ADMIN_ONLY, READ, route
 
@@ -54,7 +53,8 @@ async def get_player(request: ServiceRequest, player: PlayerId) -> PlayerView:
     is kept, or nothing can be linked to the player any more.
     """
     hashes = partial(_hashes, request, _player_id(request))
-    return await in_slow_thread(request.context.queries.player, hashes, request.auth.campaign)
+    only = request.auth.campaign
+    return await request.read(request.context.queries.player, hashes, only, slow=True)
 
 
 @route(

@@ -65,8 +65,10 @@ class Heads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_heads(store: Store, now: int | None = None) -> Heads:
     """Read the heads of a database, which may be in use. `now` is in microseconds since 1970."""
     now = time.time_ns() // 1000 if now is None else now
-    until = now - SETTLED_AFTER
     with store.read() as session:
+        # The clock of the service may be behind the wall clock, for example after a suspension.
+        [[newest]] = session.rows("SELECT max(at) FROM answers")
+        until = min(now - SETTLED_AFTER, (newest or now) + 1)
         rows = session.rows("SELECT id, seq, head FROM campaigns ORDER BY number")
         campaigns = {name: LogHead(seq, bytes(head).hex()) for name, seq, head in rows}
         keys = _read_keys(session)

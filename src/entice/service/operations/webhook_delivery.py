@@ -127,7 +127,7 @@ class WebhookDelivery:
             webhooks = read_webhooks(session)
         if webhooks and not self._lease.held:
             self._lease.take(self._store)
-        for webhook in sorted(webhooks, key=lambda found: found.next_attempt):
+        for webhook in sorted(webhooks, key=_longest_ago):
             if self._may_start(webhook):
                 self._in_progress.add(webhook.id)
                 self._due.put(webhook)
@@ -152,19 +152,27 @@ class WebhookDelivery:
         thread.start()
 
     def _store_outcomes(self, *, release: bool = False) -> None:
-        outcomes: list[Outcome] = []
+        ended: list[tuple[str, Outcome | None]] = []
         while not self._outcomes.empty():
-            name, outcome = self._outcomes.get()
-            self._in_progress.discard(name)
-            if outcome is not None:
-                outcomes.append(outcome)
+            ended.append(self._outcomes.get())
+        try:
+            self._write([outcome for _, outcome in ended if outcome is not None], release)
+        except BaseException:
+            for each in ended:  # for the next attempt
+                self._outcomes.put(each)
+            raise
+        self._in_progress.difference_update(name for name, _ in ended)
+
+    def _write(self, outcomes: list[Outcome], release: bool) -> None:
         if not self._lease.held:
             return  # another process has it, and delivers these events again
         if outcomes or release or self._lease.age > self._lease.seconds / 3:
+            now = time.monotonic()
             with self._store.write() as session:
-                if self._lease.renew(session, release=release):
-                    for outcome in outcomes:
-                        record_outcome(session, outcome)
+                kept = self._lease.renew(session, release=release)
+                for outcome in outcomes if kept else ():
+                    record_outcome(session, outcome)
+            self._lease.set_renewed(now if kept and not release else None)
 
     def _release(self) -> None:
         self._store_outcomes(release=True)
@@ -236,3 +244,8 @@ class WebhookDelivery:
             "events": [msgspec.Raw(event) for event in events],
         }
         return msgspec.json.encode(payload), after, len(events)
+
+
+def _longest_ago(webhook: Webhook) -> int:
+    """Return when a webhook was last served, or may be tried again: the first is the next one."""
+    return max(webhook.next_attempt, webhook.last_success or 0, webhook.last_error_at or 0)

@@ -98,7 +98,16 @@ def _allowed(address: Address, scheme: str, networks: Sequence[Network]) -> bool
         return _allowed(embedded, scheme, networks)
     if any(address in network for network in networks):
         return True
-    return scheme == "https" and address.is_global and not address.is_multicast
+    if address.is_multicast or address.is_reserved or any(address in one for one in _NOT_PUBLIC):
+        return False
+    return scheme == "https" and address.is_global
+
+
+_NOT_PUBLIC = (
+    ip_network("192.0.0.0/24"), ip_network("64:ff9b:1::/48"), ip_network("fec0::/10"),
+    ip_network("::/96"),
+)  # fmt: skip
+"""Networks that `is_global` of some versions of Python takes for public."""
 
 
 def _embedded(address: Address) -> IPv4Address | None:

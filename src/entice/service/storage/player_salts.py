@@ -19,6 +19,7 @@ PLAYERS = Table(
     "players", {"lookup": "bytea", "campaign": "bigint", "salt": "bytea", "digest": "bytea"}
 )
 _COLUMNS = Columns(PLAYERS, ("lookup", "campaign", "salt", "digest"))
+_PAGE = 2000
 _WITHOUT_SALTS = b""
 """The lookup of the row that a campaign from before salts has."""
 
@@ -94,10 +95,15 @@ class PlayerSalts:
 
 def damaged_salts(store: Store) -> Iterator[str]:
     """Return the lookups of salts whose rows were altered."""
-    with store.read() as session:
-        for row in session.rows(_COLUMNS.select):
-            if _digest(*row[:3]) != row[3]:
-                yield row[0].hex()
+    after: tuple[bytes, int] = (b"", -1)
+    while True:  # in short transactions: a long one would keep SQLite from emptying its log
+        with store.read() as session:
+            where = "WHERE (lookup, campaign) > (?, ?) ORDER BY lookup, campaign LIMIT ?"
+            rows = session.rows(f"{_COLUMNS.select} {where}", (*after, _PAGE))
+        yield from (row[0].hex() for row in rows if _digest(*row[:3]) != row[3])
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1][:2]
 
 
 def _salt_of(row: tuple[bytes, int, bytes, bytes]) -> bytes:

@@ -64,7 +64,8 @@ def replay(pending: PendingCommand, digest: bytes, result: CommandResult | None)
     if digest != pending.digest:
         raise Refusal(
             422, "idempotency-key-reused", "Idempotency key reused",
-            "This Idempotency-Key was used with a different request. Use a new key for each "
-            "request; repeat a key only to retry the same request.",
+            "This Idempotency-Key was used with a different request, or for a player who was "
+            "erased since. Use a new key for each request; repeat a key only to retry the same "
+            "request.",
         )  # fmt: skip
     return result._replace(replayed=True)

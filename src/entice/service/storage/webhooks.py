@@ -237,14 +237,19 @@ class Lease:
             self._renewed = now
 
     def renew(self, session: Session, *, release: bool = False) -> bool:
-        """Renew or release the lease; return whether this process still had it."""
-        now = time.monotonic()
+        """Renew or release the lease; return whether this process still had it.
+
+        After the commit, call `set_renewed`.
+        """
         changed = session.run(
             "UPDATE webhook_lease SET holder = ?, renewals = renewals + 1 WHERE holder = ?",
             ("" if release else self._name, self._name),
         )
-        self._renewed = now if changed and not release else None
         return bool(changed)
+
+    def set_renewed(self, at: float | None) -> None:
+        """Note when the lease was renewed, in seconds of the monotonic clock; None: it is lost."""
+        self._renewed = at
 
 
 def _lock(store: Store, session: Session) -> None:
