@@ -107,6 +107,14 @@ def test_connections_are_limited_per_address(
     assert all(open_of(served[10:]))
 
 
+def test_the_last_piece_of_a_response_does_not_wait(
+    accepted: tuple[socket.socket, list[socket.socket], list[socket.socket]],
+) -> None:
+    """Without this option, responses of more than one piece took 44 ms instead of 1.5."""
+    _, _, served = accepted
+    assert all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in served)
+
+
 def test_connections_without_a_request_are_closed_before_there_are_too_many(
     accepted: tuple[socket.socket, list[socket.socket], list[socket.socket]],
     monkeypatch: pytest.MonkeyPatch,
