@@ -64,12 +64,13 @@ class Server:
         self.workers = workers
         self.port = free_port()
         self.log = folder / f"serve-{self.port}.log"
+        self.secret = secrets.token_bytes(32)
         self._command = kind
         self._environment = {
             **without_coverage(),
             "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS)))),
             "PYTHONUNBUFFERED": "1",
-            "ENTICE_SECRET": secrets.token_hex(32),
+            "ENTICE_SECRET": self.secret.hex(),
         }
         self._process: subprocess.Popen[bytes] | None = None
 

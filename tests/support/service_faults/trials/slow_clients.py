@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hostile_clients import HostileClients, established
 
 from entice.service.storage.api_keys import Keys
+from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.store import open_store
 from service_faults.outcome import Outcome
 from service_faults.processes import LOST, UNLIMITED, Server, call, folder
@@ -97,7 +98,8 @@ def seconds_of(attack: Attack) -> str:
 def prepare(server: Server) -> tuple[list[str], str]:
     """Create two keys, and a campaign with a log of 3 MB."""
     with closing(open_store(server.db)) as store:
-        keys = [Keys(store).create("admin", None, name)[1] for name in ("one", "two")]
+        own = Keys(store, PlayerHasher(server.secret))
+        keys = [own.create("admin", None, name)[1] for name in ("one", "two")]
     time.sleep(1.5)  # the service caches keys
     settings = {"name": "Large", "arms": ARMS, "budget": 10**6, "price_of_a_star": 100}
     _, made = call(server.port, "POST", "/v1/campaigns", json.dumps(settings).encode(), key=keys[0])
