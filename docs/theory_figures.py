@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MultipleLocator, NullFormatter
 
 import entice
 from entice import theory
@@ -80,6 +80,35 @@ def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
     ax.set_xlabel("Rounds T")
     ax.set_ylabel("Regret")
     figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def theorem_e2(replications: int = 400) -> Figure:
+    """Plot Theorem E2 and runs of equal-pay elimination and UCB, with and without drift."""
+    policy = entice.EqualPayElimination(horizon=20_000, rho=1.5)
+    result = entice.simulate(
+        arms=entice.Gaussian(MEANS), policies=[policy, entice.UCB()],
+        drifts=[entice.NoDrift(), entice.LinearDrift(5)], horizon=20_000,
+        replications=replications, seed=7,
+    )  # fmt: skip
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2)
+    # The runs of elimination are the same under both drifts: one line.
+    lines = {(0, 0): "elimination, l = 0 and l = 5", (1, 0): "UCB, l = 0", (1, 1): "UCB, l = 5"}
+    for ax, metric in zip(axes, ("regret", "compensation"), strict=True):
+        for colour, ((p, d), label) in zip(COLOURS, lines.items(), strict=False):
+            curve = result.curves.filter(policy_index=p, drift_index=d, metric=metric)
+            draw_curve(ax, curve, label, colour)
+        bound = getattr(theory.equal_pay, metric).as_stated(20_000, means=MEANS, rho=1.5)
+        ax.axhline(bound, color=MUTED, linestyle="--", label="Theorem E2, for every drift")
+        ax.set_title(metric.capitalize())
+        ax.set_xlabel("Round t")
+        ax.set_ylim(bottom=0)
+        ax.margins(x=0)
+        ax.xaxis.set_major_locator(MultipleLocator(5_000))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
+    legend_above(figure, list(axes), panels=1)
     return figure
 
 
@@ -180,6 +209,7 @@ def main() -> None:
             "theorem1": bounded(entice.UCB(), entice.Bernoulli([0.9, 0.6, 0.5])),
             "theorem2": bounded(entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5])),
             "theorem3": theorem3(),
+            "theorem_e2": theorem_e2(),
             "steady_state": steady_state(),
         }
         for name, figure in figures.items():

@@ -147,6 +147,7 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
         "bounded", entice.EpsilonGreedy(c=90), entice.Bernoulli([0.9, 0.5]), 10
     ),
     "docs, theorem 3": of_docs("theorem3", 10**4, 20),
+    "docs, theorem E2": of_docs("theorem_e2", 2),
     "docs, steady_state": of_docs("steady_state", 10**4, 20),
     "bench, scaling": scaling,
 }  # fmt: skip
@@ -156,7 +157,7 @@ FIGURE_FUNCTIONS = {
     "plots.plot_curves", "figures.over_time", "figures.explained", "figures.lock_in",
     "bounds_table.plot_bounds", "figures.plot_growth", "figure.plot_atlas", "figure.plot_forecast",
     "theory_figures.bounded", "theory_figures.theorem3", "theory_figures.steady_state",
-    "scaling.draw",
+    "theory_figures.theorem_e2", "scaling.draw",
 }  # fmt: skip
 """The functions that `FIGURES` calls, by itself or through `plot` methods."""
 
