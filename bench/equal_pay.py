@@ -148,7 +148,7 @@ def invariance(replications: int, seed: int) -> None:
 
 
 def under_caps(replications: int, seed: int) -> None:
-    """Compare policies that are told the cap of each offer with the same ones that are not."""
+    """Compare policies that know the cap of each offer with the same ones that do not."""
     print(f"\nA cap per offer, {replications} runs")
     print("| policy | cap | | regret, mean ± error | median | compensation | wrong |")
     print("|---|---:|---|---:|---:|---:|---:|")
@@ -157,12 +157,12 @@ def under_caps(replications: int, seed: int) -> None:
             prior = round(factor * math.log(T) / (cap - 1 / 4096) ** 2) + 1
             default, fitted = kind(horizon=T), kind(horizon=T, display_prior=prior)
             cases = (
-                ("not told", default, False),
-                ("told", default, True),
+                ("unknown", default, False),
+                ("known", default, True),
                 (f"`display_prior={prior}`", fitted, True),
             )
-            for title, policy, told in cases:
-                runs = [run_with_cap(policy, cap, told, seed + r) for r in range(replications)]
+            for title, policy, knows_cap in cases:
+                runs = [run_with_cap(policy, cap, knows_cap, seed + r) for r in range(replications)]
                 regret, paid, wrong = np.array(runs).T
                 error = regret.std() / math.sqrt(replications)
                 print(
@@ -171,7 +171,9 @@ def under_caps(replications: int, seed: int) -> None:
                 )
 
 
-def run_with_cap(policy: Policy, cap: float, told: bool, seed: int) -> tuple[float, float, bool]:
+def run_with_cap(
+    policy: Policy, cap: float, knows_cap: bool, seed: int
+) -> tuple[float, float, bool]:
     """Return regret, compensation, and whether a wrong arm was pulled most."""
     means, arms = MEANS[::-1], len(MEANS)
     kernel = policy.kernel(arms)
@@ -180,7 +182,7 @@ def run_with_cap(policy: Policy, cap: float, told: bool, seed: int) -> tuple[flo
     ledger, memory = new_ledger(arms, 0.0), np.zeros(kernel.memory)
     stream, noise = new_stream(seed, 0, POLICY), np.random.default_rng(seed).normal(size=T)
     nobody, everybody = np.zeros(arms, np.bool_), np.ones(arms, np.bool_)
-    as_it_is, slot = np.full(arms, math.nan), kernel.limit_slot if told else -1
+    as_it_is, slot = np.full(arms, math.nan), kernel.limit_slot if knows_cap else -1
     outputs = np.zeros(arms), np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms)
     paid = 0.0
     for t in range(1, T + 1):

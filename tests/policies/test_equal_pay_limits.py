@@ -35,9 +35,9 @@ class Round(NamedTuple):
 
 def play(
     policy: Any, limit: Limit, seed: int, *, means: list[float] = NINE, rounds: int = 2_000,
-    drift: Callable[[float], float] = lambda payment: 0.0, told: bool = True,
+    drift: Callable[[float], float] = lambda payment: 0.0, knows_cap: bool = True,
 ) -> list[Round]:  # fmt: skip
-    """Play rounds in which an offer may pay `limit(t)`; `told`: whether the policy knows."""
+    """Play rounds in which an offer may pay `limit(t)`; `knows_cap`: whether the policy knows."""
     arms = len(means)
     kernel = policy.kernel(arms)
     decide = specialize(constrained_offer, kernel.select, kernel.display, kernel.payment_rule)
@@ -49,7 +49,7 @@ def play(
     )
     noise = np.random.default_rng(seed).normal(size=rounds)
     nobody, everybody = np.zeros(arms, np.bool_), np.ones(arms, np.bool_)
-    as_it_is, slot = np.full(arms, math.nan), kernel.limit_slot if told else -1
+    as_it_is, slot = np.full(arms, math.nan), kernel.limit_slot if knows_cap else -1
     outputs = np.zeros(arms), np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms)
     played = []
     for t in range(1, rounds + 1):
@@ -129,33 +129,36 @@ def test_no_drift_changes_an_offer(policy: Any, limit: Limit) -> None:
 
 
 def test_equal_pay_explores_what_a_cap_allows() -> None:
-    """Control: if it is not told the cap, it stops at the first level that is above the cap.
+    """Control: if it does not know the cap, it stops at the first level that is above the cap.
 
     The cap is just below a level, 0.2235. Of 100 runs of 20,000 rounds with a cap of 0.2, 6 and 16
     ended with a wrong arm, and mean regrets were 245 ± 48 and 489 ± 97.
     """
     policy, rounds = entice.EqualPay(horizon=4_000), 4_000
-    told, untold = (
+    knows_cap, without_cap = (
         [
-            sum(r.payment > 0 for r in play(policy, cap(0.22), seed, rounds=rounds, told=told))
+            sum(
+                r.payment > 0
+                for r in play(policy, cap(0.22), seed, rounds=rounds, knows_cap=knows_cap)
+            )
             for seed in range(sized(8, 40))
         ]
-        for told in (True, False)
+        for knows_cap in (True, False)
     )
-    assert np.mean(told) > 2 * np.mean(untold)
+    assert np.mean(knows_cap) > 2 * np.mean(without_cap)
 
 
 def test_elimination_goes_on_among_the_arms_that_a_cap_allows() -> None:
-    """Control: if it is not told the cap, its race stops in the first block that is above it.
+    """Control: if it does not know the cap, its race stops in the first block that is above it.
 
     Over 40 runs of 20,000 rounds with a cap of 0.3, mean regrets were 689 ± 113 and 3,213 ± 559.
     """
     policy, rounds = entice.EqualPayElimination(horizon=8_000), 8_000
     found = []
-    for told in (True, False):
+    for knows_cap in (True, False):
         found.append(0)
         for seed in range(sized(6, 40)):
-            played = play(policy, cap(0.3), seed, rounds=rounds, told=told)
+            played = play(policy, cap(0.3), seed, rounds=rounds, knows_cap=knows_cap)
             found[-1] += [r.arm for r in played].count(BEST) > 0.5 * rounds
     assert found[0] >= sized(5, 32)
     assert found[1] <= sized(4, 28)

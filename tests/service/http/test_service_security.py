@@ -498,3 +498,13 @@ def test_postgresql_requires_a_secret(tmp_path: Path, monkeypatch: pytest.Monkey
 def _files(shop: Service) -> list[Path]:
     path = Path(shop.store.url.removeprefix("sqlite:///"))
     return [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
+
+
+def test_a_state_folder_that_cannot_be_entered_does_not_stop_a_service_with_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ENTICE_STATE_DIR", str(tmp_path / "file" / "state"))
+    with pytest.raises(NotADirectoryError):  # the control
+        token_file("127.0.0.1", 8000).unlink(missing_ok=True)
+    remove_token("127.0.0.1", 8000)

@@ -108,6 +108,15 @@ def cut(kept: Kept, events: int) -> None:
         )  # fmt: skip
 
 
+def test_a_service_whose_clock_is_behind_raises_no_alarm(kept: Kept) -> None:
+    """A suspended machine: by the wall clock, new responses are older than the heads."""
+    an_hour = 3_600_000_000
+    heads = read_heads(kept.service.store, kept.service.clock.at + an_hour)
+    assert sum(hour.count for hour in heads.responses.values()) > 0
+    kept.service.answer(MakeOffer(kept.other, hashed(3)), key="later", request=b"1")
+    assert kept.faults(heads) == []
+
+
 def test_a_cut_log_is_found_only_with_its_head(kept: Kept) -> None:
     events = kept.service.queries.head(kept.campaign)
     cut(kept, 8)

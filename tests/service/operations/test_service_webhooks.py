@@ -426,6 +426,10 @@ def test_forbidden_urls_are_rejected(url: str) -> None:
         ("::ffff:10.1.2.3", "https", True),
         ("10.2.0.0", "https", False),
         ("127.0.0.1", "http", False),
+        ("192.0.0.192", "https", False),  # this and the next ones are public to Python 3.11.7
+        ("64:ff9b:1::a00:1", "https", False),
+        ("fec0::1", "https", False),
+        ("::7f00:1", "https", False),
     ],
 )
 def test_addresses_are_public_or_in_an_allowed_network(

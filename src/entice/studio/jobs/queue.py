@@ -30,7 +30,7 @@ MAX_OPEN = 64
 """Maximum number of jobs that wait, run or whose output is not read yet, of all callers."""
 MAX_OPEN_PER_CALLER = 8
 KILL_AFTER = 5.0
-"""Seconds after which a worker is killed that does not stop a job when it is told to."""
+"""Seconds after which a worker is killed that does not stop a job on request."""
 _COMMAND = (sys.executable, "-P", "-m", "entice.studio.jobs.worker")
 _MAX_LINE = 256 * 1024 * 1024
 
