@@ -135,6 +135,24 @@ def test_the_curve_follows_new_events(studio: Studio, visit: Visit) -> None:
     assert values_outside_axes(page) == []
 
 
+def test_events_that_come_while_the_page_is_loaded_are_counted(
+    studio: Studio, visit: Visit
+) -> None:
+    """The page reads the campaign before its log; these events come in between."""
+    campaign = studio.new_campaign(name="Loading", probe=PROBE_ALL, pace_over=200)
+    page = visit(studio.at("#/campaigns"))
+
+    def respond(route: Route) -> None:
+        offers = studio.client.offers(campaign, [f"visitor {i}" for i in range(30)])
+        studio.client.accept(next(offer.id for offer in offers if offer.amount))
+        route.continue_()
+
+    page.route("**/events?*", respond, times=1)
+    page.goto(studio.at(f"#/campaign/{campaign}"))
+    expect(page.locator(".spending-chart.js-plotly-plot")).to_be_visible()
+    wait_for(page, studio.client.campaign(campaign).committed)
+
+
 def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:
     campaign = studio.new_campaign(name="New", probe=None, pace_over=None)
     page = visit(studio.at(f"#/campaign/{campaign}"))

@@ -39,6 +39,8 @@ export async function showCampaign(root, id, signal) {
   page.updateCampaign(view, arms);
   page.updateDrift(drift);
   refreshSpending();
+  // Events that came while the page was built are in the log already, and not in the view.
+  if (log.last > view.events) refresh();
   connection.addEventListener("back", refresh, { signal });
 
   for await (const event of followEvents(id, log.last, { signal })) {
