@@ -7,8 +7,11 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
+# Without cached bytecode, each of the tests' processes would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript
+.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -79,11 +82,17 @@ $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json |
 	@cd $(TYPESCRIPT) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --silent
 	@touch $@
 
-test: $(READY) browser typescript lint
+test: $(READY) browser typescript
+	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	@rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# The policies of campaigns, for the tests' cache. The linters leave a core free.
+kernels: $(READY)
+	@ENTICE_CACHE_DIR=.pytest_cache/kernels $(BIN)/python -c \
+	  'from entice.service.operations.warm_up import WarmUp; WarmUp().run()'
 
 test-long: export ENTICE_TESTS = long
 test-long: test

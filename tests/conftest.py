@@ -43,6 +43,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     compile_all.thread_count = lambda threads: 1
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one worker more than there are cores: tests of the service wait half of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """Measure no coverage of further cases of a long parametrised test."""
