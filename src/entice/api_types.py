@@ -53,7 +53,7 @@ class OfferReason(StrEnum):
     choice, unpaid. `probe`: the player's own choice, paid at random to measure the drift.
     `control`: the player's own choice, paid by an equal-pay policy like the arms that it is
     compared with. `limited`: a limit changed the decision. `paused`: the campaign is paused, so the
-    offer is unpaid.
+    offer is unpaid. `holdout`: the player is in the holdout, which is never paid.
     """
 
     EXPLORE = "explore"
@@ -62,6 +62,7 @@ class OfferReason(StrEnum):
     CONTROL = "control"
     LIMITED = "limited"
     PAUSED = "paused"
+    HOLDOUT = "holdout"
 
 
 class ProbeSide(StrEnum):
@@ -161,7 +162,7 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     """Amount that would have been offered. Set in shadow mode only."""
     reason: OfferReason
     propensity: float
-    """Probability with which the policy chose this arm."""
+    """Probability of this arm, given the player's group: the policy's, or 1 in the holdout."""
     probe: ProbeSide | None
     """Side of the coin, if the offer was part of the drift probe."""
     paid: int | None

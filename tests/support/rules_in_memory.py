@@ -35,6 +35,9 @@ class OffersInMemory:
     def live(self, player: bytes) -> OfferRecord | None:
         return next((o for o in self.open() if o.player == player), None)
 
+    def is_new(self, player: bytes) -> bool:
+        return all(offer.player != player for offer in self.offers.values())
+
     def spent_on(self, player: bytes) -> int:
         return sum(o.cost for o in self.offers.values() if o.player == player)
 
