@@ -63,7 +63,8 @@ RATES = 0.7 * 1.5 ** -np.arange(28.0)
 WEIGHTS = RATES**0.7 / np.sum(RATES**0.7)
 _CURVATURE = -np.log1p(-RATES) - RATES
 """ψ(λ) R²."""
-_NEWTON_STEPS = 12
+_NEWTON_STEPS = 20
+_TOLERANCE = 1e-12
 
 
 class RatingSums(NamedTuple):
@@ -91,8 +92,8 @@ def difference_interval(
     ratio = share / (1 - share)
     error = 1 - confidence
     middle = (lowest + highest) / 2
-    small_variance = _variance_bound(small, middle, span)
-    large_variance = _variance_bound(large, middle, span)
+    small_variance = variance_bound(small, middle, span)
+    large_variance = variance_bound(large, middle, span)
     together = sum_bound(
         small_variance + ratio**2 * large_variance, span, (1 - SHARE_FOR_LARGE_GROUP) * error / 2
     )
@@ -121,11 +122,14 @@ def sum_bound(variance: Floats, span: float, error: float) -> Floats:
         parts = np.exp(exponents - top)
         total = parts.sum(axis=-1, keepdims=True)
         slope = (parts * RATES).sum(axis=-1, keepdims=True) / total
-        bound = bound - (top + np.log(total) - level) / slope
+        step = (top + np.log(total) - level) / slope
+        bound = bound - step
+        if np.all(step <= _TOLERANCE * bound):
+            break
     return np.asarray(bound[..., 0] * span)
 
 
-def _variance_bound(group: RatingSums, middle: float, span: float) -> Floats:
+def variance_bound(group: RatingSums, middle: float, span: float) -> Floats:
     """Return the largest V = Σ (Y_i − Ŷ_i)² that is compatible with the sums."""
     count, total, squares = group
     k = PRIOR_RATINGS

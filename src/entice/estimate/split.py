@@ -50,15 +50,17 @@ def check_split(paid: int, held_out: int, share: float) -> SplitCheck:
     >>> check_split(9_020, 980, 0.1).broken, check_split(9_500, 500, 0.1).broken
     (False, True)
     """
-    a, b = PRIOR_PLAYERS * share, PRIOR_PLAYERS * (1 - share)
-    log_ratio = (
-        _log_beta(a + held_out, b + paid) - _log_beta(a, b)
-        - held_out * math.log(share) - paid * math.log1p(-share)
-    )  # fmt: skip
-    p_value = math.exp(min(0.0, -log_ratio))
+    p_value = math.exp(min(0.0, -log_evidence(paid, held_out, share)))
     players = paid + held_out
     observed = held_out / players if players else None
     return SplitCheck(share, observed, p_value, p_value < THRESHOLD)
+
+
+def log_evidence(paid: int, held_out: int, share: float) -> float:
+    """Return the logarithm of the martingale: the beta-binomial over the binomial probability."""
+    a, b = PRIOR_PLAYERS * share, PRIOR_PLAYERS * (1 - share)
+    intended = held_out * math.log(share) + paid * math.log1p(-share)
+    return _log_beta(a + held_out, b + paid) - _log_beta(a, b) - intended
 
 
 def _log_beta(a: float, b: float) -> float:
