@@ -54,8 +54,8 @@ def test_a_better_campaign_has_a_cost_per_star() -> None:
     assert effect.sentence == (
         "Ratings are higher with the campaign: 4.30 against 4.10 stars in the holdout. The true "
         "difference is between +0.12 and +0.28 stars (at 95 % confidence, at every look). A star "
-        "more per visitor costs about €0.70. Part of it can be thanks for payments rather than "
-        "better choices."
+        "more per visitor costs about €0.70. Part of it can be the effect of payments on "
+        "ratings, rather than of better choices."
     )
     assert "€" not in measure(held_out(4.1)).sentence
 
@@ -69,8 +69,8 @@ def test_payments_of_the_holdout_are_subtracted() -> None:
     [
         (held_out(4.3), "no_clear_difference", "No clear difference yet: 4.30 against 4.30 stars"),
         (held_out(4.5), "worse", "Ratings are lower with the campaign: 4.30 against 4.50 stars"),
-        (held_out(4.0, 5), "too_few_ratings", "5 ratings from the holdout. The true difference"),
-        (held_out(4.0, 0), "too_few_ratings", "and 0 ratings from the holdout."),
+        (held_out(4.0, 5), "too_few_ratings", "18,000 with the campaign, 5 without it. The"),
+        (held_out(4.0, 0), "too_few_ratings", "18,000 with the campaign, 0 without it."),
         (held_out(4.1, visitors=9_000), "split_broken", "9.09 % of the visitors"),
     ],
 )

@@ -237,7 +237,7 @@ def _cost(
         return none, "a group has no ratings yet"
     difference, low, high = interval
     if low <= 0:
-        return none, "the interval of the difference includes 0 or less: a gain is not certain"
+        return none, "a gain is not certain: the interval of the difference includes 0 or less"
     paid, held_out = results
     spent = (paid.payment or 0.0) - (held_out.payment or 0.0)
     return (spent / difference, spent / high, spent / low), ""
@@ -251,18 +251,12 @@ def _sentence(effect: Effect, currency: Currency | None) -> str:
             f"holdout instead of {_percent(split.intended)}, which chance does not explain. "
             "Find out which visitors are missing or counted twice."
         )
-    if effect.difference is None or effect.low is None or effect.high is None:
-        return (
-            f"Too few ratings to tell: {_counted(paid.rated)} from paid visitors and "
-            f"{_counted(holdout.rated)} from the holdout."
-        )
+    few = f"Too few ratings to tell: {paid.rated:,} with the campaign, {holdout.rated:,} without it"
+    if effect.low is None or effect.high is None:
+        return f"{few}."
     within = f"between {_signed(effect.low)} and {_signed(effect.high)} stars"
     if effect.verdict == "too_few_ratings":
-        return (
-            f"Too few ratings to tell: {_counted(paid.rated)} from paid visitors and "
-            f"{_counted(holdout.rated)} from the holdout. The true difference can be anywhere "
-            f"{within}."
-        )
+        return f"{few}. The true difference can be anywhere {within}."
     averages = f"{paid.rating:.2f} against {holdout.rating:.2f} stars"
     sure = f"(at {_percent(effect.confidence)} confidence, at every look)"
     if effect.verdict == "no_clear_difference":
@@ -281,7 +275,8 @@ def _sentence(effect: Effect, currency: Currency | None) -> str:
         cost = f" A star more per visitor costs about {price}."
     return (
         f"Ratings are higher with the campaign: {averages} in the holdout. The true difference is "
-        f"{within} {sure}.{cost} Part of it can be thanks for payments rather than better choices."
+        f"{within} {sure}.{cost} Part of it can be the effect of payments on "
+        "ratings, rather than of better choices."
     )
 
 
@@ -291,7 +286,3 @@ def _signed(stars: float) -> str:
 
 def _percent(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.3g} %"
-
-
-def _counted(ratings: int) -> str:
-    return f"{ratings:,} rating" + ("s" if ratings != 1 else "")
