@@ -68,7 +68,7 @@ def assign_groups(seed: int, holdout: float) -> Callable[[bytes], Group | None]:
     >>> from entice.service.domain.holdout import assign_groups
     >>> group_of = assign_groups(seed=7, holdout=0.5)
     >>> [group_of(bytes([player]) * 16) for player in range(4)]
-    ['paid', 'holdout', 'paid', 'paid']
+    ['paid', 'paid', 'paid', 'holdout']
     """
     if holdout == 0:
         return lambda player: None
