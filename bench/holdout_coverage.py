@@ -1,6 +1,6 @@
 """Measure how often the interval of a campaign's effect misses at any look, and how long to wait.
 
-Tables of docs/did_it_work.md. `--only coverage` or `--only wait` prints one of them.
+Tables of docs/did_it_work.md. `--only coverage`, `year` or `wait` prints one of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from holdout_looks import (
     misses_of_sequence,
     simulate_looks,
 )
+from holdout_year import simulate_year, year_plan
 
+import entice
 from entice.estimate.confidence_sequence import RatingSums, difference_interval
+from entice.planner.runner import PlanRunner
 
 LOOKS = 1_000
 REPEATED = tuple(
@@ -52,7 +55,7 @@ def coverage(replications: int, batch: int, seed: int) -> None:
         for start in range(0, replications, 100):
             some = min(100, replications - start)
             looks = simulate_looks(world, rng, replications=some, looks=LOOKS, batch=batch)
-            ours += int(misses_of_sequence(world, looks).any(axis=1).sum())
+            ours += int(misses_of_sequence(world.holdout, looks).any(axis=1).sum())
             misses = misses_of_fixed_n(looks)
             usual += int(misses.any(axis=1).sum())
             last += int(misses[:, -1].sum())
@@ -62,6 +65,37 @@ def coverage(replications: int, batch: int, seed: int) -> None:
             f"| {world.name} | {ours / replications:.1%} | {most:.1%} "
             f"| {usual / replications:.0%} | {last / replications:.0%} |"
         )
+
+
+def year(runs: int) -> None:
+    """Print the effects of simulated years, and what their daily readouts say."""
+    print(f"\n{runs} simulated years each, 365 daily looks; medians, in brackets the range\n")
+    print(
+        "| campaign | true difference | measured at the end | missed on any day "
+        "| usual interval | better than without a campaign |"
+    )
+    print("|---|---:|---:|---:|---:|---:|")
+    plans = {
+        "no drift": year_plan(drift=0.0),
+        "drift 1": year_plan(drift=1.0),
+        "drift 1, half of the offers probed": year_plan(1.0, entice.Probe(share=0.5, amount=1.0)),
+    }
+    for name, plan in plans.items():
+        runner = PlanRunner(plan)
+        years = [simulate_year(runner, run) for run in range(runs)]
+        cells = [
+            spread([y.truth for y in years]),
+            spread([y.effect.difference or 0.0 for y in years]),
+            f"{sum(y.missed for y in years)} of {runs}",
+            f"{sum(y.missed_by_fixed_n for y in years)} of {runs}",
+            spread([y.gain for y in years]),
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def spread(values: list[float]) -> str:
+    """Return the median and the range of values."""
+    return f"{np.median(values):+.3f} ({min(values):+.2f} to {max(values):+.2f})".replace("-", "−")
 
 
 def wait() -> None:
@@ -118,10 +152,12 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=2_000)
     parser.add_argument("--batch", type=int, default=20, help="Ratings between two looks.")
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--only", choices=["coverage", "wait"], help="One of the tables.")
+    parser.add_argument("--only", choices=["coverage", "year", "wait"], help="One of the tables.")
     options = parser.parse_args()
     if options.only in (None, "coverage"):
         coverage(options.replications, options.batch, options.seed)
+    if options.only in (None, "year"):
+        year(max(2, options.replications // 50))
     if options.only in (None, "wait"):
         wait()
 

@@ -65,7 +65,7 @@ def test_coverage_at_any_of_1000_looks() -> None:
         looks = simulate_looks(
             world, np.random.default_rng(k), replications=replications, looks=LOOKS, batch=10
         )
-        missed += int(misses_of_sequence(world, looks).any(axis=1).sum())
+        missed += int(misses_of_sequence(world.holdout, looks).any(axis=1).sum())
         assert misses_of_fixed_n(looks).any(axis=1).mean() > 0.2, world.name
     assert stats.binom.cdf(missed, replications * len(WORLDS), 0.05) < 0.001
 
