@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+import numpy.typing as npt
+from scipy import optimize, stats  # type: ignore[import-untyped]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -42,6 +43,8 @@ SHARES = 0.05, 0.1, 0.2, 0.5
 VISITORS = 1_000, 10_000, 100_000
 EFFECTS = 0.05, 0.1, 0.2, 0.4
 RATED, DEVIATION, POWER = 0.2, 1.1, 0.8
+MEAN = 3.9
+CHECKED = (0.05, 0.4), (0.1, 0.2), (0.5, 0.1)
 
 
 def coverage(replications: int, batch: int, seed: int) -> None:
@@ -112,6 +115,9 @@ def wait() -> None:
             days = [ratings_needed(share, effect) / (RATED * visitors) for effect in EFFECTS]
             shown = " | ".join(f"{math.ceil(d):,}" for d in days)
             print(f"| {visitors:,} | {share:.0%} | {shown} |")
+    found = ", ".join(f"{power(*cell):.0%}" for cell in CHECKED)
+    cells = ", ".join(f"{share:.0%} and +{effect:g}" for share, effect in CHECKED)
+    print(f"\nSimulated, 1,000 campaigns each: {found} for {cells} stars")
 
 
 def ratings_needed(share: float, effect: float) -> float:
@@ -126,10 +132,44 @@ def ratings_needed(share: float, effect: float) -> float:
     return smallest(reached)
 
 
+def power(share: float, effect: float) -> float:
+    """Return the share of 1,000 simulated campaigns whose interval excludes 0 after the wait."""
+    rng, stars = np.random.default_rng(1), np.arange(1, 6)
+    ratings = int(ratings_needed(share, effect))
+    held_out = rng.binomial(ratings, share, size=1_000)
+    counts = [
+        rng.multinomial(n, star_shares(mean))
+        for n, mean in ((ratings - held_out, MEAN + effect), (held_out, MEAN))
+    ]
+    groups = [RatingSums(*(np.asarray(c @ stars**k, float) for k in range(3))) for c in counts]
+    _, low, _ = difference_interval(
+        groups[0], groups[1], share_of_other=share, lowest=1, highest=5, confidence=0.95
+    )
+    return float((low > 0).mean())
+
+
+def star_shares(mean: float) -> npt.NDArray[np.float64]:
+    """Return shares of 1 to 5 stars with this mean and the standard deviation `DEVIATION`."""
+    stars = np.arange(1, 6)
+
+    def shares(tilt: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        weights = np.exp(tilt[0] * stars + tilt[1] * stars**2)
+        return np.asarray(weights / weights.sum())
+
+    def error(tilt: npt.NDArray[np.float64]) -> list[float]:
+        found = shares(tilt)
+        return [
+            float(found @ stars) - mean,
+            float(found @ (stars - mean) ** 2) - DEVIATION**2,
+        ]
+
+    return shares(optimize.fsolve(error, np.array([0.0, 0.1])))
+
+
 def half_width(paid: float, held_out: float, share: float) -> float:
-    """Return half the width of the interval if both groups average 4 stars."""
+    """Return half the width of the interval if both groups have the same mean."""
     groups = [
-        RatingSums(np.asarray(n), np.asarray(4 * n), np.asarray(n * (16 + DEVIATION**2)))
+        RatingSums(np.asarray(n), np.asarray(MEAN * n), np.asarray(n * (MEAN**2 + DEVIATION**2)))
         for n in (paid, held_out)
     ]
     _, low, high = difference_interval(

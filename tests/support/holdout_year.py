@@ -62,7 +62,8 @@ def simulate_year(runner: PlanRunner, run: int) -> Year:
     *paid, paid_means = _running_sums(visits, world, ~held_out, days, runner.plan)
     *holdout, holdout_means = _running_sums(visits, world, held_out, days, runner.plan)
     truth = paid_means / paid[0] - holdout_means / holdout[0]
-    looks = Looks(*(RatingSums(*(x[None] for x in g)) for g in (paid, holdout)), truth[None])
+    paid_sums, holdout_sums = (RatingSums(*(x[None] for x in g)) for g in (paid, holdout))
+    looks = Looks(paid_sums, holdout_sums, truth[None])
     effect = measure_effect(
         *(_totals(visits, group) for group in (~held_out, held_out)),
         holdout_share=HOLDOUT, lowest_rating=1, highest_rating=5, currency=runner.plan.money,
