@@ -117,9 +117,12 @@ def _difference(sums: Floats, counts: Floats) -> Floats:
     return np.asarray(averages[0] - averages[1])
 
 
-def misses_of_sequence(world: World, looks: Looks) -> npt.NDArray[np.bool_]:
-    """Return where the 95 % confidence sequence misses the truth, by replication and look."""
-    return np.array([_misses(world, *looks_of_one) for looks_of_one in _replications(looks)])
+def misses_of_sequence(share: float, looks: Looks) -> npt.NDArray[np.bool_]:
+    """Return where the 95 % confidence sequence misses the truth, by replication and look.
+
+    `share` is the share of players that were to be held out.
+    """
+    return np.array([_misses(share, *looks_of_one) for looks_of_one in _replications(looks)])
 
 
 def _replications(looks: Looks) -> Iterator[tuple[RatingSums, RatingSums, Floats]]:
@@ -130,12 +133,12 @@ def _replications(looks: Looks) -> Iterator[tuple[RatingSums, RatingSums, Floats
 
 
 def _misses(
-    world: World, paid: RatingSums, holdout: RatingSums, truth: Floats
+    share: float, paid: RatingSums, holdout: RatingSums, truth: Floats
 ) -> npt.NDArray[np.bool_]:
     seen = (paid.ratings > 0) & (holdout.ratings > 0)
     at_least_one = [RatingSums(np.maximum(g.ratings, 1), *g[1:]) for g in (paid, holdout)]
     _, low, high = difference_interval(
-        *at_least_one, share_of_other=world.holdout, lowest=LOWEST, highest=HIGHEST,
+        *at_least_one, share_of_other=share, lowest=LOWEST, highest=HIGHEST,
         confidence=0.95,
     )  # fmt: skip
     return np.asarray(seen & ((truth < low) | (truth > high)))

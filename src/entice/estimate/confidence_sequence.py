@@ -30,8 +30,9 @@ at most α (Ville). Three details are specific to this module:
    one on the difference of means if r n_large = n_small. Otherwise what is left, |r n_large /
    n_small − 1| times the error of the large group's mean, is added; its bound takes
    `SHARE_FOR_LARGE_GROUP` of the error probability.
-3. *The mixture* is discrete: `RATES` with `WEIGHTS`, chosen so that between 100 and 10⁶ ratings the
-   interval is at most 1.3 times as wide as the asymptotic confidence sequence tuned for 1,000.
+3. *The mixture* is discrete: `RATES` with `WEIGHTS`, chosen so that between 30 and 10⁶ ratings of
+   the smaller group the interval is at most 1.3 times as wide as an asymptotic confidence sequence
+   tuned for 1,000, if ratings from 1 to 5 have a standard deviation of 1.
 
 References
 ----------

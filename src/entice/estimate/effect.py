@@ -15,7 +15,8 @@ What the difference does not say:
 - *Payments can raise ratings by themselves*, the drift. The difference contains it. A randomised
   probe measures it: `probe_slope`.
 - *Spillover is missed.* Held-out players see averages that paid players' ratings helped to form.
-  What the campaign does for them through these averages is not in the difference.
+  What the campaign does for everybody through these averages, its main purpose, is not in the
+  difference. So a campaign that is good for all can show no difference, or a small loss.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ UNINFORMATIVE = 0.5
 """An interval that includes 0 and is longer than this share of the scale is reported as too few
 ratings: on a scale from 1 to 5, one longer than 2 stars."""
 _ROUNDING = 1e-6
+_SPILLOVER = (
+    "Both groups see the same averages, so what the campaign improves for everybody is not in it."
+)
 
 Verdict = Literal["split_broken", "too_few_ratings", "no_clear_difference", "better", "worse"]
 
@@ -262,12 +266,12 @@ def _sentence(effect: Effect, currency: Currency | None) -> str:
     if effect.verdict == "no_clear_difference":
         return (
             f"No clear difference yet: {averages} in the holdout. The true difference is {within} "
-            f"{sure}."
+            f"{sure}. {_SPILLOVER}"
         )
     if effect.verdict == "worse":
         return (
             f"Ratings are lower with the campaign: {averages} in the holdout. The true difference "
-            f"is {within} {sure}."
+            f"is {within} {sure}. {_SPILLOVER}"
         )
     cost = ""
     if currency is not None and effect.cost_per_star is not None:
