@@ -8,6 +8,7 @@ prices are exact fractions. The code is slow and simple on purpose.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 from oracles.in_flight import ReferenceInFlight
 
@@ -381,7 +382,9 @@ class OracleCampaign:
         self._land(now, offer, "withdrawn")
         offer.state = state
 
-    def _land(self, now: int, offer: OracleOffer, outcome: str) -> None:
+    def _land(
+        self, now: int, offer: OracleOffer, outcome: Literal["rated", "unrated", "withdrawn"]
+    ) -> None:
         """Remove an offer from those in flight, if it is one of them."""
         if not offer.shadow and not offer.apart:
             self.in_flight[offer.arm] -= 1
