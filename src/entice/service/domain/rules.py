@@ -185,7 +185,7 @@ class CampaignRules:
                 decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
-                decision.probe, decision.probe_amount, shadow, decision.gap, group,
+                decision.probe, decision.probe_amount, shadow, decision.gap, group=group,
             )
         )  # fmt: skip
         offer = OfferRecord(
