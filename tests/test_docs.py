@@ -39,6 +39,7 @@ DOCUMENTS = [
     "docs/cluster.md",
     "docs/plan.md",
     "docs/estimate.md",
+    "docs/did_it_work.md",
     "docs/service.md",
     "docs/operations.md",
     "docs/studio.md",

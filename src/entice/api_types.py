@@ -53,7 +53,7 @@ class OfferReason(StrEnum):
     choice, unpaid. `probe`: the player's own choice, paid at random to measure the drift.
     `control`: the player's own choice, paid by an equal-pay policy like the arms that it is
     compared with. `limited`: a limit changed the decision. `paused`: the campaign is paused, so the
-    offer is unpaid.
+    offer is unpaid. `holdout`: the player is in the holdout, which is never paid.
     """
 
     EXPLORE = "explore"
@@ -62,6 +62,7 @@ class OfferReason(StrEnum):
     CONTROL = "control"
     LIMITED = "limited"
     PAUSED = "paused"
+    HOLDOUT = "holdout"
 
 
 class ProbeSide(StrEnum):
@@ -161,7 +162,7 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     """Amount that would have been offered. Set in shadow mode only."""
     reason: OfferReason
     propensity: float
-    """Probability with which the policy chose this arm."""
+    """Probability of this arm, given the player's group: the policy's, or 1 in the holdout."""
     probe: ProbeSide | None
     """Side of the coin, if the offer was part of the drift probe."""
     paid: int | None
@@ -352,6 +353,90 @@ class DriftView(msgspec.Struct, frozen=True):
     note: str
     arms: list[ArmDriftView] = []
     """Rated arms. Empty without a probe."""
+
+
+class EffectGroupView(msgspec.Struct, frozen=True):
+    """A group of a campaign with a holdout: its totals and averages.
+
+    Offers made while the campaign is paused or in shadow mode do not count.
+    """
+
+    visitors: int
+    """Number of offers."""
+    players: int
+    """Number of offers that were a player's first in the campaign."""
+    rated: int
+    """Number of offers that are rated."""
+    rating_sum: int
+    rating_squares: int
+    """Sum of the squares of the ratings."""
+    paid: int
+    """Total paid, in minor units."""
+    rating: float | None
+    """Average rating per rated offer. Null without ratings."""
+    share_rated: float | None
+    """Share of offers that are rated. Null without offers."""
+    payment: float | None
+    """Average payment per offer, in minor units. Null without offers."""
+
+
+class SplitView(msgspec.Struct, frozen=True):
+    """Whether the observed share of held-out players is compatible with the intended one."""
+
+    intended: float
+    """Share of players who are to be held out."""
+    observed: float | None
+    """Share of players who were held out. Null without players."""
+    p_value: float
+    """P-value that is valid at every look: it is ever below p with a probability of at most p."""
+    broken: bool
+    """Whether chance does not explain the difference. Then the groups can't be compared."""
+
+
+class EffectView(msgspec.Struct, frozen=True):
+    """The effect of a campaign: its visitors beside those of the holdout.
+
+    Held-out players see averages to which paid players have contributed. What the campaign does for
+    them through these averages, the spillover, is not in the difference.
+    """
+
+    campaign: str
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    holdout_share: float
+    """Share of players who are held out. 0 without a holdout."""
+    paid: EffectGroupView
+    """Players who may be paid."""
+    holdout: EffectGroupView
+    """Players who get their own choice and are never paid."""
+    difference: float | None
+    """Average rating of the paid group minus that of the holdout, in stars. Null while a group has
+    no ratings."""
+    low: float | None
+    """Lower end of the difference's interval."""
+    high: float | None
+    """Upper end of the difference's interval."""
+    confidence: float
+    """Probability that the interval contains the true difference at every look."""
+    method: str
+    """Name of the method of the interval."""
+    cost_per_star: float | None
+    """Payment per visitor for each star of the difference, in minor units. Null if a gain is not
+    certain."""
+    cost_low: float | None
+    """Cost per star at the upper end of the difference."""
+    cost_high: float | None
+    """Cost per star at the lower end of the difference."""
+    cost_note: str
+    """Reason why there is no cost per star. Empty if there is one."""
+    split: SplitView | None
+    """Check of the shares of players. Null without a holdout."""
+    verdict: Literal[
+        "no_holdout", "split_broken", "too_few_ratings", "no_clear_difference", "better", "worse"
+    ]
+    sentence: str
+    """Result in plain words."""
 
 
 class SpendingView(msgspec.Struct, frozen=True):

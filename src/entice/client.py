@@ -41,6 +41,7 @@ from entice.api_types import (
     CampaignView,
     CreatedWebhook,
     DriftView,
+    EffectView,
     ErasureView,
     EventPage,
     EventView,
@@ -258,6 +259,10 @@ class Client(AbstractContextManager["Client"]):
     def drift(self, campaign: str) -> DriftView:
         """Return the drift estimate of a campaign with a probe."""
         return self._ask("GET", _at(campaign, "/drift"), DriftView)
+
+    def effect(self, campaign: str) -> EffectView:
+        """Return the effect of a campaign with a holdout: both groups and their difference."""
+        return self._ask("GET", _at(campaign, "/effect"), EffectView)
 
     def spending(
         self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200

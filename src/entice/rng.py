@@ -27,6 +27,8 @@ PLAYER = 2
 """Purpose: the random decisions of players."""
 PROBE = 3
 """Purpose: which offers are probed, and the coin tosses."""
+HOLDOUT = 6
+"""Purpose: which visitors of a plan are held out (4 is a purpose of the service)."""
 PURPOSES = (POLICY, REWARD, PLAYER, PROBE)
 """The purposes of a simulation's streams, counted from 0."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from plan_fixtures import (
     ALWAYS,
@@ -22,6 +23,7 @@ from plan_fixtures import (
 from sizes import sized
 
 import entice
+from entice.planner.assumptions import describe_assumptions
 from entice.planner.campaign_loop import Visits, new_visits
 from entice.planner.forecast import forecast, plan, quantile
 from entice.planner.outcome import NEVER, measure_outcome
@@ -325,3 +327,25 @@ def test_the_policy_with_the_lowest_cost_at_the_confidence_is_recommended() -> N
     # Two bad runs or more in a resample: 1 − 0.8^10 − 10 · 0.2 · 0.8^9 = 0.62; ±0.17 is 5 errors.
     assert first_place_shares[0] == pytest.approx(0.62, abs=0.17)
     assert sum(first_place_shares.values()) == 1
+
+
+# Holdout
+
+
+def test_a_holdout_halves_uniform_exploration_and_changes_nothing_without_payments() -> None:
+    uniform = entice.EpsilonGreedy(c=1e6)  # UCB would explore as much with the other half
+    settings: dict[str, Any] = {"policies": [uniform, entice.Greedy()], "replications": 20}
+    without, half = (
+        forecast(make_plan(**settings, holdout=share), progress=False).runs for share in (0.0, 0.5)
+    )
+    explores, greedy = (pl.col("policy_index") == i for i in (0, 1))
+    assert half.filter(greedy).equals(without.filter(greedy))
+    spent = [runs.filter(explores)["spend"].sum() for runs in (without, half)]
+    assert 0.4 < spent[1] / spent[0] < 0.6  # 2,000 of 4,000 visitors, give or take 100
+    assert "holdout" not in make_plan(**settings).to_plain()
+
+
+def test_the_assumptions_mention_a_holdout() -> None:
+    texts = describe_assumptions(make_plan(holdout=0.1, holdout_feeds_averages=False))
+    assert any("10 % of the visitors are held out" in text for text in texts)
+    assert not any("held out" in text for text in describe_assumptions(make_plan()))

@@ -7,6 +7,7 @@ The loops of some plans run in plain Python, which gives the same numbers
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,14 +19,16 @@ from live_campaign import LiveRun, Response, play_live
 from plain_kernel import plain_kernel
 from plan_fixtures import ALWAYS, make_plan
 from sizes import LONG
+from writer_fixtures import hashed
 
 import entice
-from entice.planner.campaign_loop import REASONS, Visits
+from entice.planner.campaign_loop import HOLDOUT, REASONS, Visits
 from entice.planner.forecast import Forecast
 from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
 from entice.planner.visitors import DAY
 from entice.service.domain.from_plan import campaigns
+from entice.service.domain.holdout import assign_groups
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.verify import verify
 from entice.service.storage.store import Store, open_store
@@ -89,6 +92,24 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [entice.EqualPayElimination(horizon=360)], "budget": 2, "cap_per_offer": 0.3,
         "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.1,
     },
+    "holdout": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC, "holdout": 0.3,
+        "rating_delay": entice.ExponentialDelay(mean=3),
+    },
+    "holdout kept apart": {
+        "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
+        "budget": 15, "margin": 0.01, "share_who_rate": 0.4, "acceptance": ALWAYS,
+        "holdout": 0.25, "holdout_feeds_averages": False,
+    },
+    "holdout and equal pay": {
+        "policies": [entice.EqualPay(noise=0.25)], "policy_sees": "zero_to_one", "margin": 0.02,
+        "share_who_rate": 0.6, "acceptance": LOGISTIC, "rating_delay": 0.3, "holdout": 0.1,
+    },
+    "holdout and elimination": {
+        "policies": [entice.EqualPayElimination(horizon=360)], "budget": 2, "cap_per_offer": 0.3,
+        "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.1, "holdout": 0.2,
+        "holdout_feeds_averages": False,
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {"budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count"}
@@ -120,7 +141,16 @@ def replay_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day
             int(visits.rating[visitor]), int(visits.rated_at[visitor]),
         )  # fmt: skip
 
-    return play_live(store, spec, len(visits.offered), visitors_a_day, respond)
+    assert spec.seed is not None
+    group_of = assign_groups(spec.seed, spec.holdout)
+
+    def player(visitor: int) -> bytes:
+        """Return a player of the group to which the plan's visitor belongs."""
+        held_out = visits.reason[visitor] == HOLDOUT
+        players = (hashed(visitor + len(visits.offered) * k) for k in itertools.count())
+        return next(one for one in players if (group_of(one) == "holdout") == held_out)
+
+    return play_live(store, spec, len(visits.offered), visitors_a_day, respond, player)
 
 
 def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
@@ -136,6 +166,18 @@ def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
     ]  # fmt: skip
 
 
+def check_groups(live: LiveRun, visits: Visits, entered: Any, held_out: Any) -> None:
+    """Compare the totals of both groups, if there are groups."""
+    for group, counts in live.state.groups.items():
+        members = held_out == (group == "holdout")
+        # A declined offer's rating is organic and belongs to no group.
+        ratings = visits.rating[members & entered & visits.accepted].astype(int)
+        assert msgspec.structs.astuple(counts) == (
+            members.sum(), len(ratings), ratings.sum(), (ratings**2).sum(),
+            visits.spent[members].sum(), members.sum(),
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
     plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
@@ -149,6 +191,10 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         assert differing(visits, live, spec) == []
         last = (plan.visitors - 1) * DAY // plan.visitors_a_day
         entered = (visits.rating > 0) & (visits.rated_at <= last)
+        held_out = visits.reason == HOLDOUT
+        check_groups(live, visits, entered, held_out)
+        if not plan.holdout_feeds_averages:
+            entered &= ~held_out
         for arm in range(4):
             ratings = visits.rating[entered & (visits.taken == arm)]
             assert live.state.pulls[arm] == len(ratings)
@@ -162,6 +208,7 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
             assert "limited" in {offer["reason"] for offer in live.offers}
         if plan.probe is not None:
             assert "probe" in {offer["reason"] for offer in live.offers}
+        assert held_out.any() == (plan.holdout > 0)
         controls += sum(offer["reason"] == "control" for offer in live.offers)
     assert (controls > 0) == plan.policies[0].equal_pay
 
@@ -192,7 +239,8 @@ def test_a_campaign_has_all_settings_of_its_plan() -> None:
     plan = make_plan(
         policies=[UCB], budget=50, currency="€", margin=0.05, cap_per_offer=1, cap_per_player=2.5,
         pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), rating_window=A_DAY,
-        late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one",
+        late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one", holdout=0.1,
+        holdout_feeds_averages=False,
     )  # fmt: skip
     spec = campaign_spec(PlanRunner(plan), 0)
     for setting in SHARED:
@@ -219,3 +267,13 @@ def test_visitors_behave_alike_under_all_policies() -> None:
     assert (one.offered != other.offered).any()
     np.testing.assert_array_equal(one.rating > 0, other.rating > 0)
     np.testing.assert_array_equal(one.rated_at, other.rated_at)
+
+
+def test_control_the_comparison_detects_ratings_that_are_not_kept_apart(store: Store) -> None:
+    settings = CASES["holdout kept apart"]
+    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
+    runner = PlanRunner(plan)
+    visits, _ = runner.simulate_run(0, 0)
+    spec = campaign_spec(runner, 0, holdout_feeds_averages=True)
+    live = replay_live(store, spec, visits, plan.visitors_a_day)
+    assert differing(visits, live, spec)

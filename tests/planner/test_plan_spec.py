@@ -48,7 +48,8 @@ def test_a_plan_survives_toml() -> None:
         given = make_plan(
             rating_delay=delay, rating_window=3600, late_ratings=False, margin=0.05,
             cap_per_offer=2, cap_per_player=3, budget=50, pace_over=100,
-            probe=entice.Probe(share=0.1, amount=[0.1, 0.2]),
+            probe=entice.Probe(share=0.1, amount=[0.1, 0.2]), holdout=0.1,
+            holdout_feeds_averages=False,
         )  # fmt: skip
         assert Plan.from_toml(given.to_toml()) == given
     counted = make_plan(
@@ -120,6 +121,9 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
         ({"pace_over": 100}, "pace_over requires a budget"),
         ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
         ({"probe": 0.1}, "probe must be a Probe"),
+        ({"holdout": 1.0}, "holdout must be a share of players: at least 0"),
+        ({"holdout": -0.1}, "holdout must be a share of players: at least 0"),
+        ({"holdout": 0.1, "holdout_feeds_averages": 0}, "feeds_averages must be true or false"),
         ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),
         (
             {"probe": entice.Probe(amount=1), "policies": [entice.EqualPay()]},

@@ -59,10 +59,12 @@ def play_live(
     visitors: int,
     visitors_a_day: int,
     respond: Callable[[int, dict[str, Any]], Response],
+    player: Callable[[int], bytes] = hashed,
 ) -> LiveRun:
     """Run a new campaign with visitors at even intervals; they rate at `Response.rated_at`.
 
-    `respond` is called with the number of a visitor, from 0, and the offer.
+    `respond` is called with the number of a visitor, from 0, and the offer; `player` returns the
+    hash of a visitor.
     """
     created = _execute_all(store, [(START, CreateCampaign(spec))])[0]
     name: str = created["id"]
@@ -80,7 +82,8 @@ def play_live(
             for visitor in range(first, min(first + TRANSACTION, visitors)):
                 at = visitor * DAY // visitors_a_day
                 enter_ratings(work, at)
-                offer = json.loads(execute(work, MakeOffer(name, hashed(visitor)), START + at).body)
+                request = MakeOffer(name, player(visitor))
+                offer = json.loads(execute(work, request, START + at).body)
                 response = respond(visitor, offer)
                 answer = Accept if response.accepted else Decline
                 execute(work, answer(offer["id"]), START + at)

@@ -31,11 +31,11 @@ KINDS = {
 }  # fmt: skip
 
 
-def campaign_with_all_events(service: Service, policy: Any = None) -> str:
+def campaign_with_all_events(service: Service, policy: Any = None, **settings: Any) -> str:
     """Create a campaign with every kind of event."""
     campaign = service.create(
         offer_expires_after=60, rating_window=600, policy=policy or entice.UCB(), unrated_shows=1,
-        cap_per_player=10_000,
+        cap_per_player=10_000, **settings,
     )  # fmt: skip
     service.rate_organic(campaign, a=[5, 4], b=[4])
     sold = service.rated(campaign, 1, 3)["id"]

@@ -67,6 +67,7 @@ class Cell(NamedTuple):
     window: int
     """Days."""
     policy: Any
+    holdout: float = 0.0
 
 
 class Measured(NamedTuple):
@@ -97,6 +98,7 @@ def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
         rating_delay=entice.ExponentialDelay(mean=MEAN_DELAY),
         acceptance=entice.LogisticAcceptance(midpoint=ACCEPTANCE_MIDPOINT, width=ACCEPTANCE_WIDTH),
         policies=[cell.policy], rating_window=cell.window * DAY, replications=runs, seed=11,
+        holdout=cell.holdout,
     )  # fmt: skip
 
 
@@ -112,7 +114,7 @@ class LiveCampaign:
         spec = CampaignSpec(
             name="live", arms=self.items, policy=policy, budget=10**12,
             price_of_a_star=300, unrated_shows=plan.unrated_stars,
-            rating_window=plan.rating_window, seed=seed,
+            rating_window=plan.rating_window, seed=seed, holdout=plan.holdout,
         )  # fmt: skip
         self.id = service.do(CreateCampaign(spec))["id"]
         self.due: list[tuple[int, int, Any]] = []
@@ -258,9 +260,9 @@ def certain_counting() -> Iterator[None]:
 def table(compared: Sequence[Compared]) -> str:
     """Return a comparison as a Markdown table."""
     lines = [
-        "| share who rate | window | policy | spend: live, plan | KS p | lost stars: live, plan | "
-        "KS p | right item leads: live, plan | p |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| share who rate | window | policy | holdout | spend: live, plan | KS p | "
+        "lost stars: live, plan | KS p | right item leads: live, plan | p |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for c in compared:
         values = []
@@ -271,8 +273,8 @@ def table(compared: Sequence[Compared]) -> str:
             values.append(f"{live:,.0f}, {planned:,.0f}")
         leads = [np.mean([m.leads for m in ms]) for ms in (c.live, c.planned)]
         lines.append(
-            f"| {c.cell.share:g} | {c.cell.window} d | {c.cell.policy.label} | {values[0]} | "
-            f"{c.spend_p:.2g} | {values[1]} | {c.lost_p:.2g} | "
+            f"| {c.cell.share:g} | {c.cell.window} d | {c.cell.policy.label} | "
+            f"{c.cell.holdout:g} | {values[0]} | {c.spend_p:.2g} | {values[1]} | {c.lost_p:.2g} | "
             f"{leads[0]:.2f}, {leads[1]:.2f} | {c.leads_p:.2g} |"
         )
     return "\n".join(lines)
@@ -287,6 +289,7 @@ def main() -> int:
     parser.add_argument("--certain", action="store_true", help="Run the control, which must fail.")
     options = parser.parse_args()
     cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
+    cells += [Cell(0.4, 30, policy, holdout=0.3) for policy in POLICIES]
     settings = options.visitors, options.runs, options.campaigns
     with tempfile.TemporaryDirectory() as folder:
         if options.certain:

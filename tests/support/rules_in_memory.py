@@ -25,15 +25,20 @@ class OffersInMemory:
     def __init__(self) -> None:
         self.offers: dict[int, OfferRecord] = {}
         self._ratings = RatingHistory()
+        self._players: set[bytes] = set()
 
     def get(self, n: int) -> OfferRecord | None:
         return self.offers.get(n)
 
     def put(self, offer: OfferRecord) -> None:
         self.offers[offer.n] = offer
+        self._players.add(offer.player)
 
     def live(self, player: bytes) -> OfferRecord | None:
         return next((o for o in self.open() if o.player == player), None)
+
+    def is_new(self, player: bytes) -> bool:
+        return player not in self._players
 
     def spent_on(self, player: bytes) -> int:
         return sum(o.cost for o in self.offers.values() if o.player == player)

@@ -1,13 +1,29 @@
-"""Estimates of the drift from the data that the principal sees: arms, payments, feedback.
+"""Estimates from the data that the principal sees: the drift, and the effect of a campaign.
 
 `probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are reliable;
 `DriftEstimator` computes `probe_slope` one rating at a time. `regression` needs no probe but is
 biased: payments depend on past feedback, so it finds a drift where there is none.
+
+`measure_effect` compares the ratings of a campaign's players with those of a holdout.
 """
 
 from entice.estimate.curve import DriftCurve, probe_curve
+from entice.estimate.effect import Effect, GroupResult, GroupTotals, measure_effect
 from entice.estimate.interval import Estimate
 from entice.estimate.probe import DriftEstimator, probe_slope
 from entice.estimate.regression import regression
+from entice.estimate.split import SplitCheck
 
-__all__ = ["DriftCurve", "DriftEstimator", "Estimate", "probe_curve", "probe_slope", "regression"]
+__all__ = [
+    "DriftCurve",
+    "DriftEstimator",
+    "Effect",
+    "Estimate",
+    "GroupResult",
+    "GroupTotals",
+    "SplitCheck",
+    "measure_effect",
+    "probe_curve",
+    "probe_slope",
+    "regression",
+]

@@ -22,8 +22,12 @@ MAX_MONEY = 10**15
 
 SHARED = (
     "policy_sees", "unrated_shows", "pace_over", "probe", "rating_window", "late_ratings",
+    "holdout", "holdout_feeds_averages",
 )  # fmt: skip
 """The settings that plans and campaigns have in common, except for money."""
+
+HOLDOUT_DEFAULTS: dict[str, Any] = {"holdout": 0.0, "holdout_feeds_averages": True}
+"""The settings of the holdout. A default is left out of stored specs, which may be older."""
 
 
 def check_settings(spec: Any, lowest: int, highest: int) -> None:
@@ -45,9 +49,18 @@ def check_settings(spec: Any, lowest: int, highest: int) -> None:
             rule = f"must be at most the {highest - lowest} stars of the scale"
             raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)
     set_whole(spec, "rating_window", at_least=1, at_most=10 * YEAR)
-    if not isinstance(spec.late_ratings, bool):
-        rule = "must be true or false"
-        raise InputError(field_name(spec, "late_ratings"), rule, given=spec.late_ratings)
+    if not 0 <= set_number(spec, "holdout") < 1:
+        rule = "must be a share of players: at least 0, which is no holdout, and less than 1"
+        raise InputError(field_name(spec, "holdout"), rule, given=spec.holdout)
+    for name in ("late_ratings", "holdout_feeds_averages"):
+        if not isinstance(given := getattr(spec, name), bool):
+            raise InputError(field_name(spec, name), "must be true or false", given=given)
+
+
+def without_holdout_defaults(plain: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the settings of the holdout that have their defaults."""
+    defaults = HOLDOUT_DEFAULTS.items()
+    return {k: v for k, v in plain.items() if (k, v) not in defaults}
 
 
 def check_probe_cost(spec: Any, price_of_a_star: int) -> None:

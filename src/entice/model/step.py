@@ -95,6 +95,37 @@ NO_MONEY = sys.float_info.min
 
 
 @compiled
+def own_choice(
+    display: Callable[..., int],
+    ledger: Ledger,
+    memory: npt.NDArray[np.float64],
+    params: tuple[Any, ...],
+    eligible: npt.NDArray[np.bool_],
+    display_override: npt.NDArray[np.float64],
+    displayed: npt.NDArray[np.float64],
+) -> int:
+    """Fill `displayed` with the values that a player sees, and return the eligible arm they choose.
+
+    `display_override` replaces displayed values; nan leaves a value as it is.
+    """
+    arms = ledger.pulls.shape[0]
+    for i in range(arms):
+        displayed[i] = ledger.means[i]
+    # Of the arms that tie for the best, players choose the one that `display` returns.
+    greedy = display(ledger, memory, params, displayed)
+    for i in range(arms):
+        if not np.isnan(display_override[i]):
+            displayed[i] = display_override[i]
+            greedy = -1
+    if greedy >= 0 and not eligible[greedy]:
+        greedy = -1
+    for i in range(arms):
+        if eligible[i] and (greedy < 0 or displayed[i] > displayed[greedy]):
+            greedy = i
+    return greedy
+
+
+@compiled
 def constrained_offer(
     select: Callable[..., int],
     display: Callable[..., int],
@@ -133,19 +164,7 @@ def constrained_offer(
     result of `offer`.
     """
     arms = ledger.pulls.shape[0]
-    for i in range(arms):
-        displayed[i] = ledger.means[i]
-    # Of the arms that tie for the best, players choose the one that `display` returns.
-    greedy = display(ledger, memory, params, displayed)
-    for i in range(arms):
-        if not np.isnan(display_override[i]):
-            displayed[i] = display_override[i]
-            greedy = -1
-    if greedy >= 0 and not eligible[greedy]:
-        greedy = -1
-    for i in range(arms):
-        if eligible[i] and (greedy < 0 or displayed[i] > displayed[greedy]):
-            greedy = i
+    greedy = own_choice(display, ledger, memory, params, eligible, display_override, displayed)
     unaffordable, all_permitted = 0, True
     for i in range(arms):
         required = required_payment(displayed, greedy, i)

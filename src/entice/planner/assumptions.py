@@ -71,7 +71,7 @@ def _time(days: float) -> str:
 
 
 def _limits(plan: Plan) -> list[str]:
-    """Return the assumptions about margin, caps, pacing and probes."""
+    """Return the assumptions about margin, caps, pacing, probes and the holdout."""
     texts = []
     if plan.margin > 0:
         texts.append(f"{format_money(plan, plan.margin)} is added to every payment.")
@@ -85,6 +85,12 @@ def _limits(plan: Plan) -> list[str]:
         texts.append(
             f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice, a coin toss "
             f"decides whether {amounts} stars are added, to measure the drift."
+        )
+    if plan.holdout > 0:
+        ratings = "count in" if plan.holdout_feeds_averages else "are kept out of"
+        texts.append(
+            f"{_percent(plan.holdout)} of the visitors are held out: they are never paid and take "
+            f"the item that looks best. Their ratings {ratings} the averages."
         )
     return texts
 

@@ -15,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.jit.cache_aligned import cache_aligned
-from entice.jit.decorators import compiled, compiled_noinline, inline_always
+from entice.jit.decorators import compiled, inline_always
 from entice.model.campaign_step import EXPECTED_RATINGS, begin_pull, decide, end_pull, record_rating
 from entice.model.in_flight import RATED, WITHDRAWN, InFlight, new_in_flight
 from entice.model.ledger import Ledger, new_ledger
-from entice.model.probe import HEADS
+from entice.model.probe import HEADS, NO_PROBE
 from entice.model.settings import MAX_MONEY
-from entice.model.step import NO_SUCH_ARM
+from entice.model.step import NO_SUCH_ARM, own_choice
 from entice.money import amount_of, max_stars_for
-from entice.planner.visitors import DAY, VisitorModel, draw_response
+from entice.planner.pending import pop_pending, push_pending
+from entice.planner.visitors import DAY, VisitorModel, draw_response, is_held_out
 from entice.policies import greedy
 from entice.policies.policy import PolicyKernel
 from entice.rng import Stream
@@ -32,9 +33,9 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-OWN_CHOICE, EXPLORE, PROBE, LIMITED, CONTROL = 0, 1, 2, 3, 4
+OWN_CHOICE, EXPLORE, PROBE, LIMITED, CONTROL, HOLDOUT = 0, 1, 2, 3, 4, 5
 """The reasons for an offer, as the service reports them."""
-REASONS = ("own_choice", "explore", "probe", "limited", "control")
+REASONS = ("own_choice", "explore", "probe", "limited", "control", "holdout")
 
 DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
 """End codes of `simulate_visits`."""
@@ -79,6 +80,9 @@ class LoopSettings(NamedTuple):
     """See `PolicyKernel`."""
     equal_pay: bool
     """Whether the policy compares ratings under equal payments."""
+    holdout: float
+    """The share of visitors who are never paid."""
+    holdout_feeds_averages: bool
 
 
 class LoopState(NamedTuple):
@@ -294,20 +298,28 @@ def simulate_visits(
         may_repeat = check_limits and (
             limit < ample_amount or (settings.custom_payment_rule and limit < UNLIMITED_AMOUNT)
         )
+        held_out = is_held_out(settings.seed, n, settings.holdout, stream)
+        may_repeat = may_repeat and not held_out
         if may_repeat:
             for j in range(memory.shape[0]):
                 state.before[j] = memory[j]
         rules_version = EXPECTED_RATINGS if counting else 0
-        arm, own, payment, limited, _, coin, coin_amount = _decide(
-            select, display, payment_rule, settings.seed, n, at, rules_version, ledger, in_flight,
-            state.in_flight_counts, memory, policy_params, max_stars / settings.steps,
-            settings.limit_slot, settings.probe_share, settings.probe_amounts, state.eligible,
-            state.displayed, state.shown, state.permitted, state.means, state.counts, state.counted,
-            state.awaited, stream,
-        )  # fmt: skip
+        if held_out:
+            own = own_choice(
+                display, ledger, memory, policy_params, state.eligible, state.displayed, state.shown
+            )
+            arm, payment, limited, coin, coin_amount = own, 0.0, 0, NO_PROBE, 0.0
+        else:
+            arm, own, payment, limited, _, coin, coin_amount = _decide(
+                select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
+                in_flight, state.in_flight_counts, memory, policy_params,
+                max_stars / settings.steps, settings.limit_slot, settings.probe_share,
+                settings.probe_amounts, state.eligible, state.displayed, state.shown,
+                state.permitted, state.means, state.counts, state.counted, state.awaited, stream,
+            )  # fmt: skip
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
-        stars, reason = payment * settings.steps, OWN_CHOICE
+        stars, reason = payment * settings.steps, HOLDOUT if held_out else OWN_CHOICE
         if arm != own:
             reason = EXPLORE
         elif stars > 0:
@@ -334,7 +346,8 @@ def simulate_visits(
         budget_limited = changed and limit == remaining
         state.budget_limited[0] += budget_limited
         amount = _amount_of(stars, settings.price_of_a_star, settings.margin)
-        if counting:
+        feeds = settings.holdout_feeds_averages or not held_out
+        if counting and feeds:
             _begin_pull(in_flight, n, at, arm)
         accepted, taken, rating, after = draw_response(
             accept,
@@ -352,14 +365,14 @@ def simulate_visits(
             state.committed[0] += amount
             if after >= settings.window and not settings.late_ratings:
                 rating = 0
-        elif counting:
+        elif counting:  # never in the holdout: visitors accept their own choice
             _end_pull(in_flight, n, at, arm, WITHDRAWN)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
         visits.budget_limited[i] = budget_limited
         visits.accepted[i], visits.rating[i], visits.rated_at[i] = accepted, rating, at + after
-        if rating > 0:
-            _push_pending(state.pending, state.pending_count, visits.rated_at, i)
+        if rating > 0 and feeds:
+            push_pending(state.pending, state.pending_count, visits.rated_at, i)
     return DONE, visits.offered.shape[0], 0
 
 
@@ -385,7 +398,7 @@ def _apply_next_rating(
     visits: Visits,
 ) -> None:
     """Record the next pending rating."""
-    visitor = _pop_pending(state.pending, state.pending_count, visits.rated_at)
+    visitor = pop_pending(state.pending, state.pending_count, visits.rated_at)
     arm, rating, at = (
         int(visits.taken[visitor]),
         int(visits.rating[visitor]),
@@ -406,44 +419,3 @@ def _apply_next_rating(
         above / (pulls * settings.steps), True, paid / settings.steps,
         (rating - settings.zero) / settings.steps,
     )  # fmt: skip
-
-
-@compiled
-def _rated_before(rated_at: Counts, one: int, other: int) -> bool:
-    """Return whether the first visitor's rating comes earlier; ties go to the earlier visitor."""
-    return bool(
-        rated_at[one] < rated_at[other] or (rated_at[one] == rated_at[other] and one < other)
-    )
-
-
-@compiled_noinline
-def _push_pending(pending: Counts, pending_count: Counts, rated_at: Counts, visitor: int) -> None:
-    """Push a visitor onto the heap of pending ratings."""
-    place = pending_count[0]
-    pending_count[0] += 1
-    while place > 0:
-        above = (place - 1) // 2
-        if not _rated_before(rated_at, visitor, pending[above]):
-            break
-        pending[place] = pending[above]
-        place = above
-    pending[place] = visitor
-
-
-@compiled_noinline
-def _pop_pending(pending: Counts, pending_count: Counts, rated_at: Counts) -> int:
-    """Pop the visitor with the earliest pending rating."""
-    earliest = pending[0]
-    pending_count[0] -= 1
-    count = pending_count[0]
-    last, place = pending[count], 0
-    while 2 * place + 1 < count:
-        below = 2 * place + 1
-        if below + 1 < count and _rated_before(rated_at, pending[below + 1], pending[below]):
-            below += 1
-        if not _rated_before(rated_at, pending[below], last):
-            break
-        pending[place] = pending[below]
-        place = below
-    pending[place] = last
-    return int(earliest)

@@ -69,6 +69,8 @@ def plan(
     cap_per_player: float | None = None,
     pace_over: int | None = None,
     probe: Probe | None = None,
+    holdout: float = 0.0,
+    holdout_feeds_averages: bool = True,
     replications: int = 400,
     seed: int | None = None,
     threads: int | None = None,
@@ -118,6 +120,8 @@ def plan(
         cap_per_player=cap_per_player,
         pace_over=pace_over,
         probe=probe,
+        holdout=holdout,
+        holdout_feeds_averages=holdout_feeds_averages,
         replications=replications,
         seed=seed,
     )

@@ -133,6 +133,8 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         custom_payment_rule=rules.payment_rule is not pay_required,
         limit_slot=rules.limit_slot,
         equal_pay=policy.equal_pay,
+        holdout=plan.holdout,
+        holdout_feeds_averages=plan.holdout_feeds_averages,
     )
 
 

@@ -22,6 +22,7 @@ from entice.model.settings import (
     PolicyScale,
     check_probe_cost,
     check_settings,
+    without_holdout_defaults,
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
@@ -83,6 +84,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     rating_window, late_ratings, pace_over, probe
         As in a campaign: how many seconds a rating is awaited, whether later ones count, the
         number of offers that the budget is spread over, and the probe that measures the drift.
+    holdout, holdout_feeds_averages
+        As in a campaign: the share of visitors who get their own choice and are never paid, and
+        whether their ratings count in the averages.
     margin, cap_per_offer, cap_per_player
         As in a campaign, but in units of the currency, such as euros. Each visitor is a different
         player.
@@ -124,6 +128,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     cap_per_player: float | None = None
     pace_over: int | None = None
     probe: Probe | None = None
+    holdout: float = 0.0
+    holdout_feeds_averages: bool = True
     replications: int = 400
     seed: int | None = None
 
@@ -179,8 +185,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def to_plain(self) -> dict[str, Any]:
         """Return the plan as plain tables, custom functions as "module:name"."""
-        plain: dict[str, Any] = without_none(msgspec.to_builtins(self, enc_hook=import_path))
-        return plain
+        plain = without_none(msgspec.to_builtins(self, enc_hook=import_path))
+        return without_holdout_defaults(plain)
 
     def to_toml(self) -> str:
         """Return the plan as TOML, custom functions as "module:name"."""

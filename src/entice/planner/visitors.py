@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.jit.decorators import compiled
-from entice.rng import PLAYER, Stream, seed_stream, uniform
+from entice.rng import HOLDOUT, PLAYER, Stream, seed_stream, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,6 +43,19 @@ class VisitorResponse(NamedTuple):
     """In stars; 0 if the visitor does not rate."""
     after: int
     """The delay of the rating in microseconds."""
+
+
+@compiled
+def is_held_out(seed: int, visitor: int, holdout: float, stream: Stream) -> bool:
+    """Draw whether visitor number 1, 2, … is held out, with probability `holdout`.
+
+    The service hashes the player instead. Each visitor of a plan is a different player, so their
+    groups are independent in both.
+    """
+    if holdout == 0.0:
+        return False
+    seed_stream(stream, seed, visitor, HOLDOUT)
+    return uniform(stream) < holdout
 
 
 @compiled

@@ -46,7 +46,7 @@ def test_the_service_and_the_oracle_agree_on_random_commands(service: Service, s
         both.run(steps=100)
         assert service.faults(both.id) == [None]
     except BaseException:
-        print(*both.story, sep="\n")
+        print(*both.history, sep="\n")
         raise
     again = open_store(f"sqlite:///{service.path}")
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from browser.page_checks import findings, overflowing
 from browser.studio_pages import (
     COMPILE_TIMEOUT,
     NARROW,
@@ -22,31 +22,6 @@ from browser.studio_pages import (
     small_plan,
 )
 from playwright.sync_api import Browser, Page, expect
-
-
-def findings(page: Page) -> list[str]:
-    """Return the serious and critical violations that axe finds."""
-    found = Axe().run(page).response["violations"]
-    return [_describe(each) for each in found if each["impact"] in ("serious", "critical")]
-
-
-def _describe(violation: dict[str, Any]) -> str:
-    nodes = [f"{node['html']}: {node['failureSummary']}" for node in violation["nodes"]]
-    return f"{violation['help']}:\n" + "\n".join(nodes)
-
-
-def overflowing(page: Page) -> list[str]:
-    """Return the elements that make the page scroll sideways."""
-    found: list[str] = page.evaluate(
-        """() => {
-          const { scrollWidth, clientWidth } = document.documentElement;
-          if (scrollWidth <= clientWidth) return [];
-          return [...document.querySelectorAll("body *")]
-            .filter((node) => node.getBoundingClientRect().right > clientWidth + 1)
-            .map((node) => `${node.tagName}.${node.className}`);
-        }"""
-    )
-    return found
 
 
 class Phone(NamedTuple):

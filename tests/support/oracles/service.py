@@ -8,6 +8,7 @@ prices are exact fractions. The code is slow and simple on purpose.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 from oracles.in_flight import ReferenceInFlight
 
@@ -40,6 +41,10 @@ class OracleOffer:
     """The end of the rating window."""
     shadow: bool = False
     """Whether it was made in shadow mode: it costs nothing and is never in flight."""
+    group: str | None = None
+    """The group in whose totals it counts."""
+    apart: bool = False
+    """Whether it is kept out of the averages and the offers in flight."""
 
     @property
     def cost(self) -> int:
@@ -88,6 +93,9 @@ class OracleCampaign:
     rating_window: int = 30 * 24 * 3600
     late_ratings: bool = True
     status: str = "live"
+    holdout: frozenset[str] | None = None
+    """The players who are held out."""
+    holdout_feeds_averages: bool = True
     retired: set[str] = field(default_factory=set)
     offers: list[OracleOffer] = field(default_factory=list)
     organic: list[tuple[str, int]] = field(default_factory=list)
@@ -111,12 +119,23 @@ class OracleCampaign:
         assert self.committed == sum(o.paid or 0 for o in self.offers if o.state in sold)
         for arm in self.arms:
             mine = [o for o in self.offers if o.arm == arm]
+            mine = [o for o in mine if not o.apart]
             ratings = [o.rating for o in mine if o.state == "rated" and o.rating is not None]
             ratings += [rating for rated, rating in self.organic if rated == arm]
             assert self.in_flight[arm] == sum(o.state in waiting and not o.shadow for o in mine)
             assert self.n[arm] == len(ratings)
             assert self.S[arm] == sum(ratings)
         assert self.reserved + self.committed <= self.budget
+
+    def group_totals(self, group: str) -> tuple[int, int, int, int, int, int]:
+        """Return visitors, rated, sum and squares of ratings, payments and players of a group."""
+        mine = [o for o in self.offers if o.group == group]
+        ratings = [o.rating for o in mine if o.state == "rated" and o.rating is not None]
+        paid = sum(o.paid or 0 for o in mine if o.state in ("accepted", "rated", "unrated"))
+        squares = sum(rating**2 for rating in ratings)
+        first = {o.player: o for o in reversed(self.offers)}
+        players = sum(o.group == group for o in first.values())
+        return len(mine), len(ratings), sum(ratings), squares, paid, players
 
     # Decision
 
@@ -212,12 +231,18 @@ class OracleCampaign:
         expires = now + self.offer_expires_after * SECOND
         offer = OracleOffer(len(self.offers) + 1, player, arm, amount, "offered", expires)
         self.offers.append(offer)
+        if self.holdout is not None:
+            held_out = player in self.holdout
+            offer.apart = held_out and not self.holdout_feeds_averages
+            if self.status == "live":
+                offer.group = "holdout" if held_out else "paid"
         if self.status == "shadow":
             offer.state, offer.shadow = "shadow", True
         else:
             self.reserved += amount
-            self.in_flight[arm] += 1
-            self.flight.begin(offer.n, now, arm)
+            if not offer.apart:
+                self.in_flight[arm] += 1
+                self.flight.begin(offer.n, now, arm)
         return offer
 
     def find(self, now: int, number: int) -> OracleOffer:
@@ -268,13 +293,13 @@ class OracleCampaign:
         self._check_rating(rating)
         if offer.state == "rated":
             assert offer.rating is not None
-            self.S[offer.arm] += rating - offer.rating
+            self.S[offer.arm] += 0 if offer.apart else rating - offer.rating
         else:
-            if offer.state == "accepted" and not offer.shadow:
-                self.in_flight[offer.arm] -= 1
-                self.flight.end(offer.n, now, "rated")
-            self.n[offer.arm] += 1
-            self.S[offer.arm] += rating
+            if offer.state == "accepted":
+                self._land(now, offer, "rated")
+            if not offer.apart:
+                self.n[offer.arm] += 1
+                self.S[offer.arm] += rating
         offer.state, offer.rating = "rated", rating
 
     def reverse(self, now: int, number: int) -> None:
@@ -286,10 +311,9 @@ class OracleCampaign:
             raise Rejected(409)
         assert offer.paid is not None
         self.committed -= offer.paid
-        if offer.state == "accepted" and not offer.shadow:
-            self.in_flight[offer.arm] -= 1
-            self.flight.end(offer.n, now, "withdrawn")
-        if offer.state == "rated":
+        if offer.state == "accepted":
+            self._land(now, offer, "withdrawn")
+        if offer.state == "rated" and not offer.apart:
             assert offer.rating is not None
             self.n[offer.arm] -= 1
             self.S[offer.arm] -= offer.rating
@@ -311,9 +335,7 @@ class OracleCampaign:
         if offer.state == "offered" and offer.expires <= now:
             self._release(now, offer, "expired")
         elif offer.state == "accepted" and offer.awaited is not None and offer.awaited <= now:
-            if not offer.shadow:
-                self.in_flight[offer.arm] -= 1
-                self.flight.end(offer.n, now, "unrated")
+            self._land(now, offer, "unrated")
             offer.state = "unrated"
 
     def tick(self, now: int) -> int:
@@ -357,9 +379,16 @@ class OracleCampaign:
 
     def _release(self, now: int, offer: OracleOffer, state: str) -> None:
         self.reserved -= offer.amount
-        self.in_flight[offer.arm] -= 1
-        self.flight.end(offer.n, now, "withdrawn")
+        self._land(now, offer, "withdrawn")
         offer.state = state
+
+    def _land(
+        self, now: int, offer: OracleOffer, outcome: Literal["rated", "unrated", "withdrawn"]
+    ) -> None:
+        """Remove an offer from those in flight, if it is one of them."""
+        if not offer.shadow and not offer.apart:
+            self.in_flight[offer.arm] -= 1
+            self.flight.end(offer.n, now, outcome)
 
     def _check_offer_is_open(self, now: int, offer: OracleOffer) -> None:
         """Reject unless the offer is open; a shadow offer is open as long as a live one."""

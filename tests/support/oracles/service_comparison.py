@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 from writer_fixtures import Service, hashed
 
@@ -30,7 +32,7 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Refusal
 from entice.service.domain.offer import STATES
-from entice.service.storage.queries import Queries
+from entice.service.storage.queries import Queries, load_state
 from entice.service.storage.store import Store
 from oracles.service import OracleCampaign, Rejected
 
@@ -39,6 +41,7 @@ POLICIES = [
     entice.ThompsonSampling(), entice.RoundRobinEpsilonGreedy(c=3),
     entice.AlternatingThompson(), entice.DriftCorrectedThompson(), entice.Greedy(),
 ]  # fmt: skip
+GROUPS = ("paid", "holdout")
 LATER_ARMS = ["d", "e", "f"]
 STEPS = {
     "make_offer": 10, "make_offers": 3, "accept_open_offer": 8, "rate_accepted_offer": 8,
@@ -56,7 +59,7 @@ Request = tuple[int, list[str] | None, dict[str, float] | None]
 class SideBySide:
     """Runs the same random steps on a campaign of the service and on the oracle's."""
 
-    def __init__(self, service: Service, seed: int) -> None:
+    def __init__(self, service: Service, seed: int, **holdout: Any) -> None:
         self.service = service
         self.random = draw = random.Random(seed)
         self.policy = POLICIES[seed % len(POLICIES)]
@@ -75,12 +78,17 @@ class SideBySide:
         unrated = self.maybe(draw.randint(4, 20) / 4)
         self.id = service.create(
             policy=self.policy, budget=budget, price_of_a_star=price, unrated_shows=unrated,
-            policy_sees="zero_to_one" if zero_to_one else "stars", seed=seed, **limits,
+            policy_sees="zero_to_one" if zero_to_one else "stars", seed=seed, **limits, **holdout,
         )  # fmt: skip
         self.oracle = OracleCampaign(
             ["a", "b", "c"], budget, price, zero_to_one=zero_to_one,
             unrated_shows=None if unrated is None else Fraction(unrated), **limits,
         )  # fmt: skip
+        if holdout:
+            share = holdout["holdout"]
+            held_out = [str(p) for p in range(8) if reference_draw(hashed(p), seed) < share]
+            self.oracle.holdout = frozenset(held_out)
+            self.oracle.holdout_feeds_averages = holdout.get("holdout_feeds_averages", True)
         self.history: list[Command | int] = []
         """All commands, and the seconds between them, for debugging."""
 
@@ -190,6 +198,12 @@ class SideBySide:
         assert 0 < answer["propensity"] <= 1
         if oracle.status == "shadow":
             assert (answer["amount"], answer["state"]) == (0, "shadow")
+        held_out = str(player) in (oracle.holdout or ())
+        if held_out:
+            assert (arm, amount, answer["propensity"], answer["probe"]) == (own, 0, 1.0, None)
+            assert reason == ("paused" if oracle.status == "paused" else "holdout")
+        else:
+            assert reason != "holdout"
         if not isinstance(
             self.policy, entice.DriftCorrectedThompson
         ):  # it displays corrected averages
@@ -197,11 +211,13 @@ class SideBySide:
             seen = {name: float(oracle.shows(name, displayed)) for name in oracle.arms}
             assert price.shown == pytest.approx(seen, abs=1e-9)
             assert own == (arm if arm in choices.best else choices.own)
-            if oracle.status == "paused":
-                assert (arm, amount, reason) == (choices.own, 0, "paused")
+            unpaid = held_out or oracle.status == "paused"
+            if unpaid:
+                assert (arm, amount) == (choices.own, 0)
+                assert reason in ("paused", "holdout")
             else:
                 assert amount == choices.prices[arm]
-            if oracle.status != "paused" and isinstance(self.policy, entice.UCB):
+            if not unpaid and isinstance(self.policy, entice.UCB):
                 assert arm in choices.ucb
                 if len(choices.wanted) == 1:  # otherwise rounding decides
                     assert (reason == "limited") == (arm not in choices.wanted)
@@ -300,6 +316,13 @@ class SideBySide:
             assert self.service.refusal(command).status == 404
 
 
+def reference_draw(player: bytes, seed: int) -> Fraction:
+    """Return the number in [0, 1) that decides a player's group."""
+    key = seed.to_bytes(8, "big")
+    digest = hashlib.blake2b(player, digest_size=8, key=key, person=b"entice holdout").digest()
+    return Fraction(int.from_bytes(digest, "big") // 2**11, 2**53)
+
+
 def compare(store: Store, campaign: str, oracle: OracleCampaign) -> None:
     """Compare the database with the oracle."""
     queries = Queries(store)
@@ -319,6 +342,7 @@ def compare(store: Store, campaign: str, oracle: OracleCampaign) -> None:
         assert arm.average == (total / n if n else None)
         assert arm.expected == pytest.approx(oracle.flight.expected(arm.id), abs=1e-12)
     with store.read() as session:
+        groups = load_state(session, campaign).groups
         rows = session.rows(
             "SELECT n, state, cost FROM offers WHERE campaign = "
             "(SELECT number FROM campaigns WHERE id = ?) ORDER BY n",
@@ -327,3 +351,5 @@ def compare(store: Store, campaign: str, oracle: OracleCampaign) -> None:
     assert [(n, STATES[state], cost) for n, state, cost in rows] == [
         (offer.n, offer.state, offer.cost) for offer in oracle.offers
     ]
+    expected = {} if oracle.holdout is None else {g: oracle.group_totals(g) for g in GROUPS}
+    assert {group: msgspec.structs.astuple(counts) for group, counts in groups.items()} == expected

@@ -119,7 +119,15 @@ def hostile_requests(campaign: str, offer: str) -> Iterator[HostileRequest]:
         "/v1/campaigns", f"{at}/arms", f"{at}/offers", f"{at}/offers/batch", f"{at}/ratings",
         f"/v1/offers/{offer}/accept", f"/v1/offers/{offer}/decline", f"/v1/offers/{offer}/rating",
     )  # fmt: skip
-    queries = ("/v1/campaigns", at, f"{at}/arms", f"{at}/events", f"{at}/drift", f"{at}/export")
+    queries = (
+        "/v1/campaigns",
+        at,
+        f"{at}/arms",
+        f"{at}/events",
+        f"{at}/drift",
+        f"{at}/effect",
+        f"{at}/export",
+    )
     yield from _fields(at, offer)
     for path in writes:
         for body in BODIES:
@@ -171,6 +179,7 @@ CAMPAIGN: dict[str, Any] = {
     "cap_per_offer": 5, "cap_per_player": 50, "pace_over": 100, "offer_expires_after": 60,
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
     "policy": {"kind": "ucb"}, "probe": {"share": 1.0, "amount": 1.0},
+    "holdout": 0.3, "holdout_feeds_averages": False,
 }  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     {"kind": "epsilon_greedy", "c": 5.0}, {"kind": "thompson_sampling"}, {"kind": "greedy"},
@@ -260,7 +269,7 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
-    for read in ("", "/arms", "/drift", "/spending", "/events", "/export"):
+    for read in ("", "/arms", "/drift", "/effect", "/spending", "/events", "/export"):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 
 

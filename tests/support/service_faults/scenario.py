@@ -94,6 +94,8 @@ SPECS = (
         margin=7,
         seed=2,
         policy_sees="zero_to_one",
+        holdout=0.3,
+        holdout_feeds_averages=False,
     ),
 )
 
@@ -289,6 +291,7 @@ def all_queries(store: Store, decisions: Mapping[str, int]) -> dict[str, Callabl
         named[f"campaign {name}"] = partial(queries.campaign, name)
         named[f"arms {name}"] = partial(queries.arms, name)
         named[f"drift {name}"] = partial(queries.drift, name)
+        named[f"effect {name}"] = partial(queries.effect, name)
         named[f"spending {name}"] = partial(queries.spending, name)
         named[f"head {name}"] = partial(queries.head, name)
         named[f"events {name}"] = partial(queries.events, name, 0, 1_000_000)

@@ -21,6 +21,7 @@ from entice.policies import greedy
 from entice.policies.policy import no_update
 from entice.service.domain.campaign_state import CampaignState, encode_state
 from entice.service.domain.events import GENESIS
+from entice.service.domain.holdout import HOLDOUT, GroupCounts, assign_groups, new_groups
 from entice.service.domain.in_flight_state import (
     Expectation,
     FlightState,
@@ -113,6 +114,7 @@ class Campaign:
                 arms=list(spec.arms), retired=[False] * arms,
                 pulls=[0] * arms, totals=[0] * arms, in_flight=[0] * arms, memory=b"",
                 rules=rules, offered=[0] * arms if rules >= EXPECTED_RATINGS else [],
+                groups=new_groups(spec.holdout),
             )
         )  # fmt: skip
 
@@ -146,6 +148,8 @@ class Campaign:
         for arm in range(arms):
             self.update_arm(arm)
         assert spec.seed is not None
+        self.group_of = assign_groups(spec.seed, spec.holdout)
+        """Returns a player's group; None if the campaign has no holdout."""
         self._propensity = propensity_function(
             spec.policy, self.kernel, spec.seed, self._count_type
         )
@@ -187,8 +191,13 @@ class Campaign:
         limit: Limit,
         eligible: tuple[str, ...] | None,
         displayed: dict[str, float] | None,
+        held_out: bool = False,
     ) -> Decision:
-        """Choose the arm for the next player, and calculate the payment."""
+        """Choose the arm for the next player, and calculate the payment.
+
+        A player who is `held_out` gets their own choice, without the policy and the probe, as all
+        players do while the campaign is paused. The time t of the policy counts these offers too.
+        """
         state, spec, kernel = self.state, self.spec, self.kernel
         t = state.decisions + 1
         offerable, seen = self._active, self._nothing_displayed
@@ -201,11 +210,11 @@ class Campaign:
             for name, stars in displayed.items():
                 seen[self.arms[name]] = self._to_policy_scale(stars)
         before = self.memory.copy()
-        paused = state.status == "paused"
-        most = 0.0 if paused else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
+        unpaid = "paused" if state.status == "paused" else "holdout" if held_out else None
+        most = 0.0 if unpaid else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
-            result: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
+            result: tuple[Any, ...] = (self._own_choice if unpaid else self._decide)(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
                 memory, kernel.params, most / self._steps, kernel.limit_slot, self._share,
                 self._amounts, offerable, seen, *buffers, self._counted, self._awaited,
@@ -218,8 +227,8 @@ class Campaign:
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         paid_choice = "control" if spec.policy.equal_pay else "probe"
         reason = "explore" if arm != own else paid_choice if stars > 0 else "own_choice"
-        if paused:
-            reason = "paused"
+        if unpaid is not None:
+            reason = unpaid
         else:
             if self._propensity is not None:
                 made = DecisionInputs(
@@ -238,12 +247,12 @@ class Campaign:
         if state.rules >= LIMITED_IF_CHANGED:
             free = arm, own, payment
             # If this is false, every arm was affordable and no limit can have changed the decision.
-            if limited or kernel.payment_rule is not pay_required:
+            if not unpaid and (limited or kernel.payment_rule is not pay_required):
                 free = run(math.inf, before.copy(), *map(np.empty_like, buffers))[:3]
             wanted = free[2] * self._steps
             if free[0] == free[1] and wanted == 0 and coin == HEADS:
                 wanted = coin_amount
-            limited = not paused and (arm, stars) != (free[0], wanted)
+            limited = not unpaid and (arm, stars) != (free[0], wanted)
             if limited and reason != "probe":
                 reason = "limited"
         gap = None
@@ -335,6 +344,20 @@ class Campaign:
         self.state.memory = memory.tobytes()
         self.state.flight = self._pack_in_flight()
         self._configure()
+
+    def feeds_averages(self, player: bytes) -> bool:
+        """Return whether a player's offers and ratings count in the averages and in flight."""
+        return self.spec.holdout_feeds_averages or self.group_of(player) != HOLDOUT
+
+    def group_counts(self, offer: OfferRecord) -> GroupCounts | None:
+        """Return the totals in which an offer counts; None if there are none.
+
+        Offers made while the campaign is paused or in shadow mode do not count: then nobody is
+        paid, and the groups do not differ.
+        """
+        if not self.state.groups or offer.shadow or offer.reason == "paused":
+            return None
+        return self.state.groups[self.group_of(offer.player) or ""]
 
     def stars_paid(self, offer: OfferRecord) -> float:
         """Return the payment of an offer in stars: as offered, unless less was accepted."""

@@ -9,6 +9,7 @@ import msgspec
 
 from entice.money import Currency, recorded_currency
 from entice.service.domain.errors import Corrupt, not_found
+from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
 from entice.service.domain.spec import Status
 
@@ -53,6 +54,8 @@ class CampaignState(msgspec.Struct, array_like=True):
     rating, or made in shadow mode."""
     flight: FlightState | None = None
     """The ages of the offers in flight, since version 2 of the rules."""
+    groups: dict[str, GroupCounts] = {}
+    """The totals of the two groups, if the campaign has a holdout."""
 
     @property
     def expectation(self) -> Expectation:

@@ -60,6 +60,9 @@ class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
     cap_per_offer: int | UnsetType | None = UNSET
     cap_per_player: int | UnsetType | None = UNSET
     pace_over: int | UnsetType | None = UNSET
+    holdout: float | UnsetType = UNSET
+    """Any change of these two is rejected, with the reason."""
+    holdout_feeds_averages: bool | UnsetType = UNSET
     by: str | None = None
 
 

@@ -82,7 +82,7 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     amount: int
     reason: str
     propensity: float
-    """The probability with which the policy chose this arm."""
+    """The probability of this arm, given the player's group: the policy's; 1 in the holdout."""
     shown: tuple[float, ...]
     """The rating displayed by each arm, in stars."""
     expires: int
@@ -99,6 +99,8 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     shadow: bool = False
     gap: float | None = None
     """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    group: str | None = None
+    """The player's group, `paid` or `holdout`, if the campaign has a holdout."""
 
 
 class _OfferEvent(_Event, frozen=True):
@@ -135,14 +137,17 @@ class Rated(_OfferEvent, frozen=True, tag="rated", omit_defaults=True):
     probe: str | None = None
     """The side of the probe's coin; None if the coin did not determine the payment."""
     probe_amount: float | None = None
+    in_averages: bool = True
+    """Whether the rating counts in the averages, and not in the totals of the holdout alone."""
 
 
-class Revised(_OfferEvent, frozen=True, tag="revised"):
+class Revised(_OfferEvent, frozen=True, tag="revised", omit_defaults=True):
     """A rating was changed."""
 
     arm: str
     rating: int
     before: int
+    in_averages: bool = True
 
 
 class Unrated(_OfferEvent, frozen=True, tag="unrated"):

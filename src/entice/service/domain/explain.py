@@ -38,6 +38,11 @@ def _reason(offer: Offered) -> str:
     stars = f"{offer.payment:.2f} stars"
     if offer.reason == "paused":
         return f"The campaign is paused: visitors are offered what looks best, {arm}, unpaid."
+    if offer.reason == "holdout":
+        return (
+            f"The visitor is in the holdout, whose visitors are never paid, to measure the effect "
+            f"of the campaign: they are offered what looks best, {arm}."
+        )
     if offer.probe == "heads":
         return (
             f"{arm} is the visitor's own choice. A coin flip added {stars}, to measure how much "

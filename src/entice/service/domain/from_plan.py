@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 
 from entice.errors import InputError
+from entice.model.settings import without_holdout_defaults
 from entice.planner.forecast import Forecast
 from entice.planner.formatting import policy_names, round_up
 from entice.planner.spec import Plan
 from entice.service.domain.spec import CampaignSpec
+from entice.spec_parsing import without_none
 
 
 def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
@@ -55,5 +57,7 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         "probe": msgspec.to_builtins(plan.probe),
         "rating_window": plan.rating_window,
         "late_ratings": plan.late_ratings,
+        "holdout": plan.holdout,
+        "holdout_feeds_averages": plan.holdout_feeds_averages,
     }
-    return {setting: value for setting, value in table.items() if value is not None}
+    return without_holdout_defaults(without_none(table))

@@ -95,6 +95,12 @@ class OfferRepository(Protocol):
     def live(self, player: bytes) -> OfferRecord | None:
         """Return the open offer of a player."""
 
+    def is_new(self, player: bytes) -> bool:
+        """Return whether a player has had no offer yet.
+
+        Called before each offer of a campaign with a holdout, and never otherwise.
+        """
+
     def spent_on(self, player: bytes) -> int:
         """Return the total cost of a player's offers."""
 

@@ -16,8 +16,10 @@ from entice.model import in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
 from entice.service.domain import events as log
 from entice.service.domain.campaign import RULES, Campaign
+from entice.service.domain.changes import check_changes, current_setting
 from entice.service.domain.errors import conflict, invalid, not_found
 from entice.service.domain.events import Event
+from entice.service.domain.holdout import HOLDOUT
 from entice.service.domain.offer import (
     ACCEPTED,
     DECLINED,
@@ -33,7 +35,7 @@ from entice.service.domain.offer import (
     OfferRecord,
     OfferRepository,
 )
-from entice.service.domain.spec import MAX_ARMS, MAX_MONEY, CampaignSpec, check_arm_ids, check_name
+from entice.service.domain.spec import MAX_ARMS, check_arm_ids
 
 MAX_EVENTS_PER_OFFER = 100
 """The number of events of one offer after which its rating can no longer be changed."""
@@ -83,17 +85,17 @@ class CampaignRules:
             raise ValueError(f"rules of version {rules} are newer than this version of Entice")
         name, seq, at = self._header(at)
         self._append(log.Upgraded(name, seq, at, rules))
-        offers = [offer for offer in self.offers.in_flight_offers() if not offer.shadow]
+        offers = [offer for offer in self.offers.in_flight_offers() if self._is_in_flight(offer)]
         self.campaign.upgrade(at, rules, offers)
 
     def change(self, at: int, changes: dict[str, Any], by: str | None = None) -> None:
         """Change settings. A budget below the sum of committed and reserved money is rejected."""
         state = self.campaign.state
-        changes = {k: v for k, v in changes.items() if v != self._setting(k)}
+        changes = {k: v for k, v in changes.items() if v != current_setting(state, k)}
         if not changes:
             return
         self._check_open()
-        self._check_changes(changes)
+        check_changes(state, changes)
         self._append(log.Changed(*self._header(at), changes, by=by))
         state.version += 1
         state.budget = changes.get("budget", state.budget)
@@ -110,33 +112,6 @@ class CampaignRules:
                 "The campaign is closed. A closed campaign cannot be changed or reopened.",
                 state="closed",
             )
-
-    def _setting(self, name: str) -> Any:
-        state = self.campaign.state
-        return state.status if name == "status" else state.spec.get(name)
-
-    def _check_changes(self, changes: dict[str, Any]) -> None:
-        state = self.campaign.state
-        if "budget" in changes:
-            budget, least = changes["budget"], state.reserved + state.committed
-            money = state.money.format
-            if not 0 <= budget <= MAX_MONEY:
-                raise invalid(f"budget must be from 0 to {MAX_MONEY}; got {budget}.")
-            if budget < least:
-                raise conflict(
-                    f"budget must be at least {least}: {money(state.committed)} is spent and "
-                    f"{money(state.reserved)} is reserved for open offers; got {budget} "
-                    f"({money(budget)}).",
-                    least=least,
-                )
-        try:
-            if "name" in changes:
-                check_name("name", changes["name"])
-            status = {"status": "live"} if changes.get("status") == "closed" else {}
-            plain = {**state.spec, **changes, **status}
-            CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
-        except InputError as error:
-            raise invalid(str(error)) from error
 
     def add_arms(self, at: int, arms: tuple[str, ...], by: str | None = None) -> None:
         """Add arms. Arms that the campaign already has are ignored."""
@@ -195,7 +170,9 @@ class CampaignRules:
         capped = campaign.spec.cap_per_player is not None
         limit = campaign.limit(self.offers.spent_on(player) if capped else 0)
         name, seq, at = self._header(at)
-        decision = campaign.decide(at, limit, eligible, displayed)
+        group = campaign.group_of(player)
+        is_new = group is not None and self.offers.is_new(player)
+        decision = campaign.decide(at, limit, eligible, displayed, group == HOLDOUT)
         shadow = state.status == "shadow"
         n, expires = state.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown_stars()
@@ -208,7 +185,7 @@ class CampaignRules:
                 decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
-                decision.probe, decision.probe_amount, shadow, decision.gap,
+                decision.probe, decision.probe_amount, shadow, decision.gap, group=group,
             )
         )  # fmt: skip
         offer = OfferRecord(
@@ -221,7 +198,11 @@ class CampaignRules:
             offer.state, offer.due, offer.cost = SHADOW, NEVER, 0
         else:
             state.reserved += amount
-            campaign.begin_pull(n, at, decision.arm)
+            if self._is_in_flight(offer):
+                campaign.begin_pull(n, at, decision.arm)
+        if (counts := campaign.group_counts(offer)) is not None:
+            counts.visitors += 1
+            counts.players += is_new
         self.offers.put(offer)
         return offer
 
@@ -285,6 +266,8 @@ class CampaignRules:
         state.committed += paid
         offer.paid = offer.cost = paid
         offer.answered_in_shadow = offer.shadow
+        if (counts := self.campaign.group_counts(offer)) is not None:
+            counts.paid += paid
         self._set_state(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: OfferRecord) -> None:
@@ -333,22 +316,30 @@ class CampaignRules:
             )
         campaign, state, arm = self.campaign, self.campaign.state, offer.arm
         before, name = offer.rating, state.arms[arm]
+        counts, feeds = campaign.group_counts(offer), campaign.feeds_averages(offer.player)
         if before is not None:
-            self._append(log.Revised(*self._header(at), offer.n, name, rating, before))
-            state.totals[arm] += rating - before
+            self._append(log.Revised(*self._header(at), offer.n, name, rating, before, feeds))
+            state.totals[arm] += (rating - before) * feeds
+            if counts is not None:
+                counts.remove_rating(before)
         else:
             paid, probe = campaign.stars_paid(offer), offer.probe
             if offer.paid != offer.amount or offer.shadow:
                 probe = None  # the coin did not determine the payment
             amount = offer.probe_amount if probe is not None else None
-            self._append(log.Rated(*self._header(at), offer.n, name, rating, paid, probe, amount))
-            state.pulls[arm] += 1
-            state.totals[arm] += rating
+            self._append(
+                log.Rated(*self._header(at), offer.n, name, rating, paid, probe, amount, feeds)
+            )
+            state.pulls[arm] += feeds
+            state.totals[arm] += rating * feeds
             if offer.state == ACCEPTED:
                 self._end_pull(offer, in_flight.RATED)
         offer.rating = rating
         self._set_state(offer, RATED)
-        campaign.update_arm(arm, before is None, campaign.stars_paid(offer), rating)
+        if counts is not None:
+            counts.add_rating(rating)
+        if feeds:
+            campaign.update_arm(arm, before is None, campaign.stars_paid(offer), rating)
         if before is not None:
             self._relearn(offer)
 
@@ -364,8 +355,12 @@ class CampaignRules:
         if offer.state == ACCEPTED:
             self._end_pull(offer, in_flight.WITHDRAWN)
         rated, offer.cost = offer.rating, 0
+        if (counts := campaign.group_counts(offer)) is not None:
+            counts.paid -= offer.paid
+            if rated is not None:
+                counts.remove_rating(rated)
         self._set_state(offer, REVERSED)
-        if rated is not None:
+        if rated is not None and campaign.feeds_averages(offer.player):
             state.pulls[arm] -= 1
             state.totals[arm] -= rated
             campaign.update_arm(arm)
@@ -416,9 +411,12 @@ class CampaignRules:
 
     def _end_pull(self, offer: OfferRecord, outcome: int) -> None:
         """Remove an offer from the pulls in flight, at the time of the last event."""
-        if offer.shadow:  # shadow offers are never in flight
-            return
-        self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
+        if self._is_in_flight(offer):
+            self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
+
+    def _is_in_flight(self, offer: OfferRecord) -> bool:
+        """Return whether an open or accepted offer counts in flight."""
+        return not offer.shadow and self.campaign.feeds_averages(offer.player)
 
     def _set_state(self, offer: OfferRecord, state: int, due: int = NEVER) -> None:
         offer.state, offer.due = state, due
@@ -435,6 +433,7 @@ class CampaignRules:
         """
         campaign = self.campaign
         learns = campaign.learns_from_ratings and campaign.kernel.relearns
+        learns = learns and campaign.feeds_averages(offer.player)
         return learns and offer.rating is not None and campaign.state.seq <= MAX_EVENTS_TO_RELEARN
 
     def _relearn(self, offer: OfferRecord) -> None:

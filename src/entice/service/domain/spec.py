@@ -16,7 +16,14 @@ from entice.checks import as_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.model.probe import Probe
 from entice.model.settings import MAX_MONEY as MAX_MONEY
-from entice.model.settings import RATING_WINDOW, YEAR, PolicyScale, check_probe_cost, check_settings
+from entice.model.settings import (
+    RATING_WINDOW,
+    YEAR,
+    PolicyScale,
+    check_probe_cost,
+    check_settings,
+    without_holdout_defaults,
+)
 from entice.money import (
     MAX_DIGITS,
     Currency,
@@ -68,6 +75,8 @@ A default is left out of the stored settings, so that older campaigns verify byt
 
 MAX_ARMS = 1000
 MAX_DISCLOSURE = 1000
+MAX_RATING_WITH_HOLDOUT = 10_000
+"""The largest rating of a campaign with a holdout: sums of squares must fit into 64 bits."""
 MAX_NEW_SEED = 2**53 - 1
 """The largest integer that a JSON client with 64-bit floats represents exactly."""
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
@@ -128,6 +137,12 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Seconds for which an offer can be accepted, and for which an accepted offer can be rated.
     late_ratings
         Whether ratings are accepted after the rating window.
+    holdout
+        The share of players who are never paid and get their own choice, so that the effect of the
+        campaign can be measured. A player stays in the same group. Default: none.
+    holdout_feeds_averages
+        Whether ratings of held-out players count in the averages, as unpaid ratings. If not, they
+        count in the measured effect only.
     disclosure
         Text that each paid offer carries, for players and for readers of their ratings.
     status
@@ -162,6 +177,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     offer_expires_after: Annotated[int, Meta(ge=1, le=YEAR)] = 900
     rating_window: Annotated[int, Meta(ge=1, le=10 * YEAR)] = RATING_WINDOW
     late_ratings: bool = True
+    holdout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    holdout_feeds_averages: bool = True
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
@@ -184,6 +201,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             rule = f"must be above lowest_rating, {self.lowest_rating}"
             raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
         check_settings(self, self.lowest_rating, self.highest_rating)
+        largest = max(abs(self.lowest_rating), abs(self.highest_rating))
+        if self.holdout > 0 and largest > MAX_RATING_WITH_HOLDOUT:
+            rule = f"must be at most {MAX_RATING_WITH_HOLDOUT} in a campaign with a holdout"
+            raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
@@ -259,7 +280,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def to_plain(self) -> dict[str, Any]:
         """Convert the campaign to plain tables."""
-        plain: dict[str, Any] = without_none(msgspec.to_builtins(self))
+        plain = without_holdout_defaults(without_none(msgspec.to_builtins(self)))
         policy = plain["policy"]
         for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:

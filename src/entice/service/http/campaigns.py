@@ -45,6 +45,10 @@ class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cap_per_offer: Money | UnsetType | None = UNSET
     cap_per_player: Money | UnsetType | None = UNSET
     pace_over: Annotated[int, Meta(ge=1, le=10**12)] | UnsetType | None = UNSET
+    holdout: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
+    """Cannot be changed: another value than the current one is rejected (409)."""
+    holdout_feeds_averages: bool | UnsetType = UNSET
+    """Cannot be changed: another value than the current one is rejected (409)."""
 
 
 class NewArms(msgspec.Struct, forbid_unknown_fields=True):

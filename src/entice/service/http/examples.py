@@ -157,6 +157,50 @@ DRIFT: dict[str, Any] = {
     "arms": [{"id": "oolong", "paid": 0.12, "corrected": 4.243}],
 }
 
+EFFECT: dict[str, Any] = {
+    "campaign": CAMPAIGN_ID,
+    "currency": "EUR",
+    "currency_digits": 2,
+    "holdout_share": 0.1,
+    "paid": {
+        "visitors": 90_000,
+        "players": 71_000,
+        "rated": 18_000,
+        "rating_sum": 77_400,
+        "rating_squares": 347_000,
+        "paid": 1_260_000,
+        "rating": 4.3,
+        "share_rated": 0.2,
+        "payment": 14.0,
+    },
+    "holdout": {
+        "visitors": 10_050,
+        "players": 7_931,
+        "rated": 2_010,
+        "rating_sum": 8_241,
+        "rating_squares": 35_800,
+        "paid": 0,
+        "rating": 4.1,
+        "share_rated": 0.2,
+        "payment": 0.0,
+    },
+    "difference": 0.2,
+    "low": 0.115,
+    "high": 0.285,
+    "confidence": 0.95,
+    "method": "empirical Bernstein confidence sequence",
+    "cost_per_star": 70.0,
+    "cost_low": 49.1,
+    "cost_high": 121.7,
+    "cost_note": "",
+    "split": {"intended": 0.1, "observed": 0.1005, "p_value": 1.0, "broken": False},
+    "verdict": "better",
+    "sentence": "Ratings are higher with the campaign: 4.30 against 4.10 stars in the holdout. The "
+    "true difference is between +0.12 and +0.28 stars (at 95 % confidence, at every look). A star "
+    "more per visitor costs about €0.70. Part of it can be the effect of payments on ratings, "
+    "rather than of better choices.",
+}
+
 WEBHOOK: dict[str, Any] = {
     "id": "w_51c09be7a2d3f846",
     "campaign": CAMPAIGN_ID,

@@ -1,4 +1,4 @@
-"""Routes that export a campaign and estimate its drift."""
+"""Routes that export a campaign, estimate its drift and measure its effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 from polars.exceptions import PolarsError
 
-from entice.api_types import DriftView
+from entice.api_types import DriftView, EffectView
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
@@ -112,4 +112,21 @@ async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
     return await request.read(request.context.queries.drift, campaign, slow=True)
 
 
-ROUTES = (export, get_drift)
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/effect",
+    roles=READ,
+    responses={200: "The effect of the campaign."},
+    examples={"better": examples.EFFECT},
+)
+async def get_effect(request: ServiceRequest, campaign: CampaignId) -> EffectView:
+    """Retrieve the effect of the campaign.
+
+    Returns the totals of the players who may be paid and of the holdout, the difference between
+    their ratings with an interval that is valid at every look, the cost per star gained, and a
+    check that players were split as intended. Without a holdout, `verdict` is `no_holdout`.
+    """
+    return await request.read(request.context.queries.effect, campaign)
+
+
+ROUTES = (export, get_drift, get_effect)

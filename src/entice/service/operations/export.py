@@ -58,6 +58,7 @@ SCHEMA: dict[str, Any] = {
     "feedback": pl.Int64,  # the rating that counts, or null
     "incentivised": pl.Boolean,  # whether a payment was offered
     "last_event": pl.Int64,  # number of the event that changed the row last
+    "group": pl.String,  # paid, holdout; null without a holdout
 }
 
 
@@ -222,6 +223,7 @@ def _row(
         return (
             event.seq, event.at, "organic", None, None, None, None, event.arm, None, None, None,
             0.0, 0, 0, money.code, money.digits, None, None, event.rating, False, event.seq,
+            None,
         )  # fmt: skip
     return None
 
@@ -238,5 +240,5 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
         offered.probe_amount,
         offer.rating if offer.state == RATED else None,
-        offered.amount > 0 and not offer.shadow, offer.events[-1],
+        offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group,
     )  # fmt: skip

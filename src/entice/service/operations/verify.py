@@ -270,6 +270,7 @@ class _ReplayedOffers:
         self._rows: dict[int, bytes] = {}
         self._live: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
+        self._players: set[bytes] = set()
         self._ratings = RatingHistory()
         self.produced: list[bytes] = []
         """Events that the rules produced when the current event was replayed, itself included."""
@@ -297,6 +298,11 @@ class _ReplayedOffers:
     def live(self, player: bytes) -> OfferRecord | None:
         n = self._live.get(player)
         return None if n is None else self.get(n)
+
+    def is_new(self, player: bytes) -> bool:
+        is_new = player not in self._players
+        self._players.add(player)
+        return is_new
 
     def spent_on(self, player: bytes) -> int:
         return self._spent.get(player, 0)

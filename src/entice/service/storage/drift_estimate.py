@@ -98,6 +98,8 @@ def _apply(
     """
     estimate.seq = event.seq
     match event:
+        case log.Rated(in_averages=False) | log.Revised(in_averages=False):
+            pass
         case log.Rated(arm=arm, rating=rating, payment=payment):
             estimate.estimator.add(arm, payment, rating, log.COINS[event.probe], event.probe_amount)
             estimate.rated(arm, 1, rating, payment)
@@ -110,7 +112,7 @@ def _apply(
             where = "WHERE campaign = ? AND n = ?"
             rows = session.rows(f"{OFFER.select} {where}", (campaign.number, n))
             offer = offer_from_row(campaign.number, rows[0])
-            if offer.rating is not None:
+            if offer.rating is not None and campaign.feeds_averages(offer.player):
                 paid = campaign.stars_paid(offer)
                 estimate.rated(campaign.state.arms[offer.arm], -1, -offer.rating, -paid)
         case _:

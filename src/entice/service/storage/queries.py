@@ -12,6 +12,7 @@ from entice.api_types import (
     ArmView,
     CampaignView,
     DriftView,
+    EffectView,
     EventPage,
     EventView,
     OfferHistory,
@@ -24,6 +25,7 @@ from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import CampaignState, missing_offer_error
 from entice.service.domain.commands import offer_number
+from entice.service.domain.effect import effect_view
 from entice.service.domain.errors import Corrupt, DamagedCampaign, not_found
 from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
@@ -223,6 +225,12 @@ class Queries:
         """Return the drift estimate from the campaign's probe."""
         with self.store.read() as session:
             return self._drifts.view(session, load_campaign(session, name))
+
+    def effect(self, name: str) -> EffectView:
+        """Return the effect of a campaign, from the totals of its groups."""
+        with self.store.read() as session:
+            state = load_state(session, name)
+        return effect_view(state)
 
     def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
         """Return the campaign's spending over time."""

@@ -56,6 +56,5 @@ def _with_stored_hash(work: UnitOfWork, request: MakeOffer) -> tuple[MakeOffer, 
     if salt is None:
         salt = work.players.draw(campaign.number, request.lookup)
     player = salted(request.player, [salt])
-    if is_new:
-        work.offers(campaign).add_player(player)
+    work.offers(campaign).add_player(player, is_new)
     return MakeOffer(request.campaign, player, request.eligible, request.displayed), salt

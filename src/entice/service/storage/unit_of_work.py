@@ -167,6 +167,9 @@ class CampaignOffers:
         self._spent: dict[bytes, int] = {}
         self._changed: dict[int, None] = {}
         self._live: dict[bytes, int | None] = {}
+        # Players whose first offer is in this transaction, and players with earlier offers.
+        self._new: set[bytes] = set()
+        self._returning: set[bytes] = set()
         self._events: list[tuple[int, int, bytes, bytes]] = []
 
     @property
@@ -199,9 +202,21 @@ class CampaignOffers:
         for player in unknown:
             self._live.setdefault(player, None)
 
-    def add_player(self, player: bytes) -> None:
-        """Note that a player is new and so has no open offer, which saves a query."""
-        self._live.setdefault(player, None)
+    def add_player(self, player: bytes, is_new: bool) -> None:
+        """Note whether a player is new and so has no offer, which saves queries."""
+        if is_new:
+            self._new.add(player)
+            self._live.setdefault(player, None)
+        else:
+            self._returning.add(player)
+
+    def is_new(self, player: bytes) -> bool:
+        """Return whether a player has had no offer yet."""
+        if player in self._returning or player in self._new:
+            return player not in self._returning
+        # Only for players without salts, whom the HTTP API does not have: this reads all offers.
+        sql = "SELECT n FROM offers WHERE campaign = ? AND player = ? LIMIT 1"
+        return not self._session.rows(sql, (self._number, player))
 
     def prefetch(self, numbers: Sequence[int]) -> None:
         """Load several offers with one query."""
@@ -223,6 +238,7 @@ class CampaignOffers:
     def put(self, offer: OfferRecord) -> None:
         """Save an offer that was made or changed."""
         self._known[offer.n] = offer
+        self._returning.add(offer.player)
         self._changed[offer.n] = None
         more = offer.cost - self._costs.get(offer.n, 0)
         self._costs[offer.n] = offer.cost
@@ -423,6 +439,8 @@ class RatingHistory:
         """Add the next event: a changed rating counts once, a reversed one not at all."""
         self.seq, counting = event.seq, self.counting
         match event:
+            case log.Rated(in_averages=False) | log.Revised(in_averages=False):
+                pass
             case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
                 counting[-n] = CountedRating(arm, payment, rating)
             case log.Revised(n=n, rating=rating):

@@ -14,7 +14,7 @@ const SCREENS = {
     folder: "campaign",
     title: "Campaign",
     tab: "campaigns",
-    styles: ["campaign", "gauges", "item-list", "feed"],
+    styles: ["campaign", "gauges", "effect", "item-list", "feed"],
   },
   offer: { folder: "offer", title: "Offer", tab: "campaigns" },
   paper: { folder: "paper", title: "Paper" },

@@ -1,4 +1,4 @@
-// One campaign: budget, spending, items, drift, offers. All parts follow its event log.
+// One campaign: budget, spending, items, drift, effect, offers. All parts follow its event log.
 
 import { connection, followEvents, get } from "../api.js";
 import { h, replace, setText } from "../dom.js";
@@ -8,6 +8,7 @@ import { loading } from "../placeholders.js";
 import { budgetBar } from "./budget-bar.js";
 import { statusBadge } from "./campaign-list.js";
 import { driftGauge } from "./drift-gauge.js";
+import { effectPanel } from "./effect-panel.js";
 import { EventLog } from "./event-log.js";
 import { itemList, itemListKey } from "./item-list.js";
 import { policyName } from "./labels.js";
@@ -17,7 +18,9 @@ import { statusButtons } from "./status-buttons.js";
 
 const CAMPAIGN_EVERY = 600; // minimum milliseconds between two reads of the campaign
 const DRIFT_EVERY = 3000;
+const EFFECT_EVERY = 3000;
 const SPENDING_EVERY = 3000;
+const EFFECT_TEXT = "Ratings with the campaign and without it, in the holdout.";
 
 export async function showCampaign(root, id, signal) {
   replace(root, loading("Loading the campaign …"));
@@ -33,12 +36,17 @@ export async function showCampaign(root, id, signal) {
   const refreshDrift = throttled(DRIFT_EVERY, signal, async () =>
     page.updateDrift(await get(`${path}/drift`, { signal })),
   );
+  const refreshEffect = throttled(EFFECT_EVERY, signal, async () =>
+    page.updateEffect(await get(`${path}/effect`, { signal })),
+  );
+  const hasHoldout = view.spec.holdout > 0;
   const spending = spendingChart(path, signal);
   const refreshSpending = throttled(SPENDING_EVERY, signal, spending.refresh);
-  const page = await build(root, id, log, refresh, spending);
+  const page = await build(root, id, log, refresh, spending, hasHoldout);
   page.updateCampaign(view, arms);
   page.updateDrift(drift);
   refreshSpending();
+  if (hasHoldout) refreshEffect();
   // Events that came while the page was built are in the log already, and not in the view.
   if (log.last > view.events) refresh();
   connection.addEventListener("back", refresh, { signal });
@@ -48,15 +56,17 @@ export async function showCampaign(root, id, signal) {
     page.updateOffers();
     refresh();
     refreshSpending();
+    if (hasHoldout) refreshEffect();
     if (event.body.kind === "rated" || event.body.kind === "organic") refreshDrift();
   }
 }
 
 /** Build the page. Returns functions that update its parts. */
-async function build(root, id, log, refresh, spending) {
+async function build(root, id, log, refresh, spending, hasHoldout) {
   const budget = budgetBar();
   const items = itemList();
   const gauge = driftGauge();
+  const effect = effectPanel();
   const offers = offerFeed(id);
   const buttons = await statusButtons(refresh);
   const title = h("h1");
@@ -79,9 +89,10 @@ async function build(root, id, log, refresh, spending) {
     ),
     h(
       "div",
-      { class: "campaign-grid" },
+      { class: ["campaign-grid", hasHoldout && "campaign-grid-effect"] },
       card("budget-card", "Budget", "How the money is used.", budget.node, spending.node),
       card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node),
+      hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
       card("items-card", "Items", "Highest displayed rating first.", items.node, key),
       card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
     ),
@@ -126,6 +137,7 @@ async function build(root, id, log, refresh, spending) {
       gauge.update(drift);
       updateItems();
     },
+    updateEffect: (measured) => effect.update(measured, view),
     updateOffers,
   };
 }

@@ -20,6 +20,7 @@ const REASONS = {
   control: "control",
   limited: "limited",
   paused: "paused",
+  holdout: "held out",
 };
 
 const STATES = {

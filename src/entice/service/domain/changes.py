@@ -1,0 +1,57 @@
+"""Checks of changes to the settings of a running campaign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from entice.errors import InputError
+from entice.model.settings import HOLDOUT_DEFAULTS
+from entice.service.domain.campaign_state import CampaignState
+from entice.service.domain.errors import conflict, invalid
+from entice.service.domain.spec import MAX_MONEY, CampaignSpec, check_name
+
+
+def current_setting(state: CampaignState, name: str) -> Any:
+    """Return the current value of a setting; None if it is not set."""
+    return state.status if name == "status" else state.spec.get(name, HOLDOUT_DEFAULTS.get(name))
+
+
+def check_changes(state: CampaignState, changes: dict[str, Any]) -> None:
+    """Reject changes that are invalid, or that a running campaign does not allow."""
+    _check_holdout(state, changes)
+    if "budget" in changes:
+        budget, least = changes["budget"], state.reserved + state.committed
+        money = state.money.format
+        if not 0 <= budget <= MAX_MONEY:
+            raise invalid(f"budget must be from 0 to {MAX_MONEY}; got {budget}.")
+        if budget < least:
+            raise conflict(
+                f"budget must be at least {least}: {money(state.committed)} is spent and "
+                f"{money(state.reserved)} is reserved for open offers; got {budget} "
+                f"({money(budget)}).",
+                least=least,
+            )
+    try:
+        if "name" in changes:
+            check_name("name", changes["name"])
+        status = {"status": "live"} if changes.get("status") == "closed" else {}
+        plain = {**state.spec, **changes, **status}
+        CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
+    except InputError as error:
+        raise invalid(str(error)) from error
+
+
+def _check_holdout(state: CampaignState, changes: dict[str, Any]) -> None:
+    for name in HOLDOUT_DEFAULTS:
+        if name in changes:
+            kept = current_setting(state, name)
+            raise conflict(
+                f"{name} can't be changed while a campaign runs; it is {_text(kept)}, and "
+                f"{_text(changes[name])} was given. Players would change groups or be treated "
+                "differently within one, and the groups could no longer be compared. Close the "
+                "campaign, and create a new one."
+            )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

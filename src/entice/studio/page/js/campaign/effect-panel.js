@@ -1,0 +1,190 @@
+// The effect of a campaign with a holdout: both groups, their difference and its interval.
+
+import { h, replace } from "../dom.js";
+import { nonBreaking, number, percent, stars } from "../format.js";
+import { exactMoney, niceStep } from "../money.js";
+import { term } from "../tooltip.js";
+
+const VERDICTS = {
+  better: ["Higher ratings", "badge-good"],
+  worse: ["Lower ratings", "badge-warn"],
+  no_clear_difference: ["No clear difference yet", null],
+  too_few_ratings: ["Too few ratings", null],
+  split_broken: ["Do not trust", "badge-warn"],
+};
+const GROUPS = [
+  ["paid", "Campaign"],
+  ["holdout", "Holdout"],
+];
+const HELD_OUT =
+  "Visitors chosen at random who get their own choice and are never paid. They see the same " +
+  "averages as everybody, so what the campaign does through better averages is not measured.";
+
+/** Make a panel. Returns its node and a function that updates it. */
+export function effectPanel() {
+  const node = h("div", { class: "effect" });
+  let shown = "";
+  return {
+    node,
+    update(effect, view) {
+      const next = JSON.stringify(effect);
+      if (next === shown) return;
+      shown = next;
+      const [title, tone] = VERDICTS[effect.verdict];
+      replace(
+        node,
+        h(
+          "div",
+          { class: "effect-words" },
+          h("p", null, h("span", { class: ["badge", tone] }, title)),
+          h("p", { class: "effect-sentence" }, nonBreaking(effect.sentence)),
+          facts(effect, view),
+        ),
+        h(
+          "div",
+          { class: "effect-figures" },
+          groupTable(effect, view),
+          effect.difference === null ? null : axis(effect, view.spec),
+        ),
+      );
+    },
+  };
+}
+
+function groupTable(effect, view) {
+  const columns = ["Rating", "Visitors", "Rated", "Paid per visitor"];
+  return h(
+    "table",
+    { class: "effect-groups" },
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        h("td"),
+        columns.map((column) => h("th", { scope: "col" }, column)),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      GROUPS.map(([name, label]) => {
+        const group = effect[name];
+        return h(
+          "tr",
+          { class: `effect-${name}` },
+          h("th", { scope: "row" }, name === "holdout" ? term(label, HELD_OUT) : label),
+          h("td", { class: "effect-rating" }, stars(group.rating)),
+          h("td", null, number(group.visitors)),
+          h("td", null, percent(group.share_rated)),
+          h("td", null, payment(group.payment, view)),
+        );
+      }),
+    ),
+  );
+}
+
+/** The difference on an axis in stars: a line at 0, the interval as a bar, the estimate as a dot. */
+function axis({ difference, low, high, confidence, verdict }, { lowest_rating, highest_rating }) {
+  const { from, to, step } = scale(low, high, highest_rating - lowest_rating);
+  const at = (x) => ({ "--at": (x - from) / (to - from) });
+  const ticks = Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
+  const label =
+    `The difference is ${signed(difference)} stars, its ${percent(confidence)} interval from ` +
+    `${signed(low)} to ${signed(high)}.`;
+  return h(
+    "figure",
+    { class: ["effect-axis", verdict === "split_broken" && "effect-broken"] },
+    h(
+      "figcaption",
+      null,
+      h("strong", null, `${signed(difference)} ★`),
+      ` difference, ${percent(confidence)} interval ${signed(low)} to ${signed(high)}, `,
+      term(
+        "valid at every look",
+        "A confidence sequence: however often you look, it ever misses the true difference with " +
+          `a probability of at most ${percent(1 - confidence)}.`,
+      ),
+    ),
+    h(
+      "div",
+      { class: "effect-plot", role: "img", "aria-label": label },
+      ticks.map((x) =>
+        h(
+          "span",
+          { class: ["effect-tick", Math.abs(x) < step / 2 && "effect-zero"], vars: at(x) },
+          h("span", null, Math.abs(x) < step / 2 ? "0" : signed(x, step < 0.1 ? 2 : step < 1 ? 1 : 0)),
+        ),
+      ),
+      h("span", {
+        class: "effect-interval",
+        vars: { ...at(low), "--length": (high - low) / (to - from) },
+      }),
+      h("span", { class: "effect-dot", vars: at(difference) }),
+    ),
+    h(
+      "p",
+      { class: "effect-sides note" },
+      h("span", null, "← holdout rates higher"),
+      h("span", null, "campaign rates higher →"),
+    ),
+  );
+}
+
+/** Round limits of the axis that include 0 and the interval, but no impossible difference. */
+function scale(low, high, span) {
+  const [least, most] = [Math.min(0, low), Math.max(0, high)];
+  const step = niceStep((most - least) / 5);
+  return {
+    from: step * Math.max(Math.floor(least / step - 0.2), -Math.ceil(span / step)),
+    to: step * Math.min(Math.ceil(most / step + 0.2), Math.ceil(span / step)),
+    step,
+  };
+}
+
+function facts(effect, view) {
+  const { split } = effect;
+  const cost =
+    effect.cost_per_star === null
+      ? `${effect.cost_note.charAt(0).toUpperCase()}${effect.cost_note.slice(1)}.`
+      : [
+          h("strong", null, payment(effect.cost_per_star, view)),
+          ` per visitor, from ${payment(effect.cost_low, view)} to ` +
+            `${payment(effect.cost_high, view)}`,
+        ];
+  const held =
+    split.observed === null
+      ? `${percent(split.intended)} intended`
+      : `${percent(split.observed)} held out, ${percent(split.intended)} intended: ` +
+        (split.broken ? "not compatible" : "compatible");
+  return h(
+    "dl",
+    { class: "effect-facts" },
+    h("div", null, h("dt", null, "Cost of a star"), h("dd", null, cost)),
+    h("div", null, h("dt", null, "Split"), h("dd", null, held)),
+    h(
+      "div",
+      null,
+      h("dt", null, "Ratings"),
+      h(
+        "dd",
+        null,
+        `${number(effect.paid.rated)} with the campaign, ` +
+          `${number(effect.holdout.rated)} in the holdout`,
+      ),
+    ),
+  );
+}
+
+/** An average amount in minor units, with a tenth of a minor unit where that is visible. */
+function payment(minor, view) {
+  if (minor === null) return "–";
+  return exactMoney(minor < 10 ? Math.round(10 * minor) / 10 : Math.round(minor), view);
+}
+
+function signed(x, digits = 2) {
+  const text = Math.abs(x).toFixed(digits);
+  if (Number(text) === 0) return text;
+  return `${x < 0 ? "−" : "+"}${text}`;
+}

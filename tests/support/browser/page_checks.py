@@ -1,0 +1,33 @@
+"""Checks of any page: accessible, and not wider than the window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+
+def findings(page: Page) -> list[str]:
+    """Return the serious and critical violations that axe finds."""
+    found = Axe().run(page).response["violations"]
+    return [_describe(each) for each in found if each["impact"] in ("serious", "critical")]
+
+
+def _describe(violation: dict[str, Any]) -> str:
+    nodes = [f"{node['html']}: {node['failureSummary']}" for node in violation["nodes"]]
+    return f"{violation['help']}:\n" + "\n".join(nodes)
+
+
+def overflowing(page: Page) -> list[str]:
+    """Return the elements that make the page scroll sideways."""
+    found: list[str] = page.evaluate(
+        """() => {
+          const { scrollWidth, clientWidth } = document.documentElement;
+          if (scrollWidth <= clientWidth) return [];
+          return [...document.querySelectorAll("body *")]
+            .filter((node) => node.getBoundingClientRect().right > clientWidth + 1)
+            .map((node) => `${node.tagName}.${node.className}`);
+        }"""
+    )
+    return found
