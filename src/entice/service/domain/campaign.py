@@ -19,6 +19,12 @@ from entice.model.probe import HEADS, NO_PROBE
 from entice.money import amount_of, max_stars_for, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
+from entice.policies.propensity import (
+    DecisionInputs,
+    mixture_propensities,
+    propensity_function,
+    round_propensity,
+)
 from entice.service.domain.campaign_state import CampaignState, encode_state
 from entice.service.domain.events import GENESIS
 from entice.service.domain.in_flight_state import (
@@ -29,7 +35,6 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.propensity import DecisionInputs, propensity_function
 from entice.service.domain.spec import CampaignSpec
 
 RULES = EXPECTED_RATINGS
@@ -43,6 +48,15 @@ class Limit(NamedTuple):
 
     amount: int
     by: str
+
+
+class OverlapRecord(NamedTuple):
+    """What the log records of a decision with overlap, so that it can evaluate other policies."""
+
+    propensities: tuple[float, ...] | None = None
+    counts: tuple[float, ...] | None = None
+    averages: tuple[float, ...] | None = None
+    """In stars. None if they equal the displayed ratings."""
 
 
 class Decision(NamedTuple):
@@ -63,6 +77,7 @@ class Decision(NamedTuple):
     probe_amount: float | None
     gap: float | None
     """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    overlap: OverlapRecord
 
 
 @lru_cache(maxsize=64)
@@ -202,32 +217,42 @@ class Campaign:
                 seen[self.arms[name]] = self._to_policy_scale(stars)
         before = self.memory.copy()
         paused = state.status == "paused"
+        overlap = 0.0 if paused else spec.overlap
         most = 0.0 if paused else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
             result: tuple[Any, ...] = (self._own_choice if paused else self._decide)(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
                 memory, kernel.params, most / self._steps, kernel.limit_slot, self._share,
-                self._amounts, offerable, seen, *buffers, self._counted, self._awaited,
+                self._amounts, overlap, offerable, seen, *buffers, self._counted, self._awaited,
                 self._stream,
             )  # fmt: skip
             return result
 
         buffers = (self._shown, self._permitted, self._means, self._counts)
-        arm, own, payment, limited, first, coin, coin_amount = run(most, self.memory, *buffers)
+        arm, own, payment, limited, first, coin, coin_amount, chosen = run(
+            most, self.memory, *buffers
+        )
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         paid_choice = "control" if spec.policy.equal_pay else "probe"
         reason = "explore" if arm != own else paid_choice if stars > 0 else "own_choice"
+        record = OverlapRecord()
         if paused:
             reason = "paused"
         else:
-            if self._propensity is not None:
-                made = DecisionInputs(
-                    t, self._counts, self._means, self._permitted, self._shown,
-                    most / self._steps, first, arm, before,
-                )  # fmt: skip
+            if arm != chosen:
+                reason = "overlap"
+            made = DecisionInputs(
+                t, self._counts, self._means, self._permitted, self._shown,
+                most / self._steps, first, chosen, before, chosen,
+            )  # fmt: skip
+            if overlap:
+                record = self._record_overlap(made, overlap)
+                assert record.propensities is not None
+                likely = record.propensities[arm]
+            elif self._propensity is not None:
                 likely, estimated = self._propensity(made)
-                likely = float(f"{likely:.9g}")  # rounded: later digits differ between machines
+                likely = round_propensity(likely)
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Probe only the player's own choice: acceptance then does not depend on the coin.
                 probe = "heads" if coin == HEADS else "tails"
@@ -244,7 +269,7 @@ class Campaign:
             if free[0] == free[1] and wanted == 0 and coin == HEADS:
                 wanted = coin_amount
             limited = not paused and (arm, stars) != (free[0], wanted)
-            if limited and reason != "probe":
+            if limited and reason not in ("probe", "overlap"):
                 reason = "limited"
         gap = None
         if spec.policy.equal_pay and stars > 0:
@@ -253,8 +278,17 @@ class Campaign:
         assert amount <= limit.amount, "every permitted payment is affordable: see `max_stars_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, bool(limited),
-            probe, coin_amount if probe else None, gap,
+            probe, coin_amount if probe else None, gap, record,
         )  # fmt: skip
+
+    def _record_overlap(self, made: DecisionInputs, share: float) -> OverlapRecord:
+        """Return the propensities of all arms, and what the policy saw."""
+        averages = tuple((self._ledger.means * self._steps + self._zero).tolist())
+        return OverlapRecord(
+            mixture_propensities(self._propensity, made, share),
+            tuple(self._counted.tolist()),
+            averages if averages != self.shown_stars() else None,
+        )
 
     def _affords_probe(self, limit: Limit) -> bool:
         """Return whether the largest probe amount is affordable, regardless of the coin's side."""

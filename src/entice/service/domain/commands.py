@@ -60,6 +60,7 @@ class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
     cap_per_offer: int | UnsetType | None = UNSET
     cap_per_player: int | UnsetType | None = UNSET
     pace_over: int | UnsetType | None = UNSET
+    overlap: float | UnsetType | None = UNSET
     by: str | None = None
 
 
@@ -240,6 +241,8 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
             fields = msgspec.structs.asdict(command)
             del fields["campaign"], fields["by"]
             changes = {name: value for name, value in fields.items() if value is not UNSET}
+            if changes.get("overlap") == 0:
+                changes["overlap"] = None  # a campaign without overlap does not store it
             rules.change(now, changes, command.by)
             return CommandResult(200, encode(campaign_view(campaign.state)))
         case AddArms(arms=arms, by=by):

@@ -14,6 +14,7 @@ import entice
 from entice.errors import InputError
 from entice.model import in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
+from entice.policies.propensity import check_overlap
 from entice.service.domain import events as log
 from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.errors import conflict, invalid, not_found
@@ -144,6 +145,8 @@ class CampaignRules:
         self._check_open()
         try:
             arms = check_arm_ids("arms", arms, 1)
+            together, spec = len({*state.arms, *arms}), campaign.spec
+            check_overlap("overlap", spec.overlap, spec.policy, together)
         except InputError as error:
             raise invalid(str(error)) from error
         arms = tuple(arm for arm in arms if arm not in campaign.arms)
@@ -208,7 +211,7 @@ class CampaignRules:
                 decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
-                decision.probe, decision.probe_amount, shadow, decision.gap,
+                decision.probe, decision.probe_amount, shadow, decision.gap, *decision.overlap,
             )
         )  # fmt: skip
         offer = OfferRecord(
