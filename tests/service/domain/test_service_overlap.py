@@ -56,9 +56,7 @@ def decide(campaign: Campaign, seed: int, most: int = 10**6, **among: Any) -> De
     """Make the campaign's next decision with the random numbers of a seed."""
     memory = campaign.memory.copy()
     msgspec.structs.force_setattr(campaign.spec, "seed", seed)
-    made = campaign.decide(
-        0, Limit(most, "budget"), among.get("eligible"), among.get("displayed")
-    )
+    made = campaign.decide(0, Limit(most, "budget"), among.get("eligible"), among.get("displayed"))
     campaign.memory[:] = memory
     return made
 
@@ -212,7 +210,10 @@ def test_drawn_offers_are_explained() -> None:
         ({"overlap": float("nan")}, "finite"),
         ({"overlap": "much"}, "must be a number"),
         ({"policy": entice.EqualPay()}, "compares ratings under equal payments"),
-        ({"policy": entice.EqualPayElimination(horizon=500)}, "compares ratings under equal payments"),
+        (
+            {"policy": entice.EqualPayElimination(horizon=500)},
+            "compares ratings under equal payments",
+        ),
         ({"policy": entice.DriftCorrectedThompson()}, "propensities are not known exactly"),
         ({"policy": entice.ThompsonSampling(scale="std")}, "propensities are not known exactly"),
         (
