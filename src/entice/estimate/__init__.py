@@ -1,13 +1,30 @@
-"""Estimates of the drift from the data that the principal sees: arms, payments, feedback.
+"""Estimates from the data that the principal sees: arms, payments, feedback, propensities.
 
-`probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are reliable;
+The drift: `probe_slope` and `probe_curve` use the offers of a randomised `Probe` and are reliable;
 `DriftEstimator` computes `probe_slope` one rating at a time. `regression` needs no probe but is
 biased: payments depend on past feedback, so it finds a drift where there is none.
+
+Other policies: `evaluate` estimates what another policy would have achieved, from the log of a
+campaign with overlap.
 """
 
 from entice.estimate.curve import DriftCurve, probe_curve
 from entice.estimate.interval import Estimate
+from entice.estimate.off_policy import Evaluation, PolicyEstimate, evaluate
 from entice.estimate.probe import DriftEstimator, probe_slope
 from entice.estimate.regression import regression
+from entice.estimate.targets import Always, Uniform
 
-__all__ = ["DriftCurve", "DriftEstimator", "Estimate", "probe_curve", "probe_slope", "regression"]
+__all__ = [
+    "Always",
+    "DriftCurve",
+    "DriftEstimator",
+    "Estimate",
+    "Evaluation",
+    "PolicyEstimate",
+    "Uniform",
+    "evaluate",
+    "probe_curve",
+    "probe_slope",
+    "regression",
+]

@@ -134,15 +134,21 @@ def mixture_propensities(
     `made.arm` and `made.chosen` are the arm that the policy chose. An arm that is not permitted has
     the propensity 0.
     """
-    arms = [int(arm) for arm in np.flatnonzero(made.permitted)]
-    likely = [float(arm == made.chosen) for arm in arms]
+    likely = np.arange(len(made.permitted)) == made.chosen
     if propensity is not None:
-        likely = [propensity(made._replace(arm=arm))[0] for arm in arms]
-    found, total = [0.0] * len(made.permitted), sum(likely)
-    for arm, p in zip(arms, likely, strict=True):
-        # Integrals add up to 1 only approximately.
-        found[arm] = round_propensity(share / len(arms) + (1 - share) * p / total)
-    return tuple(found)
+        likely = all_propensities(propensity, made)
+    drawn = made.permitted / np.count_nonzero(made.permitted)
+    # Integrals add up to 1 only approximately.
+    mixture = share * drawn + (1 - share) * likely / likely.sum()
+    return tuple(map(round_propensity, mixture.tolist()))
+
+
+def all_propensities(propensity: Propensity, made: DecisionInputs) -> Floats:
+    """Return a policy's propensity of each arm; 0 for those that are not permitted."""
+    found = np.zeros(len(made.permitted))
+    for arm in np.flatnonzero(made.permitted).tolist():
+        found[arm], _ = propensity(made._replace(arm=arm))
+    return found
 
 
 def round_propensity(likely: float) -> float:

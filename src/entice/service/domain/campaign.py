@@ -149,7 +149,7 @@ class Campaign:
         """Whether the policy learns from single ratings, not only from averages."""
         memory = np.frombuffer(state.memory)
         self.memory = memory.copy() if len(memory) else np.zeros(self.kernel.memory)
-        self._prior = self._to_policy_scale(spec.unrated_stars)
+        self._prior = self.to_policy_scale(spec.unrated_stars)
         self._ledger = new_ledger(arms, self._prior)
         self._flight = unpack(state.flight, arms, spec.rating_window)
         # Before version 2 of the rules, pulls were whole numbers.
@@ -214,7 +214,7 @@ class Campaign:
         if displayed:
             seen = seen.copy()
             for name, stars in displayed.items():
-                seen[self.arms[name]] = self._to_policy_scale(stars)
+                seen[self.arms[name]] = self.to_policy_scale(stars)
         before = self.memory.copy()
         paused = state.status == "paused"
         overlap = 0.0 if paused else spec.overlap
@@ -312,7 +312,7 @@ class Campaign:
         mean = above / (n * self._steps) if n else self._prior
         self._record_rating(
             self._ledger, self.memory, self.kernel.params, arm, n, above / self._steps, mean,
-            new, paid / self._steps, self._to_policy_scale(rating),
+            new, paid / self._steps, self.to_policy_scale(rating),
         )  # fmt: skip
 
     def begin_pull(self, n: int, at: int, arm: int) -> None:
@@ -402,6 +402,6 @@ class Campaign:
         """Return the ratings expected from the offers in flight, at the time of the last event."""
         return expectation(self._flight)
 
-    def _to_policy_scale(self, stars: float) -> float:
+    def to_policy_scale(self, stars: float) -> float:
         """Convert a rating to the scale that the policy sees."""
         return (stars - self._zero) / self._steps
