@@ -52,14 +52,16 @@ class OfferReason(StrEnum):
     `explore`: the policy chose another arm than the player would. `own_choice`: the player's own
     choice, unpaid. `probe`: the player's own choice, paid at random to measure the drift.
     `control`: the player's own choice, paid by an equal-pay policy like the arms that it is
-    compared with. `limited`: a limit changed the decision. `paused`: the campaign is paused, so the
-    offer is unpaid. `holdout`: the player is in the holdout, which is never paid.
+    compared with. `overlap`: drawn at random instead of the arm that the policy chose, so that the
+    log can evaluate other policies. `limited`: a limit changed the decision. `paused`: the campaign
+    is paused, so the offer is unpaid. `holdout`: the player is in the holdout, which is never paid.
     """
 
     EXPLORE = "explore"
     OWN_CHOICE = "own_choice"
     PROBE = "probe"
     CONTROL = "control"
+    OVERLAP = "overlap"
     LIMITED = "limited"
     PAUSED = "paused"
     HOLDOUT = "holdout"
@@ -162,7 +164,7 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     """Amount that would have been offered. Set in shadow mode only."""
     reason: OfferReason
     propensity: float
-    """Probability of this arm, given the player's group: the policy's, or 1 in the holdout."""
+    """Probability with which this arm was offered, given the player's group: 1 in the holdout."""
     probe: ProbeSide | None
     """Side of the coin, if the offer was part of the drift probe."""
     paid: int | None

@@ -110,9 +110,20 @@ CASES: dict[str, dict[str, Any]] = {
         "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.1, "holdout": 0.2,
         "holdout_feeds_averages": False,
     },
+    "overlap": {
+        "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
+        "overlap": 0.3, "budget": 30, "share_who_rate": 0.4, "acceptance": ALWAYS,
+    },
+    "overlap without a policy, 0 to 1": {
+        "policies": [entice.Greedy()], "overlap": 0.2, "cap_per_offer": 0.9, "acceptance": LOGISTIC,
+        "policy_sees": "zero_to_one", "rating_delay": entice.ExponentialDelay(mean=3),
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
-PLAIN = {"budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count"}
+PLAIN = {
+    "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count",
+    "overlap without a policy, 0 to 1",
+}  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
 
@@ -209,6 +220,8 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         if plan.probe is not None:
             assert "probe" in {offer["reason"] for offer in live.offers}
         assert held_out.any() == (plan.holdout > 0)
+        if plan.overlap:
+            assert "overlap" in {offer["reason"] for offer in live.offers}
         controls += sum(offer["reason"] == "control" for offer in live.offers)
     assert (controls > 0) == plan.policies[0].equal_pay
 
@@ -218,6 +231,7 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
     [
         {"price_of_a_star": 201}, {"margin": 1}, {"seed": 1}, {"rating_window": A_DAY},
         {"unrated_shows": 4.0}, {"policy_sees": "zero_to_one"}, {"cap_per_offer": 40},
+        {"overlap": 0.05},
     ],
 )  # fmt: skip
 def test_control_the_comparison_detects_different_settings(
@@ -238,9 +252,9 @@ def test_a_campaign_has_all_settings_of_its_plan() -> None:
 
     plan = make_plan(
         policies=[UCB], budget=50, currency="€", margin=0.05, cap_per_offer=1, cap_per_player=2.5,
-        pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), rating_window=A_DAY,
-        late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one", holdout=0.1,
-        holdout_feeds_averages=False,
+        pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), overlap=0.05,
+        rating_window=A_DAY, late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one",
+        holdout=0.1, holdout_feeds_averages=False,
     )  # fmt: skip
     spec = campaign_spec(PlanRunner(plan), 0)
     for setting in SHARED:

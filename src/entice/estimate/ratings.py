@@ -113,7 +113,7 @@ def check_amount(given: Any) -> float:
 
 
 def _load(rounds: Rounds, needed: tuple[str, ...]) -> pl.DataFrame:
-    lazy = _scan(rounds)
+    lazy = scan_rounds("rounds", rounds)
     try:
         columns = lazy.collect_schema().names()
         missing = [name for name in needed if name not in columns]
@@ -129,17 +129,18 @@ def _load(rounds: Rounds, needed: tuple[str, ...]) -> pl.DataFrame:
         raise InputError("rounds", f"cannot be read ({error})", given=rounds) from error
 
 
-def _scan(rounds: Rounds) -> pl.LazyFrame:
+def scan_rounds(where: str, rounds: Rounds) -> pl.LazyFrame:
+    """Return a frame, or the contents of a CSV or Parquet file."""
     if isinstance(rounds, pl.DataFrame | pl.LazyFrame):
         return rounds.lazy()
     if not isinstance(rounds, str | Path):
         rule = "must be a polars frame, or the path of a CSV or Parquet file"
-        raise InputError("rounds", rule, given=rounds)
+        raise InputError(where, rule, given=rounds)
     path = Path(rounds)
     if path.suffix.lower() not in _READERS:
-        raise InputError("rounds", "must be a .csv or .parquet file", given=str(path))
+        raise InputError(where, "must be a .csv or .parquet file", given=str(path))
     if not path.is_file():
-        raise InputError("rounds", "must be a file that exists", given=str(path))
+        raise InputError(where, "must be a file that exists", given=str(path))
     options = {"infer_schema_length": None} if path.suffix.lower() == ".csv" else {}
     scanned: pl.LazyFrame = _READERS[path.suffix.lower()](path, **options)
     return scanned

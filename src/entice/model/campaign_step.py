@@ -19,9 +19,10 @@ from entice.model.in_flight import (
     update_ages,
 )
 from entice.model.ledger import Ledger, set_arm_ratings
+from entice.model.overlap import NOT_DRAWN, draw_overlap, offer_drawn_arm
 from entice.model.probe import draw_probe
-from entice.model.step import constrained_offer
-from entice.rng import POLICY, PROBE, Stream, seed_stream
+from entice.model.step import NO_SUCH_ARM, constrained_offer
+from entice.rng import OVERLAP, POLICY, PROBE, Stream, seed_stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -49,6 +50,7 @@ def decide(
     limit_slot: int,
     probe_share: float,
     probe_amounts: Floats,
+    overlap: float,
     eligible: Bools,
     display_override: Floats,
     displayed: Floats,
@@ -58,15 +60,16 @@ def decide(
     effective_pulls: Floats,
     awaited: Bools,
     stream: Stream,
-) -> tuple[int, int, float, int, int, int, float]:
+) -> tuple[int, int, float, int, int, int, float, int]:
     """Make decision t of a campaign. Its random numbers depend on the seed and t only.
 
     `now` is the time of the decision; it determines the ages of the pulls in flight.
     `rules_version` is the campaign's version of the rules: before `EXPECTED_RATINGS`, each of the
     `open_pulls` counted in full. `probe_share` and `probe_amounts` are the settings of the probe.
+    `overlap` is the share of decisions in which the arm is drawn from the permitted ones.
 
-    Returns the values that `constrained_offer` returns, and the probe's coin and amount, whether or
-    not the caller uses them.
+    Returns the values that `constrained_offer` returns; the probe's coin and amount, whether or not
+    the caller uses them; and the arm that the policy chose, from which a drawn arm may differ.
     """
     if rules_version >= EXPECTED_RATINGS:
         update_ages(flight, now)
@@ -82,7 +85,13 @@ def decide(
     )  # fmt: skip
     seed_stream(stream, seed, t, PROBE)
     coin, amount = draw_probe(probe_share, probe_amounts, stream)
-    return arm, players_choice, payment, unaffordable, first, coin, amount
+    chosen = arm
+    if overlap > 0.0 and players_choice != NO_SUCH_ARM:
+        seed_stream(stream, seed, t, OVERLAP)
+        drawn = draw_overlap(overlap, permitted, stream)
+        if drawn not in (NOT_DRAWN, chosen):
+            arm, players_choice, payment = offer_drawn_arm(displayed, first, drawn)
+    return arm, players_choice, payment, unaffordable, first, coin, amount, chosen
 
 
 @compiled_noinline

@@ -21,8 +21,8 @@ MAX_MONEY = 10**15
 
 
 SHARED = (
-    "policy_sees", "unrated_shows", "pace_over", "probe", "rating_window", "late_ratings",
-    "holdout", "holdout_feeds_averages",
+    "policy_sees", "unrated_shows", "pace_over", "probe", "overlap", "rating_window",
+    "late_ratings", "holdout", "holdout_feeds_averages",
 )  # fmt: skip
 """The settings that plans and campaigns have in common, except for money."""
 
@@ -48,6 +48,9 @@ def check_settings(spec: Any, lowest: int, highest: int) -> None:
         if max(spec.probe.amounts) > highest - lowest:
             rule = f"must be at most the {highest - lowest} stars of the scale"
             raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)
+    if not 0 <= set_number(spec, "overlap") < 1:
+        rule = "must be a share of at least 0 and less than 1"
+        raise InputError(field_name(spec, "overlap"), rule, given=spec.overlap)
     set_whole(spec, "rating_window", at_least=1, at_most=10 * YEAR)
     if not 0 <= set_number(spec, "holdout") < 1:
         rule = "must be a share of players: at least 0, which is no holdout, and less than 1"

@@ -33,9 +33,9 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-OWN_CHOICE, EXPLORE, PROBE, LIMITED, CONTROL, HOLDOUT = 0, 1, 2, 3, 4, 5
+OWN_CHOICE, EXPLORE, PROBE, LIMITED, CONTROL, HOLDOUT, OVERLAP = 0, 1, 2, 3, 4, 5, 6
 """The reasons for an offer, as the service reports them."""
-REASONS = ("own_choice", "explore", "probe", "limited", "control", "holdout")
+REASONS = ("own_choice", "explore", "probe", "limited", "control", "holdout", "overlap")
 
 DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
 """End codes of `simulate_visits`."""
@@ -74,6 +74,7 @@ class LoopSettings(NamedTuple):
     steps: int
     probe_share: float
     probe_amounts: Floats
+    overlap: float
     custom_payment_rule: bool
     """Whether the policy has its own payment rule."""
     limit_slot: int
@@ -231,12 +232,12 @@ def count_never(unrated: int) -> bool:
     return False
 
 
-def in_flight_counting(rules: PolicyKernel) -> Callable[..., bool]:
+def in_flight_counting(rules: PolicyKernel, overlap: float) -> Callable[..., bool]:
     """Return a function that decides when a policy's offers depend on the expected ratings.
 
     Counting the expected ratings takes most of the time of simulating a visitor.
     """
-    if rules.select is greedy.select:
+    if rules.select is greedy.select and overlap == 0:
         return count_never
     return count_always if rules.reads_counts else count_while_unrated
 
@@ -309,18 +310,22 @@ def simulate_visits(
                 display, ledger, memory, policy_params, state.eligible, state.displayed, state.shown
             )
             arm, payment, limited, coin, coin_amount = own, 0.0, 0, NO_PROBE, 0.0
+            chosen = own
         else:
-            arm, own, payment, limited, _, coin, coin_amount = _decide(
+            arm, own, payment, limited, _, coin, coin_amount, chosen = _decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
                 in_flight, state.in_flight_counts, memory, policy_params,
                 max_stars / settings.steps, settings.limit_slot, settings.probe_share,
-                settings.probe_amounts, state.eligible, state.displayed, state.shown,
-                state.permitted, state.means, state.counts, state.counted, state.awaited, stream,
+                settings.probe_amounts, settings.overlap, state.eligible, state.displayed,
+                state.shown, state.permitted, state.means, state.counts, state.counted,
+                state.awaited, stream,
             )  # fmt: skip
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
         stars, reason = payment * settings.steps, HOLDOUT if held_out else OWN_CHOICE
-        if arm != own:
+        if arm != chosen:
+            reason = OVERLAP
+        elif arm != own:
             reason = EXPLORE
         elif stars > 0:
             reason = CONTROL if settings.equal_pay else PROBE
@@ -328,12 +333,12 @@ def simulate_visits(
             stars, reason = coin_amount, PROBE
         unlimited_arm, unlimited_own, unlimited_stars = arm, own, payment * settings.steps
         if may_repeat and (limited > 0 or settings.custom_payment_rule):
-            unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _ = decide(
+            unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
                 in_flight, state.in_flight_counts, state.before, policy_params, np.inf,
-                settings.limit_slot, settings.probe_share, settings.probe_amounts, state.eligible,
-                state.displayed, state.shown, state.permitted, state.means, state.counts,
-                state.counted, state.awaited, stream,
+                settings.limit_slot, settings.probe_share, settings.probe_amounts, settings.overlap,
+                state.eligible, state.displayed, state.shown, state.permitted, state.means,
+                state.counts, state.counted, state.awaited, stream,
             )  # fmt: skip
             unlimited_stars *= settings.steps
         if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
@@ -341,7 +346,7 @@ def simulate_visits(
         changed = arm != unlimited_arm or stars != unlimited_stars
         if (changed or limited > 0) and limit >= ample_amount:
             return UNEXPECTED_LIMIT, i, 0
-        if changed and reason != PROBE:
+        if changed and reason not in (PROBE, OVERLAP):
             reason = LIMITED
         budget_limited = changed and limit == remaining
         state.budget_limited[0] += budget_limited
@@ -350,17 +355,9 @@ def simulate_visits(
         if counting and feeds:
             _begin_pull(in_flight, n, at, arm)
         accepted, taken, rating, after = draw_response(
-            accept,
-            draw_delay,
-            accept_params,
-            delay_params,
-            visitor_model,
-            n,
-            arm,
-            own,
-            amount,
+            accept, draw_delay, accept_params, delay_params, visitor_model, n, arm, own, amount,
             stream,
-        )
+        )  # fmt: skip
         if accepted:
             state.committed[0] += amount
             if after >= settings.window and not settings.late_ratings:

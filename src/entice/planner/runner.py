@@ -130,6 +130,7 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         steps=1 if stars else int(STARS[-1] - STARS[0]),
         probe_share=probe.share if probe else 0.0,
         probe_amounts=np.array(probe.amounts if probe else (0.0,)),
+        overlap=plan.overlap,
         custom_payment_rule=rules.payment_rule is not pay_required,
         limit_slot=rules.limit_slot,
         equal_pay=policy.equal_pay,
@@ -151,7 +152,7 @@ class _PolicyRunner:
             *self._rules.functions,
             self._acceptance.accept,
             self._delays.draw,
-            campaign_loop.in_flight_counting(self._rules),
+            campaign_loop.in_flight_counting(self._rules, plan.overlap),
         )
         for part in parts:
             ensure_found(part)

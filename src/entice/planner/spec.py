@@ -28,6 +28,7 @@ from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.policies.policy import check_probe
+from entice.policies.propensity import check_overlap
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
@@ -67,7 +68,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies
         Policies to compare; by default UCB, Thompson sampling, ε-greedy (c = 5), equal pay with the
         expected number of ratings as its horizon, and `Greedy`, which never pays. Equal pay is left
-        out if there is a probe.
+        out if there is a probe or overlap.
     budget
         Amount that may be spent, if it is fixed.
     confidence
@@ -81,9 +82,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         policies assume. ``"zero_to_one"``: 1 to 5 stars mapped to 0 to 1. UCB and Thompson sampling
         then explore several times as much, unless `noise` is set to that of such ratings, about
         0.3.
-    rating_window, late_ratings, pace_over, probe
+    rating_window, late_ratings, pace_over, probe, overlap
         As in a campaign: how many seconds a rating is awaited, whether later ones count, the
-        number of offers that the budget is spread over, and the probe that measures the drift.
+        number of offers that the budget is spread over, the probe that measures the drift, and the
+        share of arms drawn at random, so that the log can evaluate other policies.
     holdout, holdout_feeds_averages
         As in a campaign: the share of visitors who get their own choice and are never paid, and
         whether their ratings count in the averages.
@@ -128,6 +130,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     cap_per_player: float | None = None
     pace_over: int | None = None
     probe: Probe | None = None
+    overlap: float = 0.0
     holdout: float = 0.0
     holdout_feeds_averages: bool = True
     replications: int = 400
@@ -318,7 +321,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def _default_policies(self) -> tuple[Policy, ...]:
         paper = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
-        if self.probe is not None:
+        if self.probe is not None or self.overlap:
             return *paper, Greedy()
         # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
         # counted in ratings. Their standard deviation is about one star.
@@ -331,6 +334,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         members = tuple(given) if is_list(given) else (given,)
         if not members:
             raise InputError("Plan: policies", "must have at least one entry", given=given)
+        arms = self.arms or 0
         for i, member in enumerate(members):
             if not isinstance(member, get_args(Policy)):
                 kinds = ", ".join(kind.__name__ for kind in get_args(Policy))
@@ -339,6 +343,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             if member in members[:i]:
                 raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
             check_probe("Plan: probe", self.probe, member)
+            check_overlap("Plan: overlap", as_number("Plan: overlap", self.overlap), member, arms)
             if member.unit_ratings and self.policy_sees == "stars":
                 rule = f"is {member.label}, which requires ratings between 0 and 1"
                 todo = 'Set policy_sees to "zero_to_one".'

@@ -24,11 +24,11 @@ from entice.jit.specialize import specialize
 from entice.model.display import display_averages
 from entice.model.ledger import Ledger, new_ledger, record
 from entice.model.step import TRIES, constrained_offer, offer
+from entice.policies import propensity
+from entice.policies.propensity import probability_of_highest, propensity_function
 from entice.rng import POLICY, seed_stream
-from entice.service.domain import propensity
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import Accept, CommandResult, MakeOffer, Rate
-from entice.service.domain.propensity import probability_of_highest, propensity_function
 from entice.service.domain.spec import CampaignSpec
 
 __all__ = ["service"]

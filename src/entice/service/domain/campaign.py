@@ -19,6 +19,12 @@ from entice.model.probe import HEADS, NO_PROBE
 from entice.money import amount_of, max_stars_for, stars_for
 from entice.policies import greedy
 from entice.policies.policy import no_update
+from entice.policies.propensity import (
+    DecisionInputs,
+    mixture_propensities,
+    propensity_function,
+    round_propensity,
+)
 from entice.service.domain.campaign_state import CampaignState, encode_state
 from entice.service.domain.events import GENESIS
 from entice.service.domain.holdout import HOLDOUT, GroupCounts, assign_groups, new_groups
@@ -30,7 +36,6 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
-from entice.service.domain.propensity import DecisionInputs, propensity_function
 from entice.service.domain.spec import CampaignSpec
 
 RULES = EXPECTED_RATINGS
@@ -44,6 +49,15 @@ class Limit(NamedTuple):
 
     amount: int
     by: str
+
+
+class OverlapRecord(NamedTuple):
+    """What the log records of a decision with overlap, so that it can evaluate other policies."""
+
+    propensities: tuple[float, ...] | None = None
+    counts: tuple[float, ...] | None = None
+    averages: tuple[float, ...] | None = None
+    """In stars. None if they equal the displayed ratings."""
 
 
 class Decision(NamedTuple):
@@ -64,6 +78,7 @@ class Decision(NamedTuple):
     probe_amount: float | None
     gap: float | None
     """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    overlap: OverlapRecord
 
 
 @lru_cache(maxsize=64)
@@ -136,7 +151,7 @@ class Campaign:
         """Whether the policy learns from single ratings, not only from averages."""
         memory = np.frombuffer(state.memory)
         self.memory = memory.copy() if len(memory) else np.zeros(self.kernel.memory)
-        self._prior = self._to_policy_scale(spec.unrated_stars)
+        self._prior = self.to_policy_scale(spec.unrated_stars)
         self._ledger = new_ledger(arms, self._prior)
         self._flight = unpack(state.flight, arms, spec.rating_window)
         # Before version 2 of the rules, pulls were whole numbers.
@@ -208,35 +223,45 @@ class Campaign:
         if displayed:
             seen = seen.copy()
             for name, stars in displayed.items():
-                seen[self.arms[name]] = self._to_policy_scale(stars)
+                seen[self.arms[name]] = self.to_policy_scale(stars)
         before = self.memory.copy()
         unpaid = "paused" if state.status == "paused" else "holdout" if held_out else None
+        overlap = 0.0 if unpaid else spec.overlap
         most = 0.0 if unpaid else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
             result: tuple[Any, ...] = (self._own_choice if unpaid else self._decide)(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
                 memory, kernel.params, most / self._steps, kernel.limit_slot, self._share,
-                self._amounts, offerable, seen, *buffers, self._counted, self._awaited,
+                self._amounts, overlap, offerable, seen, *buffers, self._counted, self._awaited,
                 self._stream,
             )  # fmt: skip
             return result
 
         buffers = (self._shown, self._permitted, self._means, self._counts)
-        arm, own, payment, limited, first, coin, coin_amount = run(most, self.memory, *buffers)
+        arm, own, payment, limited, first, coin, coin_amount, chosen = run(
+            most, self.memory, *buffers
+        )
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
         paid_choice = "control" if spec.policy.equal_pay else "probe"
         reason = "explore" if arm != own else paid_choice if stars > 0 else "own_choice"
+        record = OverlapRecord()
         if unpaid is not None:
             reason = unpaid
         else:
-            if self._propensity is not None:
-                made = DecisionInputs(
-                    t, self._counts, self._means, self._permitted, self._shown,
-                    most / self._steps, first, arm, before,
-                )  # fmt: skip
+            if arm != chosen:
+                reason = "overlap"
+            made = DecisionInputs(
+                t, self._counts, self._means, self._permitted, self._shown,
+                most / self._steps, first, chosen, before, chosen,
+            )  # fmt: skip
+            if overlap:
+                record = self._record_overlap(made, overlap)
+                assert record.propensities is not None
+                likely = record.propensities[arm]
+            elif self._propensity is not None:
                 likely, estimated = self._propensity(made)
-                likely = float(f"{likely:.9g}")  # rounded: later digits differ between machines
+                likely = round_propensity(likely)
             if arm == own and stars == 0 and coin != NO_PROBE and self._affords_probe(limit):
                 # Probe only the player's own choice: acceptance then does not depend on the coin.
                 probe = "heads" if coin == HEADS else "tails"
@@ -253,7 +278,7 @@ class Campaign:
             if free[0] == free[1] and wanted == 0 and coin == HEADS:
                 wanted = coin_amount
             limited = not unpaid and (arm, stars) != (free[0], wanted)
-            if limited and reason != "probe":
+            if limited and reason not in ("probe", "overlap"):
                 reason = "limited"
         gap = None
         if spec.policy.equal_pay and stars > 0:
@@ -262,8 +287,17 @@ class Campaign:
         assert amount <= limit.amount, "every permitted payment is affordable: see `max_stars_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, bool(limited),
-            probe, coin_amount if probe else None, gap,
+            probe, coin_amount if probe else None, gap, record,
         )  # fmt: skip
+
+    def _record_overlap(self, made: DecisionInputs, share: float) -> OverlapRecord:
+        """Return the propensities of all arms, and what the policy saw."""
+        averages = tuple((self._ledger.means * self._steps + self._zero).tolist())
+        return OverlapRecord(
+            mixture_propensities(self._propensity, made, share),
+            tuple(self._counted.tolist()),
+            averages if averages != self.shown_stars() else None,
+        )
 
     def _affords_probe(self, limit: Limit) -> bool:
         """Return whether the largest probe amount is affordable, regardless of the coin's side."""
@@ -287,7 +321,7 @@ class Campaign:
         mean = above / (n * self._steps) if n else self._prior
         self._record_rating(
             self._ledger, self.memory, self.kernel.params, arm, n, above / self._steps, mean,
-            new, paid / self._steps, self._to_policy_scale(rating),
+            new, paid / self._steps, self.to_policy_scale(rating),
         )  # fmt: skip
 
     def begin_pull(self, n: int, at: int, arm: int) -> None:
@@ -391,6 +425,6 @@ class Campaign:
         """Return the ratings expected from the offers in flight, at the time of the last event."""
         return expectation(self._flight)
 
-    def _to_policy_scale(self, stars: float) -> float:
+    def to_policy_scale(self, stars: float) -> float:
         """Convert a rating to the scale that the policy sees."""
         return (stars - self._zero) / self._steps

@@ -60,6 +60,7 @@ class ChangeCampaign(msgspec.Struct, frozen=True, kw_only=True):
     cap_per_offer: int | UnsetType | None = UNSET
     cap_per_player: int | UnsetType | None = UNSET
     pace_over: int | UnsetType | None = UNSET
+    overlap: float | UnsetType | None = UNSET
     holdout: float | UnsetType = UNSET
     """Any change of these two is rejected, with the reason."""
     holdout_feeds_averages: bool | UnsetType = UNSET
@@ -243,6 +244,8 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
             fields = msgspec.structs.asdict(command)
             del fields["campaign"], fields["by"]
             changes = {name: value for name, value in fields.items() if value is not UNSET}
+            if changes.get("overlap") == 0:
+                changes["overlap"] = None  # a campaign without overlap does not store it
             rules.change(now, changes, command.by)
             return CommandResult(200, encode(campaign_view(campaign.state)))
         case AddArms(arms=arms, by=by):

@@ -82,7 +82,7 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     amount: int
     reason: str
     propensity: float
-    """The probability of this arm, given the player's group: the policy's; 1 in the holdout."""
+    """The probability with which this arm was offered, given the player's group: 1 in the holdout."""
     shown: tuple[float, ...]
     """The rating displayed by each arm, in stars."""
     expires: int
@@ -99,6 +99,12 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     shadow: bool = False
     gap: float | None = None
     """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    propensities: tuple[float, ...] | None = None
+    """The probability of each arm, 0 for those that could not be offered; only with overlap."""
+    counts: tuple[float, ...] | None = None
+    """The ratings of each arm, with those expected from offers in flight; only with overlap."""
+    averages: tuple[float, ...] | None = None
+    """The average rating of each arm, in stars, if it differs from `shown`; only with overlap."""
     group: str | None = None
     """The player's group, `paid` or `holdout`, if the campaign has a holdout."""
 

@@ -55,6 +55,11 @@ def _reason(offer: Offered) -> str:
             f"which shows {offer.gap:.2f} stars less than {own}. The payment, {stars}, covers the "
             "gap and is the same for all items that are compared."
         )
+    if offer.reason == "overlap":
+        drawn = f"Drawn at random, to learn what other policies would achieve: {arm}, "
+        if arm != own:
+            return drawn + gap
+        return f"{drawn}the visitor's own choice. Nothing needs to be paid."
     if offer.reason == "limited":
         limit = _LIMITS.get(offer.limited_by or "", "a limit")
         if arm == own and offer.gap is not None:

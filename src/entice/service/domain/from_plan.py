@@ -55,6 +55,7 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         **{name: money.to_minor(cap) for name, cap in caps.items() if cap is not None},
         "pace_over": plan.pace_over,
         "probe": msgspec.to_builtins(plan.probe),
+        "overlap": plan.overlap or None,
         "rating_window": plan.rating_window,
         "late_ratings": plan.late_ratings,
         "holdout": plan.holdout,

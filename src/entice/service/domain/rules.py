@@ -14,6 +14,7 @@ import entice
 from entice.errors import InputError
 from entice.model import in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
+from entice.policies.propensity import check_overlap
 from entice.service.domain import events as log
 from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.changes import check_changes, current_setting
@@ -119,6 +120,8 @@ class CampaignRules:
         self._check_open()
         try:
             arms = check_arm_ids("arms", arms, 1)
+            together, spec = len({*state.arms, *arms}), campaign.spec
+            check_overlap("overlap", spec.overlap, spec.policy, together)
         except InputError as error:
             raise invalid(str(error)) from error
         arms = tuple(arm for arm in arms if arm not in campaign.arms)
@@ -185,7 +188,8 @@ class CampaignRules:
                 decision.payment, amount, reason, decision.propensity, shown, expires,
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
-                decision.probe, decision.probe_amount, shadow, decision.gap, group=group,
+                decision.probe, decision.probe_amount, shadow, decision.gap, *decision.overlap,
+                group=group,
             )
         )  # fmt: skip
         offer = OfferRecord(

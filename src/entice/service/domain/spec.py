@@ -44,6 +44,7 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.policies.policy import check_probe
+from entice.policies.propensity import check_overlap
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 
 Status = Literal["live", "paused", "shadow", "closed"]
@@ -133,6 +134,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     probe
         A randomised experiment that measures the drift: in a share of the offers of a player's own
         choice, a coin flip decides whether an amount, in stars, is added.
+    overlap
+        The share of decisions in which the arm is drawn at random from those that may be offered,
+        each equally likely. The log then has the propensity of every arm, and
+        `entice.estimate.evaluate` estimates what other policies would have done.
     offer_expires_after, rating_window
         Seconds for which an offer can be accepted, and for which an accepted offer can be rated.
     late_ratings
@@ -174,6 +179,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     cap_per_player: Money | None = None
     pace_over: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     probe: Probe | None = None
+    overlap: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     offer_expires_after: Annotated[int, Meta(ge=1, le=YEAR)] = 900
     rating_window: Annotated[int, Meta(ge=1, le=10 * YEAR)] = RATING_WINDOW
     late_ratings: bool = True
@@ -208,6 +214,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
+        check_overlap("CampaignSpec: overlap", self.overlap, self.policy, len(self.arms))
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.disclosure is not None:
             check_name("CampaignSpec: disclosure", self.disclosure, MAX_DISCLOSURE)
@@ -285,6 +292,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:
                 del policy[name]
+        if not self.overlap:  # added later, too
+            del plain["overlap"]
         return plain
 
     def with_currency_digits(self) -> CampaignSpec:

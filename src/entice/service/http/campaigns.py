@@ -45,6 +45,7 @@ class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cap_per_offer: Money | UnsetType | None = UNSET
     cap_per_player: Money | UnsetType | None = UNSET
     pace_over: Annotated[int, Meta(ge=1, le=10**12)] | UnsetType | None = UNSET
+    overlap: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
     holdout: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
     """Cannot be changed: another value than the current one is rejected (409)."""
     holdout_feeds_averages: bool | UnsetType = UNSET
@@ -164,9 +165,9 @@ async def update_campaign(
 ) -> Response[CampaignView]:
     """Update a campaign.
 
-    Changes the status, the budget, the caps, the pace or the name, with effect from the next
-    decision. A budget below the sum spent and reserved is rejected (409). The status `closed` voids
-    all open offers and is final.
+    Changes the status, the budget, the caps, the pace, the overlap or the name, with effect from
+    the next decision. A budget below the sum spent and reserved is rejected (409). The status
+    `closed` voids all open offers and is final.
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)

@@ -18,6 +18,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from entice.errors import InputError
+from entice.money import amount_of
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.offer import RATED, STATES, OfferRecord
@@ -59,7 +60,16 @@ SCHEMA: dict[str, Any] = {
     "incentivised": pl.Boolean,  # whether a payment was offered
     "last_event": pl.Int64,  # number of the event that changed the row last
     "group": pl.String,  # paid, holdout; null without a holdout
+    "decision": pl.Int64,  # number of the decision in the campaign
+    # For offers with overlap, except in shadow mode: lists with an element for each arm.
+    "arms": pl.List(pl.String),
+    "shown": pl.List(pl.Float64),  # displayed ratings, in stars
+    "propensities": pl.List(pl.Float64),  # 0: the arm could not be offered
+    "amounts": pl.List(pl.Int64),  # what the arm's gap costs, in minor units
+    "policy_averages": pl.List(pl.Float64),  # as the policy saw them, on its scale
+    "policy_counts": pl.List(pl.Float64),  # with the ratings expected from offers in flight
 }
+_NO_OVERLAP = (None,) * 6
 
 
 class Exported(NamedTuple):
@@ -117,6 +127,8 @@ def _write_text(pages: Iterator[pl.DataFrame], file_format: Format, file: Binary
     for page in pages:
         text = page.with_columns(pl.col("at").dt.strftime(_TIME))
         if file_format == "csv":
+            lists = [name for name, kind in SCHEMA.items() if isinstance(kind, pl.List)]
+            text = text.with_columns(pl.col(lists).cast(pl.List(pl.String)).list.join(";"))
             text.with_columns(_escape_formulas(pl.col(pl.String))).write_csv(
                 file, include_header=first
             )
@@ -223,7 +235,7 @@ def _row(
         return (
             event.seq, event.at, "organic", None, None, None, None, event.arm, None, None, None,
             0.0, 0, 0, money.code, money.digits, None, None, event.rating, False, event.seq,
-            None,
+            None, None, *_NO_OVERLAP,
         )  # fmt: skip
     return None
 
@@ -240,5 +252,20 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
         offered.probe_amount,
         offer.rating if offer.state == RATED else None,
-        offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group,
+        offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group, offered.n,
+        *(_NO_OVERLAP if offer.shadow else _overlap_columns(campaign, offered)),
+    )  # fmt: skip
+
+
+def _overlap_columns(campaign: Campaign, offered: log.Offered) -> tuple[Any, ...]:
+    """Return the lists that `entice.estimate.evaluate` reads. Arms are never removed."""
+    if offered.propensities is None:
+        return _NO_OVERLAP
+    spec, shown = campaign.spec, offered.shown
+    best = shown[campaign.arms[offered.greedy_arm]]
+    return (
+        campaign.state.arms[: len(shown)], shown, offered.propensities,
+        [amount_of(best - stars, spec.price_of_a_star, spec.margin) for stars in shown],
+        [campaign.to_policy_scale(stars) for stars in offered.averages or shown],
+        offered.counts,
     )  # fmt: skip

@@ -18,6 +18,7 @@ const REASONS = {
   own_choice: "own choice",
   probe: "drift measurement",
   control: "control",
+  overlap: "random item",
   limited: "limited",
   paused: "paused",
   holdout: "held out",

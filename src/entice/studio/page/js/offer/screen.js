@@ -120,7 +120,7 @@ function decision(offer, offered, campaign) {
     fact(
       term(
         "Propensity",
-        "The probability with which the policy chose this item. Off-policy estimates need it.",
+        "The probability with which this item was offered. Off-policy estimates need it.",
       ),
       chance,
     ),

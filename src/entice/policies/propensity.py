@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.errors import InputError
 from entice.jit.decorators import compiled_noinline
 from entice.jit.specialize import specialize
 from entice.model.step import NO_MONEY, PLAYERS_CHOICE, ROUNDING, TRIES
@@ -25,18 +26,20 @@ from entice.policies import (
     ThompsonSampling,
 )
 from entice.policies.elimination_blocks import fill_probabilities
-from entice.policies.policy import PolicyKernel
-from entice.rng import seed_stream
-from entice.service.domain.spec import ServedPolicy
+from entice.policies.policy import PolicyKernel, PolicySpec
+from entice.rng import REDRAW, seed_stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+DETERMINISTIC = UCB | Greedy | MOSS | EqualPay
+"""Policies that draw nothing: the arm that they choose has the propensity 1."""
+MAX_ARMS_TO_INTEGRATE = 100
+"""The most arms of a campaign with overlap if propensities are integrals. The integral of each arm
+is computed for each decision, which takes time proportional to the square of their number."""
 DRAWS = 200
 """The number of repetitions from which a propensity is estimated if there is no formula."""
-REDRAW = 4
-"""The purpose number of the random stream for repetitions (those in `rng.py` are 0 to 3)."""
 _SHARPEST = 8
 """The number of rivals whose factors determine the pieces of `probability_of_highest`."""
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
@@ -58,6 +61,8 @@ class DecisionInputs(NamedTuple):
     """The arm chosen."""
     memory: Floats
     """The policy's memory before the decision."""
+    chosen: int
+    """The arm that the policy chose, if `arm` is replaced to ask for another arm's propensity."""
 
 
 Propensity = Callable[[DecisionInputs], tuple[float, bool]]
@@ -65,15 +70,15 @@ Propensity = Callable[[DecisionInputs], tuple[float, bool]]
 
 
 def propensity_function(
-    policy: ServedPolicy, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
+    policy: PolicySpec, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
 ) -> Propensity | None:
     """Return the function that computes a policy's propensities; None if it is deterministic.
 
     `counts` is the type of the policy's pull counts.
     """
+    if isinstance(policy, DETERMINISTIC):
+        return None
     match policy:
-        case UCB() | Greedy() | MOSS() | EqualPay():
-            return None
         case EpsilonGreedy(c=c):
             return lambda made: (_epsilon_greedy(c, made), False)
         case RoundRobinEpsilonGreedy(c=c):
@@ -87,7 +92,7 @@ def propensity_function(
         case AlternatingThompson():
             run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
             return lambda made: (
-                1.0
+                float(made.arm == made.chosen)
                 if made.t % 2 == 0
                 else run(made.means, made.counts, made.permitted, made.arm, 1.0, ends),
                 False,
@@ -97,6 +102,58 @@ def propensity_function(
             return lambda made: (_elimination(run, rules, made), False)
         case _:
             return _estimate_by_redrawing(rules, seed, counts)
+
+
+def check_overlap(where: str, share: float, policy: PolicySpec, arms: int) -> None:
+    """Reject overlap together with a policy that it breaks, or whose propensities are estimates."""
+    if share == 0:
+        return
+    if policy.equal_pay:
+        rule = f"can't be used with {policy.label}, which compares ratings under equal payments"
+        todo = "A drawn arm is paid its own gap. Remove the overlap, or choose another policy."
+        raise InputError(where, rule, given=share, todo=todo)
+    integrated = isinstance(policy, AlternatingThompson) or (
+        isinstance(policy, ThompsonSampling) and policy.scale == "variance"
+    )
+    formula = isinstance(policy, EpsilonGreedy | RoundRobinEpsilonGreedy)
+    if not (integrated or formula or isinstance(policy, DETERMINISTIC)):
+        rule = f"can't be used with {policy.label}, whose propensities are not known exactly"
+        todo = "Choose UCB, Thompson sampling, ε-greedy, MOSS or Greedy."
+        raise InputError(where, rule, given=share, todo=todo)
+    if integrated and arms > MAX_ARMS_TO_INTEGRATE:
+        rule = f"can't be used with {policy.label} and more than {MAX_ARMS_TO_INTEGRATE} arms"
+        todo = "The propensities of so many arms take too long. Choose UCB or ε-greedy."
+        raise InputError(where, rule, given=f"{share:g} and {arms} arms", todo=todo)
+
+
+def mixture_propensities(
+    propensity: Propensity | None, made: DecisionInputs, share: float
+) -> tuple[float, ...]:
+    """Return the propensity of each arm if a share of the arms is drawn from those permitted.
+
+    `made.arm` and `made.chosen` are the arm that the policy chose. An arm that is not permitted has
+    the propensity 0.
+    """
+    likely = np.arange(len(made.permitted)) == made.chosen
+    if propensity is not None:
+        likely = all_propensities(propensity, made)
+    drawn = made.permitted / np.count_nonzero(made.permitted)
+    # Integrals add up to 1 only approximately.
+    mixture = share * drawn + (1 - share) * likely / likely.sum()
+    return tuple(map(round_propensity, mixture.tolist()))
+
+
+def all_propensities(propensity: Propensity, made: DecisionInputs) -> Floats:
+    """Return a policy's propensity of each arm; 0 for those that are not permitted."""
+    found = np.zeros(len(made.permitted))
+    for arm in np.flatnonzero(made.permitted).tolist():
+        found[arm], _ = propensity(made._replace(arm=arm))
+    return found
+
+
+def round_propensity(likely: float) -> float:
+    """Round to 9 digits: later ones differ between machines."""
+    return float(f"{likely:.9g}")
 
 
 def _epsilon_greedy(c: float, made: DecisionInputs) -> float:

@@ -1,0 +1,91 @@
+"""Coverage of the intervals of off-policy estimates, on logs of simulated campaigns.
+
+    python bench/off_policy_coverage.py --campaigns 1000
+
+The logs are those of UCB with `overlap = 0.02`, four arms and 10,000 visitors each, simulated in
+plain NumPy (`tests/support/off_policy_logs.py`). The truth of each log is known: the target's
+probabilities in each decision times the arms' expected outcomes. Prints a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import entice
+from entice.estimate import Always, Uniform, evaluate
+from entice.estimate.decisions import read_decisions
+from entice.estimate.targets import target_probabilities
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from off_policy_logs import simulate_logs
+
+MEANS = [4.2, 4.0, 3.6, 3.2]
+WORLDS: dict[str, dict[str, Any]] = {
+    "all accept and rate": {},
+    "some decline, some do not rate": {
+        "share_accepted": [0.9, 0.6, 0.7, 0.8], "share_rated": [0.3, 0.6, 0.5, 0.4],
+    },
+    "all accept and rate, drift 0.8": {"drift": 0.8},
+}  # fmt: skip
+TARGETS: dict[str, Any] = {
+    "always the third arm": Always("arm-2"),
+    "uniform": Uniform(),
+    "players' own choice": entice.Greedy(),
+    "UCB(noise=0.5)": entice.UCB(noise=0.5),
+}
+AT_ONCE = 50
+"""Campaigns that are simulated together, which limits memory."""
+ROUNDING = 1e-9
+
+
+def measure(world: dict[str, Any], campaigns: int, decisions: int, overlap: float) -> Any:
+    """Return the hits and the widths of all intervals, by target, quantity and method."""
+    hits, widths = defaultdict(list), defaultdict(list)
+    for first in range(0, campaigns, AT_ONCE):
+        count = min(AT_ONCE, campaigns - first)
+        for log in simulate_logs(MEANS, count, decisions, overlap, first, **world):
+            read = read_decisions(log.frame)
+            for name, target in TARGETS.items():
+                likely = target_probabilities(target, read)
+                found = evaluate(log.frame, target)
+                truths = {"rating": log.rating(likely), "payment": log.payment(likely)}
+                for quantity, truth in truths.items():
+                    for method, one in getattr(found, quantity).items():
+                        key = name, quantity, method
+                        hits[key].append(one.low - ROUNDING <= truth <= one.high + ROUNDING)
+                        widths[key].append(one.high - one.low)
+    return hits, widths
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--campaigns", type=int, default=1000)
+    parser.add_argument("--decisions", type=int, default=10_000)
+    parser.add_argument("--overlap", type=float, default=0.02)
+    options = parser.parse_args()
+    print(
+        "| campaigns | policy | quantity | inverse propensity | doubly robust | "
+        "adaptively weighted |\n|---|---|---|---|---|---|"
+    )
+    for name, world in WORLDS.items():
+        hits, widths = measure(world, options.campaigns, options.decisions, options.overlap)
+        for target in TARGETS:
+            for quantity in ("rating", "payment"):
+                cells = [
+                    f"{np.mean(hit):.1%}, ±{np.mean(widths[key]) / 2:.3f}"
+                    if max(widths[key]) > ROUNDING
+                    else "exact"
+                    for key, hit in hits.items()
+                    if key[:2] == (target, quantity)
+                ]
+                print(f"| {name} | {target} | {quantity} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
