@@ -82,7 +82,7 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     amount: int
     reason: str
     propensity: float
-    """The probability with which this arm was offered, given the player's group: 1 in the holdout."""
+    """Probability with which this arm was offered, given the player's group; 1 in the holdout."""
     shown: tuple[float, ...]
     """The rating displayed by each arm, in stars."""
     expires: int
