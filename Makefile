@@ -135,8 +135,9 @@ load: $(READY)
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/size.py
 
+# `make faults FAULTS="--only kill --only race"` runs these trials and keeps the other results.
 faults: $(READY)
-	cd tests/support && ../../$(BIN)/python -m service_faults --out ../../faults.md --out ../../src/entice/service/operations/faults.json
+	cd tests/support && ../../$(BIN)/python -m service_faults --record $(FAULTS)
 
 bench-peers: $(READY)
 	$(BIN)/python bench/peers.py
@@ -177,4 +178,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers faults.md reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -249,6 +249,8 @@ class PlayerView(msgspec.Struct, frozen=True):
     """What is kept about a player."""
 
     campaigns: list[PlayerCampaign]
+    damaged: list[str] = []
+    """Campaigns that cannot be read, because their rows are damaged. They may hold more."""
 
 
 class ErasedCampaign(msgspec.Struct, frozen=True):
@@ -264,6 +266,8 @@ class ErasureView(msgspec.Struct, frozen=True):
     """The erasure of a player."""
 
     campaigns: list[ErasedCampaign]
+    damaged: list[str] = []
+    """Campaigns in which the player may not be erased, because their rows are damaged."""
 
 
 class EventView(msgspec.Struct, frozen=True):

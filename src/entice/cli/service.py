@@ -150,14 +150,21 @@ def list_keys(db: Db = DEFAULT_DB, secret_file: SecretFile = None) -> None:
     from entice.service.storage.player_hasher import player_hasher_for
 
     with opened_store(db, existing=True) as store:
-        found = Keys(store, player_hasher_for(store, secret_file)).list()
+        stored = Keys(store, player_hasher_for(store, secret_file))
+        found, altered = stored.list(), stored.altered()
     rows = []
     for key in found:
         times = ("" if at is None else _minute(at) for at in (key.created, key.revoked))
         folded = (at.replace(" ", "\n", 1) for at in times)
         roles = key.role.replace(",", "\n")
-        rows.append([key.name, key.id, roles, key.campaign or "all", *folded])
+        number = f"{key.id}\nALTERED" if key.id in altered else key.id
+        rows.append([key.name, number, roles, key.campaign or "all", *folded])
     _print_listing(("name", "id", "role", "campaign", "created", "revoked"), rows)
+    if altered:
+        print(
+            "The rows of altered keys were changed by another program or a faulty disk. The "
+            "service rejects these keys. Revoke them, and run `entice verify`."
+        )
 
 
 @keys.command("revoke")

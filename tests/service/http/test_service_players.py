@@ -14,12 +14,13 @@ import pytest
 from service_fixtures import TEAS, Service, assert_problem, service
 
 from entice.service.operations.verify import rows_without_events, verify
+from entice.service.storage import player_salts
+from entice.service.storage.group_commit import GroupCommit
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.player_salts import salted
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
-from entice.service.storage.writer import GroupCommit
 
 ASSETS = Path(__file__).parents[2] / "support" / "assets"
 SECRET = bytes(32)
@@ -101,10 +102,10 @@ def test_an_erased_player_cannot_be_linked_even_with_the_secret(shop: Service) -
 
     answer = shop.client.delete("/v1/players/ann")
     unlinked = [{"campaign": name, "unlinked": True} for name in (first, second)]
-    assert (answer.status_code, answer.json()) == (200, {"campaigns": unlinked})
+    assert (answer.status_code, answer.json()) == (200, {"campaigns": unlinked, "damaged": []})
     assert links(shop.store, "ann") == set()
     assert links(shop.store, "bob") == everything
-    assert shop.client.get("/v1/players/ann").json() == {"campaigns": []}
+    assert shop.client.get("/v1/players/ann").json() == {"campaigns": [], "damaged": []}
     listed = shop.client.get(f"/v1/campaigns/{first}/offers", params={"player": "ann"}).json()
     assert listed["offers"] == []
     # The open offer is withdrawn and its amount released; the accepted one can still be rated.
@@ -179,6 +180,21 @@ def test_an_altered_salt_is_detected(shop: Service) -> None:
     assert [fault[:18] for fault in faults(shop.store)] == ["The salt of player"]
     path = f"/v1/campaigns/{campaign}/offers"
     assert_problem(shop.client.post(path, json={"player": "ann"}), 503)
+
+
+def test_salts_are_verified_in_pages(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Salts on either side of the end of a page, and the last one, are all verified once."""
+    campaign = shop.campaign()
+    for number in range(7):
+        shop.offer(campaign, f"player-{number}")
+    monkeypatch.setattr(player_salts, "_PAGE", 3)
+    assert list(player_salts.damaged_salts(shop.store)) == []
+    with shop.store.write() as session:
+        lookups = [row[0] for row in session.rows("SELECT lookup FROM players ORDER BY lookup")]
+        wanted = [lookups[n] for n in (0, 2, 3, 6)]
+        for lookup in wanted:
+            session.run("UPDATE players SET salt = ? WHERE lookup = ?", (bytes(16), lookup))
+    assert list(player_salts.damaged_salts(shop.store)) == [lookup.hex() for lookup in wanted]
 
 
 def test_players_of_campaigns_from_before_salts_keep_their_hashes(tmp_path: Path) -> None:

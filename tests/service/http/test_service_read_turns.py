@@ -6,11 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from service_fixtures import Service, assert_problem, service
 
+from entice.api_types import PlayerView
 from entice.service.domain.commands import Expire
 from entice.service.domain.errors import Refusal
 from entice.service.http import read_threads
@@ -73,6 +76,39 @@ def test_only_the_key_with_too_many_reads_is_rejected(monkeypatch: pytest.Monkey
         assert await turns.read("a", True, int) == 0
 
     asyncio.run(run())
+
+
+def test_a_player_is_read_in_the_turns_of_slow_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path) as shop:
+        check_turns_of_players(shop, monkeypatch)
+
+
+def check_turns_of_players(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_threads, "MAX_WAITING", 1)
+    reading, release = threading.Event(), threading.Event()
+
+    def read_slowly(*_: Any) -> PlayerView:
+        reading.set()
+        release.wait(30)
+        return PlayerView([])
+
+    monkeypatch.setattr(shop.context.queries, "player", read_slowly)
+    own, other = shop.bearer("read"), shop.bearer("read")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(shop.client.get, "/v1/players/ann", headers=own)
+        assert reading.wait(30)
+        try:
+            rejected = shop.client.get("/v1/players/bob", headers=own)
+            assert_problem(rejected, 429, "too-many-reads")
+            # Fast reads with the same key, and other keys, have turns of their own.
+            assert shop.client.get("/v1/campaigns", headers=own).status_code == 200
+            monkeypatch.setattr(shop.context.queries, "player", lambda *_: PlayerView([]))
+            assert shop.client.get("/v1/players/bob", headers=other).status_code == 200
+        finally:
+            release.set()
+        assert first.result(30).status_code == 200
 
 
 def test_trust_reads_the_campaign_of_the_key_only(

@@ -114,6 +114,40 @@ def test_invalid_webhooks_are_rejected(
         assert reason in assert_problem(answer, status)["detail"]
 
 
+def test_a_repeat_with_the_same_idempotency_key_returns_the_secret_again(tmp_path: Path) -> None:
+    """Control: without the key, a repeat cannot return a secret whose response was lost."""
+    with service(tmp_path) as shop:
+        check_repeats(shop)
+
+
+def check_repeats(shop: Service) -> None:
+    path, other = (f"/v1/campaigns/{shop.campaign()}/webhooks" for _ in range(2))
+    body = {"url": "https://warehouse.invalid/a", "after": 0}
+
+    def create(key: str | None, body: dict[str, Any] = body, path: str = path) -> Any:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return shop.client.post(path, json=body, headers=headers)
+
+    first, again = create("k1"), create("k1")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (again.json()["id"], again.json()["secret"]) == (
+        first.json()["id"], first.json()["secret"],
+    )  # fmt: skip
+    assert re.fullmatch("w_[0-9a-f]{16}", first.json()["id"])
+    assert len(shop.client.get(path).json()) == 1
+    for key in (None, "k2"):
+        assert "has a webhook with this url" in assert_problem(create(key), 409)["detail"]
+    for changed in ({**body, "after": 1}, {**body, "url": "https://warehouse.invalid/b"}):
+        assert_problem(create("k1", changed), 422, "idempotency-key-reused")
+    assert create("k1", path=other).json()["id"] != first.json()["id"]
+    # Another API key has idempotency keys of its own.
+    mine = shop.bearer("admin")
+    separate = shop.client.post(path, json=body, headers={**mine, "Idempotency-Key": "k1"})
+    assert_problem(separate, 409)
+
+
 def test_the_number_of_webhooks_is_limited(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "MAX_WEBHOOKS", 7)
     with shop.store.write() as session:

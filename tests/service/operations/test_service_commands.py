@@ -40,6 +40,19 @@ def test_keys_on_the_command_line(run_entice: RunEntice, tmp_path: Path) -> None
     assert_error(bad, "role must be a known role", "Did you mean 'read'?")
 
 
+def test_altered_keys_are_marked(run_entice: RunEntice, tmp_path: Path) -> None:
+    for name in ("ann", "bob"):
+        assert run_entice("keys", "create", "--role", "read", "--name", name).code == 0
+    assert "altered" not in plain(run_entice("keys", "list").out).lower()
+    with contextlib.closing(sqlite3.connect(tmp_path / "entice.db")) as database:
+        database.execute("UPDATE keys SET role = 'admin' WHERE name = 'bob'")
+        database.commit()
+    listed = plain(run_entice("keys", "list").out)
+    assert listed.count("ALTERED") == 1
+    assert listed.index("ann") < listed.index("bob") < listed.index("ALTERED")
+    assert "The service rejects these keys." in listed
+
+
 def test_a_campaign_from_a_file_to_an_export(
     run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

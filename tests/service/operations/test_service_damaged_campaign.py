@@ -56,8 +56,15 @@ def test_a_damaged_campaign_does_not_affect_the_others(
             assert "Other campaigns are served." in problem["detail"]
         shop.offer(other, "bob")
         assert [c["id"] for c in client.get("/v1/campaigns").json()] == [other]
+        for send, expected in ((client.get, [other]), (client.delete, [other]), (client.get, [])):
+            view = send("/v1/players/ann").json()
+            assert view["damaged"] == [one]
+            assert [each["campaign"] for each in view["campaigns"]] == expected
         assert "\nentice_campaigns_damaged 1.0\n" in client.get("/metrics").text
         assert client.get("/readyz").status_code == 200  # also after maintenance has run
+        assert_problem(client.get("/v1/players/ann", headers=shop.bearer("read", one)), 503)
+        everything = client.get("/v1/players/ann", headers=shop.bearer("read", other)).json()
+        assert everything == {"campaigns": [], "damaged": []}
     logged = [json.loads(line) for line in target.getvalue().splitlines()]
     reasons = [line for line in logged if line["event"] == "damagedcampaign"]
     assert reasons[0]["during"] == "start"

@@ -24,6 +24,7 @@ from writer_fixtures import Service
 
 from entice.errors import InputError
 from entice.service.domain.commands import EnterRatings, Organic
+from entice.service.domain.errors import Unavailable
 from entice.service.operations import webhook_delivery
 from entice.service.operations.verify import rows_without_events
 from entice.service.operations.webhook_request import (
@@ -34,6 +35,7 @@ from entice.service.operations.webhook_request import (
     parse_networks,
 )
 from entice.service.storage import webhooks as storage
+from entice.service.storage.store import Session
 from entice.service.storage.webhooks import Lease, Webhook, Webhooks, read_webhooks
 
 __all__ = ["postgres"]
@@ -75,7 +77,7 @@ def wait_for(condition: Any, seconds: float = 60) -> None:
 def test_events_arrive_in_order_as_the_api_returns_them(shop: Service, hook: Receiver) -> None:
     campaign = shop.create()
     rate(shop, campaign, 30)
-    made = Webhooks(shop.store).create(campaign, hook.url, after=0)
+    made, _ = Webhooks(shop.store).create(campaign, hook.url, after=0)
     with delivering(shop.store):
         hook.wait_for(lambda: len(hook.received()) == 31)
         rate(shop, campaign, 5)
@@ -168,7 +170,7 @@ def test_a_webhook_that_fails_for_long_is_paused_and_can_be_resumed(
     shop: Service, hook: Receiver
 ) -> None:
     campaign = shop.create()
-    made = Webhooks(shop.store).create(campaign, hook.url, after=0)
+    made, _ = Webhooks(shop.store).create(campaign, hook.url, after=0)
     hook.respond = lambda events: 410
     settings = webhook_delivery.DeliverySettings(
         poll=0.01, first_pause=0.01, max_pause=0.01, give_up_after=0.1
@@ -209,7 +211,7 @@ def test_a_receiver_that_never_ends_its_response_is_cut_off(shop: Service) -> No
 def test_a_damaged_webhook_gets_nothing_and_verify_reports_it(
     shop: Service, hook: Receiver
 ) -> None:
-    made = Webhooks(shop.store).create(shop.create(), "https://example.com", after=0)
+    made, _ = Webhooks(shop.store).create(shop.create(), "https://example.com", after=0)
     with shop.store.write() as session:
         session.run("UPDATE webhooks SET url = ?", (hook.url,))
     with delivering(shop.store):
@@ -273,6 +275,32 @@ def test_what_was_delivered_is_stored_once_per_poll(shop: Service, hook: Receive
         webhook_delivery.MAX_EVENTS = before
     assert len(hook.requests) >= 36
     assert writes <= 5  # taking, renewing and releasing the lease, and outcomes
+
+
+def test_what_was_delivered_is_kept_until_it_can_be_stored(shop: Service, hook: Receiver) -> None:
+    """Control: if outcomes were dropped with a failed commit, the events would be sent again."""
+    Webhooks(shop.store).create(shop.create(), hook.url, after=0)
+    failing, failures, write = threading.Event(), [], shop.store.write
+
+    @contextlib.contextmanager
+    def failing_commit() -> Iterator[Session]:
+        with write() as session:
+            yield session
+            if failing.is_set() and threading.current_thread().name == "entice-webhooks":
+                failures.append(1)
+                raise Unavailable("The disk is full.")  # rolls back
+
+    with delivering(shop.store):
+        wait_for(lambda: hook.received() == [1] and stored(shop).delivered == 1)
+        shop.store.write = failing_commit  # type: ignore[method-assign]
+        failing.set()
+        rate(shop, stored(shop).campaign, 1)
+        wait_for(lambda: len(failures) >= 3)
+        assert hook.received() == [1, 2]  # and not again
+        assert stored(shop).delivered == 1
+        failing.clear()
+        wait_for(lambda: stored(shop).delivered == 2)
+    assert hook.received() == [1, 2]
 
 
 def test_stopping_interrupts_a_request_and_releases_the_lease(

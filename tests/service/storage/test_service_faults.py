@@ -4,12 +4,8 @@ Each trial comes with a control, something that is built the wrong way and must 
 nobody would know whether the trial could find anything.
 """
 
-import re
-from pathlib import Path
-
 import pytest
 from forking import ForkedPopen
-from service_faults import __main__ as runner
 from service_faults import processes
 from service_faults.outcome import Outcome
 from service_faults.trials import (
@@ -63,21 +59,3 @@ def test_fuzzed_requests_get_no_5xx_and_errors_are_problem_details():
 
 def test_a_replay_equals_the_tables_byte_for_byte_and_finds_a_changed_byte():
     assert_passed(replay.run(long=False))
-
-
-def test_make_faults_reports_failures_with_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    def broken(long: bool) -> Outcome:
-        raise RuntimeError("no luck")
-
-    monkeypatch.setattr(replay, "run", lambda long: Outcome("replay", "1 | 2", "[ok]", "x", True))
-    monkeypatch.setattr(kill, "run", broken)
-    out = tmp_path / "faults.md"
-    arguments = ["service_faults", "--only", "replay", "--only", "kill", "--out", str(out)]
-    monkeypatch.setattr("sys.argv", arguments)
-    assert runner.main() == 1
-    table = out.read_text(encoding="utf-8")
-    assert re.search(r"^\| replay \| 1 \\\| 2 \| \[ok\] \| x \| yes \| 0 \|$", table, re.MULTILINE)
-    assert "| kill |  | error: RuntimeError('no luck') |  | **no** |" in table
-    assert "no luck" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -26,8 +27,10 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Refusal, Unavailable
-from entice.service.storage import fair_queue, unit_of_work, writer
+from entice.service.storage import fair_queue, group_commit, unit_of_work, writer
 from entice.service.storage.fair_queue import FairQueue, PendingCommand
+from entice.service.storage.group_commit import GroupCommit
+from entice.service.storage.unit_of_work import UnitOfWork
 
 __all__ = ["service"]
 
@@ -283,16 +286,51 @@ def test_a_log_that_is_too_long_is_not_relearned(
     assert service.faults(campaign) == [None]
 
 
-def test_a_long_command_conflicts_with_another_process_and_is_executed_once(
-    tmp_path: Path, slow_offers: threading.Event
+@pytest.mark.parametrize(
+    ("conflicts", "attempts", "locked"),
+    [(1, 4, False), (9, 2, True), (1, 1, True)],
+    ids=["one conflict", "conflicts without end", "control: lock after the first conflict"],
+)
+def test_a_long_command_that_conflicts_is_executed_once_and_locks_its_campaign_last(
+    tmp_path: Path,
+    slow_offers: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    conflicts: int,
+    attempts: int,
+    locked: bool,
 ) -> None:
+    """A locked command is executed in one transaction, for which all other campaigns wait."""
+    monkeypatch.setattr(group_commit, "MAX_ATTEMPTS_IN_SLICES", attempts)
     one, two = (Service(tmp_path / "entice.db") for _ in range(2))
-    campaign = one.create(cap_per_offer=300)
-    long = one.writer.submit(batch(campaign, range(50)))
-    assert slow_offers.wait(10)
-    two.offer(campaign, 1000)
-    assert len(json.loads(long.result(60).body)["offers"]) == 50
-    assert one.queries.campaign(campaign).decisions == 51
+    campaign, others = one.create(cap_per_offer=300), iter(range(1000, 1000 + conflicts))
+    runs: list[str] = []
+    begin_write, commit_alone = UnitOfWork.begin_write, GroupCommit._commit_alone
+
+    def conflicting(self: UnitOfWork, session: Any) -> None:
+        runs.append("in slices")
+        begin_write(self, session)
+
+    def alone(self: GroupCommit, pending: PendingCommand) -> Any:
+        if isinstance(pending.command, MakeOffers):
+            runs.append("locked")
+        return commit_alone(self, pending)
+
+    write = one.store.write
+
+    def write_after_the_other() -> Any:
+        if one.writer._groups.busy and "locked" not in runs:
+            for player in itertools.islice(others, 1):
+                two.offer(campaign, player)
+        return write()
+
+    monkeypatch.setattr(UnitOfWork, "begin_write", conflicting)
+    monkeypatch.setattr(GroupCommit, "_commit_alone", alone)
+    monkeypatch.setattr(one.store, "write", write_after_the_other)
+    long = one.writer.submit(batch(campaign, range(20)))
+    assert len(json.loads(long.result(60).body)["offers"]) == 20
+    in_slices = min(conflicts + 1, attempts)
+    assert runs == ["in slices"] * in_slices + ["locked"] * locked
+    assert one.queries.campaign(campaign).decisions == 20 + min(conflicts, attempts)
     assert two.faults(campaign) == [None]
     one.close()
     two.close()

@@ -11,7 +11,7 @@ from litestar.params import PathParameter
 
 from entice.api_types import ErasedCampaign, ErasureView, PlayerView
 from entice.service.domain.commands import ErasePlayer
-from entice.service.domain.errors import Refusal, invalid
+from entice.service.domain.errors import Corrupt, Refusal, invalid
 from entice.service.http import examples
 from entice.service.http.authentication import require_all_campaigns
 from entice.service.http.requests import ServiceRequest
@@ -42,7 +42,8 @@ PlayerId = Annotated[
                     "salted": True,
                     "offers": [examples.OFFER],
                 }
-            ]
+            ],
+            "damaged": [],
         },
     },
 )
@@ -50,7 +51,8 @@ async def get_player(request: ServiceRequest, player: PlayerId) -> PlayerView:
     """Retrieve what is kept about a player.
 
     Returns all offers to the player, with their ratings and payments, by campaign. Empty if nothing
-    is kept, or nothing can be linked to the player any more.
+    is kept, or nothing can be linked to the player any more. `damaged` names campaigns that cannot
+    be read until a backup is restored.
     """
     hashes = partial(_hashes, request, _player_id(request))
     only = request.auth.campaign
@@ -63,7 +65,10 @@ async def get_player(request: ServiceRequest, player: PlayerId) -> PlayerView:
     roles=ADMIN_ONLY,
     responses={200: "The campaigns in which the player was erased."},
     examples={
-        "one campaign": {"campaigns": [{"campaign": examples.CAMPAIGN_ID, "unlinked": True}]}
+        "one campaign": {
+            "campaigns": [{"campaign": examples.CAMPAIGN_ID, "unlinked": True}],
+            "damaged": [],
+        }
     },
 )
 async def erase_player(request: ServiceRequest, player: PlayerId) -> ErasureView:
@@ -72,11 +77,12 @@ async def erase_player(request: ServiceRequest, player: PlayerId) -> ErasureView
     Deletes the player's salts, so that nobody can link the id to offers, events and exports any
     more. Open offers are withdrawn, and their amounts return to the budget. Ratings and payments
     are kept without a link. If the same id is sent again, it is a new player's. A repeated request
-    finds nothing more to erase.
+    finds nothing more to erase. `damaged` names campaigns that cannot be changed until a backup is
+    restored: repeat the request then.
     """
     require_all_campaigns(request.auth)
     kept, player_id = await get_player.fn(request, player), _player_id(request)
-    erased = []
+    erased, damaged = [], list(kept.damaged)
     for one in kept.campaigns:
         hashed, lookup = _hashes(request, player_id, one.campaign)
         command = ErasePlayer(one.campaign, hashed, lookup, request.key_id)
@@ -85,9 +91,11 @@ async def erase_player(request: ServiceRequest, player: PlayerId) -> ErasureView
         except Refusal as refusal:
             if refusal.status != 404:  # another request has erased the player in the meantime
                 raise
+        except Corrupt:
+            damaged.append(one.campaign)
         else:
             erased.append(ErasedCampaign(one.campaign, one.salted))
-    return ErasureView(erased)
+    return ErasureView(erased, damaged)
 
 
 def _player_id(request: ServiceRequest) -> str:

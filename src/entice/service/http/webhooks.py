@@ -15,10 +15,10 @@ from entice.service import logs
 from entice.service.domain.views import to_datetime
 from entice.service.http import examples
 from entice.service.http.read_threads import in_thread
-from entice.service.http.requests import CampaignId, ServiceRequest
+from entice.service.http.requests import CampaignId, IdempotencyKey, ServiceRequest
 from entice.service.http.routes import ADMIN_ONLY, route
 from entice.service.operations.webhook_request import MAX_URL, check_url
-from entice.service.storage.webhooks import Webhook
+from entice.service.storage.webhooks import Webhook, WebhookName
 
 WebhookId = Annotated[
     str, PathParameter(description="Webhook id.", examples=[Example(value="w_51c09be7a2d3f846")])
@@ -49,21 +49,31 @@ class WebhookChange(msgspec.Struct, forbid_unknown_fields=True):
     request={"all events": {"url": examples.WEBHOOK["url"], "after": 0}},
 )
 async def create_webhook(
-    request: ServiceRequest, campaign: CampaignId, data: JSONBody[NewWebhook]
+    request: ServiceRequest,
+    campaign: CampaignId,
+    data: JSONBody[NewWebhook],
+    idempotency_key: IdempotencyKey = None,
 ) -> Response[CreatedWebhook]:
     """Create a webhook.
 
     The service sends the campaign's events to the URL, in order, and each at least once, signed
     with the secret in the response. The first request is sent at once, even without events. A
-    campaign has at most 5 webhooks.
+    campaign has at most 5 webhooks. A repeat with the same idempotency key returns the webhook as
+    it is now, and its secret.
     """
     context = request.context
     check_url(data.url, context.delivery.sender.networks)
-    made = await in_thread(context.webhooks.create, campaign, data.url, data.after)
-    logs.event("webhook-created", webhook=made.id, campaign=campaign, key=request.auth.id)
+    name = None
+    if idempotency_key is not None:
+        name = _id_of(request, idempotency_key, await request.body())
+    create = context.webhooks.create
+    made, replayed = await in_thread(create, campaign, data.url, data.after, name)
+    if not replayed:
+        logs.event("webhook-created", webhook=made.id, campaign=campaign, key=request.auth.id)
     view = msgspec.structs.asdict(_view(made))
     secret = context.players.webhook_secret(made.id)
-    return Response(CreatedWebhook(**view, secret=secret), status_code=201)
+    headers = {"Idempotency-Replayed": "true"} if replayed else {}
+    return Response(CreatedWebhook(**view, secret=secret), status_code=201, headers=headers)
 
 
 @route(
@@ -122,6 +132,16 @@ async def delete_webhook(
     found = await in_thread(request.context.webhooks.delete, campaign, webhook)
     logs.event("webhook-deleted", webhook=found.id, campaign=campaign, key=request.auth.id)
     return _view(found)
+
+
+def _id_of(request: ServiceRequest, key: str, body: bytes) -> WebhookName:
+    """Derive the id of a webhook from the idempotency key and the request.
+
+    So a repeat finds the webhook without a stored response, which would contain its secret.
+    """
+    digest, path = request.context.players.digest, request.scope["path"]
+    of_key = digest("key", path, f"{request.auth.id}\n{key}".encode())
+    return WebhookName(of_key.hex()[:10], digest("POST", path, body).hex()[:6])
 
 
 def _view(webhook: Webhook) -> WebhookView:

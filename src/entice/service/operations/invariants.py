@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any
 
 import msgspec
 
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.errors import Corrupt
+from entice.service.operations.fault_report import (
+    FaultReport,
+    digest_of_running_code,
+    read_fault_report,
+)
 from entice.service.operations.metrics import CampaignGauges, read_campaign_gauges
 from entice.service.storage.queries import load_state, number_of
 from entice.service.storage.store import Session, Store
@@ -46,8 +49,10 @@ class TrustView(msgspec.Struct, frozen=True):
     """The checks of all campaigns, and the report of the fault tests."""
 
     campaigns: list[CampaignTrust]
-    faults: dict[str, Any] | None
-    """Results of the last long run of the fault tests, shipped with the package."""
+    faults: FaultReport
+    """Results of the last long run of each fault test, shipped with the package."""
+    source: str
+    """A digest of the running code's source files. Trials of the same code have the same one."""
 
 
 def read_trust_view(store: Store, only: str | None, replays: dict[str, ReplayView]) -> TrustView:
@@ -57,16 +62,12 @@ def read_trust_view(store: Store, only: str | None, replays: dict[str, ReplayVie
             _check_campaign(session, gauges, replays.get(gauges.id))
             for gauges in read_campaign_gauges(session, only)
         ]
-    return TrustView(found, read_fault_report())
+    return TrustView(found, _shipped_report(), digest_of_running_code())
 
 
 @lru_cache(1)
-def read_fault_report() -> dict[str, Any]:
-    """Read the results of the last long run of the fault tests."""
-    report: dict[str, Any] = msgspec.json.decode(
-        (files("entice.service.operations") / "faults.json").read_bytes()
-    )
-    return report
+def _shipped_report() -> FaultReport:
+    return read_fault_report()
 
 
 def _check_campaign(

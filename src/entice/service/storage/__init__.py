@@ -10,9 +10,9 @@ Ten files, from the HTTP route to the row in SQLite:
 2. `service/http/requests.py`: the *idempotency key* of the request, if it has one, is passed to
    the writer with the command.
 3. `service/storage/writer.py`: the *writer* thread takes waiting commands, of each campaign in turn
-   (`fair_queue.py`), and executes them in one *transaction* (*group commit*); long ones in slices
-   (`slices.py`). A command whose idempotency key is known gets the stored response. Clients get
-   their responses after the commit. `stored_hashes.py` adds each player's salt to the hash.
+   (`fair_queue.py`), and executes them in one *transaction* (`group_commit.py`); long ones in
+   slices (`slices.py`). A command whose idempotency key is known gets the stored response. Clients
+   get their responses after the commit. `stored_hashes.py` adds each player's salt to the hash.
 4. `service/domain/commands.py`: the command's handler returns the player's open offer or makes one.
 5. `service/domain/rules.py`: `CampaignRules.offer` reserves the amount in the budget, and produces
    the *event* `Offered` and the `OfferRecord`.

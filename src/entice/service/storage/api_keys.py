@@ -102,6 +102,11 @@ class Keys:
             (stored.view for stored in self._keys.values()), key=lambda view: view.created
         )
 
+    def altered(self) -> frozenset[str]:
+        """Return the ids of keys whose rows were altered. They are not accepted."""
+        self.reload()
+        return frozenset(number for number, stored in self._keys.items() if stored.damaged)
+
     def revoke(self, number: str) -> KeyView:
         """Revoke a key."""
         checksums = self._checksums()

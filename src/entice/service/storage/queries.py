@@ -172,25 +172,26 @@ class Queries:
         """Return all offers to a player, by campaign.
 
         `hashes` returns the player's hash and lookup in a campaign. This reads all offers of the
-        player's campaigns: an index would make every offer slower.
+        player's campaigns: an index would make every offer slower. Damaged campaigns are named;
+        if `only` is damaged, this raises its error.
         """
         found: list[PlayerCampaign] = []
+        damaged: list[str] = []
         with self.store.read() as session:
             salts = PlayerSalts(session)
             for name, number in session.rows("SELECT id, number FROM campaigns ORDER BY number"):
-                hashed, lookup = hashes(name)
-                salt = salts.find(number, lookup) if only in (None, name) else None
-                if salt is None:
+                if only not in (None, name):
                     continue
-                campaign, stored = load_campaign(session, name), salted(hashed, [salt])
-                where = "WHERE campaign = ? AND player = ? ORDER BY n"
-                rows = session.rows(f"{OFFER.select} {where}", (number, stored))
-                offers = (offer_from_row(number, row) for row in rows)
-                views = [offer_view(campaign, offer) for offer in offers]
-                if views or salt:
-                    label = campaign.spec.name
-                    found.append(PlayerCampaign(name, label, stored.hex(), bool(salt), views))
-        return PlayerView(found)
+                try:
+                    view = _player_campaign(session, salts, name, number, *hashes(name))
+                except Corrupt:
+                    if only is not None:
+                        raise
+                    damaged.append(name)
+                    continue
+                if view is not None:
+                    found.append(view)
+        return PlayerView(found, damaged)
 
     def events(
         self, name: str, after: int = 0, limit: int = 100, size: int = ANY_SIZE
@@ -237,6 +238,23 @@ class Queries:
         with self.store.read() as session:
             number, state = number_of(session, name), load_state(session, name)
             return self._spendings.view(session, number, state, by, points)
+
+
+def _player_campaign(
+    session: Session, salts: PlayerSalts, name: str, number: int, hashed: bytes, lookup: bytes
+) -> PlayerCampaign | None:
+    """Return the offers of a campaign to a player; None if nothing is kept."""
+    load_state(session, name)  # even if there is no salt: of a damaged id, none would be found
+    salt = salts.find(number, lookup)
+    if salt is None:
+        return None
+    campaign, stored = load_campaign(session, name), salted(hashed, [salt])
+    where = "WHERE campaign = ? AND player = ? ORDER BY n"
+    rows = session.rows(f"{OFFER.select} {where}", (number, stored))
+    views = [offer_view(campaign, offer_from_row(number, row)) for row in rows]
+    if not views and not salt:
+        return None
+    return PlayerCampaign(name, campaign.spec.name, stored.hex(), bool(salt), views)
 
 
 def number_of(session: Session, name: str) -> int:

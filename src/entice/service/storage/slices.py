@@ -67,6 +67,7 @@ class LongCommand:
         self.begun = time.perf_counter()
         self.seconds = 0.0
         """Seconds of CPU time used so far."""
+        self.attempts = 1
         self._store, self._clock = store, clock
         self._cached, self._histories = cached, histories
         self._now, self._checksums = now, checksums
@@ -79,7 +80,8 @@ class LongCommand:
     def run_slice(self) -> CommandResult | None:
         """Execute the next slice; return the result once it is written.
 
-        Raises `Stale` if the command can only be executed in a single transaction.
+        Raises `Stale` if another process has changed the campaign in the meantime, or if the
+        command can only be executed in a single transaction.
         """
         start = time.thread_time()
         try:
@@ -103,6 +105,11 @@ class LongCommand:
             return None
         finally:
             self.seconds += time.thread_time() - start
+
+    def start_again(self) -> None:
+        """Forget what was executed so far; the next slice loads the campaign again."""
+        self.attempts += 1
+        self._work = self._steps = self._result = None
 
     def _begin(self, work: UnitOfWork) -> CommandResult | None:
         """Load the campaign; return the stored response to the idempotency key, if any."""

@@ -62,10 +62,15 @@ def replay(pending: PendingCommand, digest: bytes, result: CommandResult | None)
             "service must restore a backup.",
         )  # fmt: skip
     if digest != pending.digest:
-        raise Refusal(
-            422, "idempotency-key-reused", "Idempotency key reused",
-            "This Idempotency-Key was used with a different request, or for a player who was "
-            "erased since. Use a new key for each request; repeat a key only to retry the same "
-            "request.",
-        )  # fmt: skip
+        raise key_reused()
     return result._replace(replayed=True)
+
+
+def key_reused() -> Refusal:
+    """Return the error of an idempotency key that was used with a different request."""
+    return Refusal(
+        422, "idempotency-key-reused", "Idempotency key reused",
+        "This Idempotency-Key was used with a different request, or for a player who was "
+        "erased since. Use a new key for each request; repeat a key only to retry the same "
+        "request.",
+    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from entice.service.domain.errors import Refusal, conflict, not_found
 from entice.service.domain.offer import digest
 from entice.service.storage.queries import number_of
 from entice.service.storage.store import Row, Session, Store
+from entice.service.storage.stored_responses import key_reused
 
 MAX_PER_CAMPAIGN = 5
 MAX_WEBHOOKS = 100
@@ -51,6 +52,31 @@ class Webhook(msgspec.Struct, frozen=True):
         return self.ping or self.head > self.delivered
 
 
+class WebhookName(NamedTuple):
+    """The parts of a webhook's id."""
+
+    key: str
+    """Of the idempotency key."""
+    request: str
+    """Of the request."""
+
+    @property
+    def id(self) -> str:
+        """The webhook's id."""
+        return f"w_{self.key}{self.request}"
+
+    def check(self, existing: str) -> bool:
+        """Return whether a webhook was created by the same request.
+
+        Raise an error if it was created by another request with the same idempotency key.
+        """
+        if existing == self.id:
+            return True
+        if existing.startswith(f"w_{self.key}"):
+            raise key_reused()
+        return False
+
+
 _WEBHOOK = (
     "SELECT w.id, c.id, w.campaign, w.url, w.created, w.delivered, w.ping, w.failures, "
     "w.failing_since, w.next_attempt, w.paused, w.last_success, w.last_error, w.last_error_at, "
@@ -86,9 +112,15 @@ class Webhooks:
             number_of(session, campaign)
             return [found for found in read_webhooks(session) if found.campaign == campaign]
 
-    def create(self, campaign: str, url: str, after: int | None) -> Webhook:
-        """Create a webhook for the events after a number. Default: after the last event."""
-        name, now = f"w_{secrets.token_hex(8)}", time.time_ns() // 1000
+    def create(
+        self, campaign: str, url: str, after: int | None, name: WebhookName | None = None
+    ) -> tuple[Webhook, bool]:
+        """Create a webhook for the events after a number. Default: after the last event.
+
+        Returns the webhook, and whether an earlier request with the same `name` has created it. By
+        default the name is random.
+        """
+        name, now = name or WebhookName(*map(secrets.token_hex, (5, 3))), time.time_ns() // 1000
         with self._store.write() as session:
             _lock(self._store, session)
             number = number_of(session, campaign)
@@ -98,6 +130,9 @@ class Webhooks:
                 raise Refusal(422, "invalid", "Invalid request", detail)
             existing = read_webhooks(session)
             same = [found for found in existing if found.campaign == campaign]
+            for found in same:
+                if name.check(found.id):
+                    return found, True
             if any(found.url == url for found in same):
                 raise conflict("The campaign has a webhook with this url. Delete that one first.")
             _check_maximum("The campaign has", len(same), MAX_PER_CAMPAIGN)
@@ -106,11 +141,11 @@ class Webhooks:
                 "INSERT INTO webhooks (id, campaign, url, created, digest, delivered, ping, "
                 "failures, next_attempt) VALUES (?, ?, ?, ?, ?, ?, 1, 0, 0)",
                 (
-                    name, number, url, now, _checksum(name, number, url, now),
+                    name.id, number, url, now, _checksum(name.id, number, url, now),
                     head if after is None else after,
                 ),
             )  # fmt: skip
-            return _get(session, campaign, name)
+            return _get(session, campaign, name.id), False
 
     def set_paused(self, campaign: str, name: str, paused: bool) -> Webhook:
         """Pause a webhook, or resume it: the next attempt is then immediate."""

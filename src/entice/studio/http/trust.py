@@ -37,7 +37,24 @@ _EXAMPLE = {
             "replay": None,
         }
     ],
-    "faults": None,
+    "faults": {
+        "trials": [
+            {
+                "id": "kill",
+                "name": "kill −9 under load",
+                "tried": "200 kills, 8 clients, 86,967 acknowledged writes",
+                "result": "0 lost, 0 executed twice",
+                "control": "acknowledge before commit: 2,182 of 12,357 lost in 20 kills",
+                "passed": True,
+                "date": "2026-11-17",
+                "seconds": 1210,
+                "commit": "8d5bf36",
+                "source": "0f1e2d3c4b5a6978",
+                "machine": "Python 3.11.7, 2 cores, Linux on x86_64",
+            }
+        ]
+    },
+    "source": "0f1e2d3c4b5a6978",
 }
 
 
@@ -52,7 +69,8 @@ async def get_trust(request: ServiceRequest) -> TrustView:
     """Check the service.
 
     Returns the invariants of every campaign, checked now; the last replay of each campaign since
-    the service started; and the results of the last long fault-injection run.
+    the service started; and the result of the last long run of each fault test, with its date and
+    commit. A trial whose `source` differs from that of the response was run on other code.
     """
     context = request.context
     replays = studio_of(context).replays

@@ -36,7 +36,7 @@ export async function show(root, { signal }) {
   const verdict = h("div", { role: "status" });
   const list = h("ul", { class: "trust-campaigns" });
   const cards = new Map();
-  replace(content, verdict, list, faultTests(view.faults));
+  replace(content, verdict, list, faultTests(view));
 
   function update({ campaigns }) {
     const newVerdict = overallVerdict(campaigns);
@@ -189,11 +189,10 @@ function icon(good) {
   );
 }
 
-/** The results of the last long run of the fault tests. */
-function faultTests(report) {
-  if (report === null) return null;
-  const { trials } = report;
+/** The last long run of each fault test. */
+function faultTests({ faults: { trials }, source }) {
   const passed = trials.filter((trial) => trial.passed).length;
+  const other = trials.filter((trial) => trial.source !== source).length;
   return h(
     "section",
     { class: "card", "aria-label": "Fault tests" },
@@ -204,18 +203,30 @@ function faultTests(report) {
       h(
         "p",
         null,
-        `${number(passed)} of ${number(trials.length)} passed on ${report.date} with ` +
-          `Entice ${report.entice} (${report.machine}). Each has a control, a known fault ` +
-          "that the test must detect.",
+        `${number(passed)} of ${counted(trials.length, "long test")} passed. Each has a control, ` +
+          "a known fault that the test must detect.",
+      ),
+      h(
+        "p",
+        { class: other ? "trials-outdated" : "note" },
+        other
+          ? `${other === trials.length ? "All" : number(other)} of them ran on other or unknown ` +
+              "code, not on the code that this service runs: their results may no longer hold. "
+          : "All of them ran on the code that this service runs. ",
+        withCode("`make test` runs short versions of all of them."),
       ),
     ),
-    h("ul", { class: "trials" }, trials.map(trial)),
-    h("p", { class: "note" }, withCode(report.note)),
+    h(
+      "ul",
+      { class: "trials" },
+      trials.map((each) => trial(each, source)),
+    ),
   );
 }
 
-function trial({ name, tried, result, control, passed }) {
-  const fact = (term, text) => h("div", null, h("dt", null, term), h("dd", null, text));
+function trial({ name, tried, result, control, passed, ...run }, source) {
+  const fact = (term, ...text) => h("div", null, h("dt", null, term), h("dd", null, ...text));
+  const seconds = run.seconds === null ? "" : `, ${number(run.seconds)}\u00a0s`;
   return h(
     "li",
     { class: "trial" },
@@ -226,6 +237,23 @@ function trial({ name, tried, result, control, passed }) {
       name.charAt(0).toUpperCase() + name.slice(1),
       h("span", { class: "visually-hidden" }, passed ? ": passed" : ": failed"),
     ),
-    h("dl", null, fact("Test", tried), fact("Result", result), fact("Control", control)),
+    h(
+      "dl",
+      null,
+      fact("Test", tried),
+      fact("Result", result),
+      fact("Control", control),
+      fact("Run", `${run.date}${seconds}. ${run.machine}.`),
+      fact("Code", codeOf(run, source)),
+    ),
   );
+}
+
+/** The commit that a trial ran on, and whether the service runs the same code. */
+function codeOf(run, source) {
+  if (run.source === null) return `Commit ${run.commit ?? "unknown"}.`;
+  const commit = run.commit === null ? "Commit unknown" : `Commit ${run.commit}`;
+  return run.source === source
+    ? `${commit}: the code that this service runs.`
+    : [`${commit}. `, h("strong", null, "The code has changed since.")];
 }
