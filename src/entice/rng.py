@@ -27,7 +27,9 @@ PLAYER = 2
 """Purpose: the random decisions of players."""
 PROBE = 3
 """Purpose: which offers are probed, and the coin tosses."""
-PURPOSES = (POLICY, REWARD, PLAYER, PROBE)
+ARMS = 4
+"""Purpose: the true means of arms that change, in a simulation."""
+PURPOSES = (POLICY, REWARD, PLAYER, PROBE, ARMS)
 """The purposes of a simulation's streams, counted from 0."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

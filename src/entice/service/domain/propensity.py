@@ -36,7 +36,7 @@ Bools = npt.NDArray[np.bool_]
 DRAWS = 200
 """The number of repetitions from which a propensity is estimated if there is no formula."""
 REDRAW = 4
-"""The purpose number of the random stream for repetitions (those in `rng.py` are 0 to 3)."""
+"""The purpose number of the random stream for repetitions (a campaign has 0 and 3 of `rng.py`)."""
 _SHARPEST = 8
 """The number of rivals whose factors determine the pieces of `probability_of_highest`."""
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
