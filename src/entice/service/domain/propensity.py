@@ -17,11 +17,13 @@ from entice.policies import (
     MOSS,
     UCB,
     AlternatingThompson,
+    DiscountedUCB,
     EpsilonGreedy,
     EqualPay,
     EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
+    SlidingWindowUCB,
     ThompsonSampling,
 )
 from entice.policies.elimination_blocks import fill_probabilities
@@ -72,7 +74,7 @@ def propensity_function(
     `counts` is the type of the policy's pull counts.
     """
     match policy:
-        case UCB() | Greedy() | MOSS() | EqualPay():
+        case UCB() | Greedy() | MOSS() | EqualPay() | DiscountedUCB() | SlidingWindowUCB():
             return None
         case EpsilonGreedy(c=c):
             return lambda made: (_epsilon_greedy(c, made), False)
