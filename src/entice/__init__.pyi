@@ -34,6 +34,7 @@ from .study.sweep import sweep, sweep_from_file
 from .study.trace import trace
 from .worlds.adversaries import Attacker, NoAdversary, StrategicArms
 from .worlds.arms import Bernoulli, Beta, CustomArms, Empirical, Gaussian
+from .worlds.changing_arms import Changing, Wandering
 from .worlds.delays import ExponentialDelay, LogNormalDelay, TableDelay
 from .worlds.drifts import (
     ArmDrift,
@@ -66,6 +67,7 @@ __all__ = [
     "Beta",
     "BetaThompson",
     "CarriedDrift",
+    "Changing",
     "CompressionDrift",
     "CustomArms",
     "CustomDrift",
@@ -110,6 +112,7 @@ __all__ = [
     "TableAcceptance",
     "TableDelay",
     "ThompsonSampling",
+    "Wandering",
     "atlas",
     "datasets",
     "estimate",

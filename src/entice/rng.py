@@ -27,14 +27,16 @@ PLAYER = 2
 """Purpose: the random decisions of players."""
 PROBE = 3
 """Purpose: which offers are probed, and the coin tosses."""
-HOLDOUT = 6
-"""Purpose: which visitors of a plan are held out (4 is a purpose of the service)."""
-PURPOSES = (POLICY, REWARD, PLAYER, PROBE)
+ARMS = 4
+"""Purpose: the true means of arms that change, in a simulation."""
+PURPOSES = (POLICY, REWARD, PLAYER, PROBE, ARMS)
 """The purposes of a simulation's streams, counted from 0."""
 REDRAW = 4
-"""Purpose: repetitions of a decision that estimate its propensity."""
+"""Purpose: repetitions of a decision of a campaign that estimate its propensity."""
 OVERLAP = 5
 """Purpose: which arms of a campaign are drawn for overlap."""
+HOLDOUT = 6
+"""Purpose: which visitors of a plan are held out."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -13,7 +13,7 @@ import msgspec
 from entice.errors import InputError, did_you_mean
 from entice.policies import Policy
 from entice.worlds.adversaries import Adversary
-from entice.worlds.arms import Arms
+from entice.worlds.changing_arms import Arms
 from entice.worlds.delays import Delay
 from entice.worlds.drifts import Drift
 from entice.worlds.players import Acceptance
@@ -38,6 +38,8 @@ def parse_entry(field: str, where: str, entry: Any) -> Any:
         todo = did_you_mean(str(kind), kinds)
         raise InputError(f"{where}: kind", "is unknown", given=kind, todo=todo)
     settings = {name: value for name, value in entry.items() if name != "kind"}
+    if field == "arms" and isinstance(settings.get("arms"), dict):  # those of arms that change
+        settings["arms"] = parse_entry("arms", f"{where}: arms", settings["arms"])
     return build_spec(kinds[kind], where, settings)
 
 

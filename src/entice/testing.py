@@ -22,7 +22,7 @@ from entice.model.step import PLAYERS_CHOICE, ROUNDING
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.rng import PLAYER, POLICY, REWARD, new_stream
-from entice.worlds.arms import Arms
+from entice.worlds.changing_arms import Arms, fixed_arms
 from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
 
 _INDEX_HINT = " (are memory, memory_per_arm and params long enough, and is arms correct?)"
@@ -122,6 +122,8 @@ correct arms fail with probability 2e-9 each."""
 def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
     """Draw rewards of each arm, and check that they are numbers with the stated means.
 
+    Of arms that change, those of round 1 are checked.
+
     Averages may differ from the means by 6 standard errors, so a difference that matters needs
     enough draws, the more the heavier the tails. The function must draw from its own stream only
     (the same draws give the same rewards). It is also run in plain Python, which reports 1/0 and
@@ -141,6 +143,7 @@ def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
         raise InputError("check_arms: arms", "must be arms", given=arms)
     draws = _at_least_one("check_arms: draws", draws)
     seed = as_seed("check_arms: seed", seed)
+    arms = fixed_arms(arms)
     sampler, label = arms.sampler(), getattr(arms, "label", type(arms).__name__)
     reject_global_random(sampler.sample)
     sample = _checked(sampler.sample)

@@ -118,11 +118,20 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [entice.Greedy()], "overlap": 0.2, "cap_per_offer": 0.9, "acceptance": LOGISTIC,
         "policy_sees": "zero_to_one", "rating_delay": entice.ExponentialDelay(mean=3),
     },
+    "discounted": {
+        "policies": [entice.DiscountedUCB(gamma=0.98)], "budget": 20, "cap_per_offer": 0.8,
+        "share_who_rate": 0.6, "acceptance": LOGISTIC, "rating_delay": 0.3,
+    },
+    "sliding window, 0 to 1": {
+        "policies": [entice.SlidingWindowUCB(window=60, xi=0.2)], "policy_sees": "zero_to_one",
+        "rating_delay": entice.ExponentialDelay(mean=1), "acceptance": LOGISTIC,
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {
     "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count",
     "overlap without a policy, 0 to 1",
+    "discounted", "sliding window, 0 to 1",
 }  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 

@@ -200,6 +200,11 @@ def test_a_trace_of_an_unknown_cell_is_rejected(api: Service) -> None:
         ({"horizons": 5}, "unknown setting"),
         ({"policies": [{"kind": "custom", "select": "os:system"}]}, "cannot name code"),
         ({"drifts": {"kind": "custom", "function": "os:system"}}, "cannot name code"),
+        ({"arms": {"kind": "custom", "sample": "os:system", "means": [0, 1]}}, "cannot name code"),
+        (
+            {"arms": {"kind": "wandering", "arms": {"kind": "custom", "sample": "os:system"}}},
+            "cannot name code",
+        ),
         ({"policies": [{"kind": "nothing"}]}, "is unknown"),
         ({"policies": 5}, "must be a table"),
         ({"arms": {"kind": "gaussian", "means": "x"}}, "means must be"),

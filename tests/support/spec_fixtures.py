@@ -30,6 +30,8 @@ CLASSES: dict[str, dict[str, Any]] = {
         "beta": entice.Beta,
         "empirical": entice.Empirical,
         "custom": entice.CustomArms,
+        "changing": entice.Changing,
+        "wandering": entice.Wandering,
     },
     "policies": {
         "ucb": entice.UCB,
@@ -106,6 +108,8 @@ ARMS = [
     entice.Bernoulli([0.9, 0.1]),
     entice.Beta(a=[3, 1], b=[1, 0.5]),
     entice.Empirical(values=[1, 2, 5], weights=[[1, 0, 3], [0.2, 0.5, 0.3]]),
+    entice.Changing(entice.Gaussian([0.9, 0.1], std=0.5), at=[5, 7], means=[[0.1, 1e-300], [0, 1]]),
+    entice.Wandering(entice.Bernoulli([0.9, 0.1]), rate=0.01),
 ]
 POLICIES = [
     entice.UCB(),

@@ -15,7 +15,8 @@ from entice.jit.decorators import compiled, inline_always
 from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
 from entice.model.step import offer
-from entice.rng import PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
+from entice.rng import ARMS, PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
+from entice.worlds.changing_arms import write_regret_by_round
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -99,6 +100,8 @@ class KernelWorkspace(NamedTuple):
     """The pulls of each arm, rated or not; the ledger's own array if ratings are immediate."""
     drift_memory: Floats
     adversary_memory: Floats
+    arms_memory: Floats
+    """The current means of arms that change; empty if they do not."""
     streams: npt.NDArray[np.uint64]
     """One stream for each purpose, one row for each of `rng.PURPOSES`."""
     undelivered: tuple[Any, ...]
@@ -114,6 +117,7 @@ def replicate(
     drift_function: Callable[..., float],
     apply_drift: Callable[..., float],
     sample: Callable[..., float],
+    draw_reward: Callable[..., float],
     accept: Callable[..., bool],
     manipulate: Callable[..., float],
     draw_delay: Callable[..., float],
@@ -151,6 +155,7 @@ def replicate(
     undelivered = workspace.undelivered
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     streams = workspace.streams
+    arms_memory = workspace.arms_memory
     policy_stream, reward_stream = streams[POLICY], streams[REWARD]
     player_stream, probe_stream = streams[PLAYER], streams[PROBE]
     arms = ledger.pulls.shape[0]
@@ -165,6 +170,7 @@ def replicate(
         memory[:] = 0.0
         drift_memory[:] = 0.0
         adversary_memory[:] = 0.0
+        arms_memory[:] = 0.0
         clear_undelivered(undelivered, all_pulls, effective_pulls)
         compensation = 0.0
         compensated = 0
@@ -194,7 +200,9 @@ def replicate(
                     payment += amount
                 if arm != greedy and not accept(payment, params.acceptance, player_stream):
                     arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
-                reward = sample(arm, params.arms, reward_stream)
+                reward = draw_reward(
+                    sample, t, arm, params.arms, arms_memory, streams[ARMS], reward_stream
+                )
                 drift = apply_drift(
                     drift_function, reward, payment, t, arm, params.drift, drift_memory,
                     player_stream,
@@ -224,6 +232,8 @@ def replicate(
                 metrics[row, c], instance, all_pulls, ledger.means,
                 compensation, compensated, total_drift,
             )  # fmt: skip
+            if arms_memory.shape[0] > 0:
+                write_regret_by_round(metrics[row, c], arms_memory, ledger.means)
         for i in range(arms):
             pulls[row, i] = all_pulls[i]
         if not is_consistent(ledger, settings.prior, ratings):

@@ -8,7 +8,7 @@ from entice.checks import set_number
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
-from entice.policies.ucb import highest_weighted_bound
+from entice.policies.ucb import SEEN, SUM, WEIGHT, WEIGHTED_BLOCK, highest_weighted_bound
 from entice.rng import Stream
 
 
@@ -24,6 +24,8 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
     is their 4B²ξ'. Its default, 2, equals that of Algorithm 2, and theirs for B = 1 and ξ' = 1/2;
     γ = 1 is UCB with log(t − 1) for log t. They discount by rounds. A policy sees ratings only,
     which is the same if each round brings one.
+
+    In a campaign, N_i also counts the ratings expected from offers in flight, each with weight 1.
 
     Players still see the average of all ratings, old ones included, and payments are based on it.
     So players notice later than the policy that an arm has become the best.
@@ -58,7 +60,7 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
         return f"DiscountedUCB({settings})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        return PolicyKernel(select, update, (arms, self.gamma, self.xi), memory=2 * arms)
+        return PolicyKernel(select, update, (arms, self.gamma, self.xi), WEIGHTED_BLOCK * arms)
 
 
 @compiled
@@ -72,12 +74,12 @@ def select(
 ) -> int:
     """Choose by the upper confidence bound of discounted ratings."""
     arms, _, xi = params
-    weights, sums = memory[:arms], memory[arms:]
     total = 0.0
     for i in range(arms):
-        total += weights[i]
+        total += memory[WEIGHTED_BLOCK * i + WEIGHT]
     # The latest rating has weight 1. Without ratings the total is 0, and all arms are unrated.
-    return highest_weighted_bound(weights, sums, math.sqrt(xi * math.log(max(1.0, total))))
+    factor = math.sqrt(xi * math.log(max(1.0, total)))
+    return highest_weighted_bound(pulls, means, memory, factor)
 
 
 @compiled
@@ -86,7 +88,9 @@ def update(
 ) -> None:
     """Discount all earlier ratings, and add the new one."""
     arms, gamma, _ = params
-    for i in range(2 * arms):
-        memory[i] *= gamma
-    memory[arm] += 1.0
-    memory[arms + arm] += feedback
+    for i in range(arms):
+        memory[WEIGHTED_BLOCK * i + WEIGHT] *= gamma
+        memory[WEIGHTED_BLOCK * i + SUM] *= gamma
+    memory[WEIGHTED_BLOCK * arm + WEIGHT] += 1.0
+    memory[WEIGHTED_BLOCK * arm + SUM] += feedback
+    memory[WEIGHTED_BLOCK * arm + SEEN] += 1.0

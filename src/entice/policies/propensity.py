@@ -18,11 +18,13 @@ from entice.policies import (
     MOSS,
     UCB,
     AlternatingThompson,
+    DiscountedUCB,
     EpsilonGreedy,
     EqualPay,
     EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
+    SlidingWindowUCB,
     ThompsonSampling,
 )
 from entice.policies.elimination_blocks import fill_probabilities
@@ -33,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-DETERMINISTIC = UCB | Greedy | MOSS | EqualPay
+DETERMINISTIC = UCB | Greedy | MOSS | EqualPay | DiscountedUCB | SlidingWindowUCB
 """Policies that draw nothing: the arm that they choose has the propensity 1."""
 MAX_ARMS_TO_INTEGRATE = 100
 """The most arms of a campaign with overlap if propensities are integrals. The integral of each arm

@@ -8,7 +8,7 @@ from entice.checks import set_number, set_whole
 from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
-from entice.policies.ucb import highest_weighted_bound
+from entice.policies.ucb import SEEN, SUM, WEIGHT, WEIGHTED_BLOCK, highest_weighted_bound
 from entice.rng import Stream
 
 
@@ -24,7 +24,9 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
     B: the ξ here is their B²ξ'. Its default, 2, equals that of Algorithm 2, so τ ≥ T is the paper's
     UCB. Their window consists of rounds. A policy sees ratings only, which is the same if each
     round brings one. If ratings are late, an arm without ratings in the window is selected until
-    its next one arrives: τ should be many times the delay.
+    its next one arrives: τ should be many times the delay. In a campaign, N_i also counts the
+    ratings expected from offers in flight; if it counts nothing else, M_i is the average of all
+    ratings of the arm.
 
     Players still see the average of all ratings, old ones included, and payments are based on it.
     So players notice later than the policy that an arm has become the best.
@@ -56,10 +58,10 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
         return f"SlidingWindowUCB({settings})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        # Each arm's count and sum in the window; a ring buffer of the ratings in it, and of their
-        # arms; and the number of all ratings, which gives the next position in the ring.
-        size = 2 * arms + 2 * self.window + 1
-        return PolicyKernel(select, update, (arms, self.window, self.xi), memory=size)
+        # The number of all ratings, which gives the next position in the ring; a ring buffer of the
+        # ratings in the window, and of their arms; and a block for each arm.
+        size = 1 + 2 * self.window + WEIGHTED_BLOCK * arms
+        return PolicyKernel(select, update, (self.window, self.xi), memory=size)
 
 
 @compiled
@@ -68,40 +70,42 @@ def select(
     pulls: Counts,
     means: Floats,
     memory: Floats,
-    params: tuple[int, int, float],
+    params: tuple[int, float],
     rng: Stream,
 ) -> int:
     """Choose by the upper confidence bound of the ratings in the window."""
-    arms, window, xi = params
-    counts, sums = memory[:arms], memory[arms : 2 * arms]
-    return highest_weighted_bound(counts, sums, math.sqrt(xi * math.log(min(t, window))))
+    window, xi = params
+    factor = math.sqrt(xi * math.log(min(t, window)))
+    return highest_weighted_bound(pulls, means, memory[1 + 2 * window :], factor)
 
 
 @compiled
 def update(
-    memory: Floats, params: tuple[int, int, float], arm: int, payment: float, feedback: float
+    memory: Floats, params: tuple[int, float], arm: int, payment: float, feedback: float
 ) -> None:
     """Replace the oldest rating by the new one."""
-    arms, window, _ = params
-    counts, sums, ring = memory[:arms], memory[arms : 2 * arms], memory[2 * arms :]
-    ratings, rated_arms, so_far = ring[:window], ring[window : 2 * window], ring[2 * window :]
-    place = int(so_far[0]) % window
-    if so_far[0] >= window:
-        oldest = int(rated_arms[place])
-        counts[oldest] -= 1.0
-        sums[oldest] -= ratings[place]
+    window, _ = params
+    ratings, rated_arms = memory[1 : 1 + window], memory[1 + window : 1 + 2 * window]
+    blocks = memory[1 + 2 * window :]
+    place = int(memory[0]) % window
+    if memory[0] >= window:
+        oldest = WEIGHTED_BLOCK * int(rated_arms[place])
+        blocks[oldest + WEIGHT] -= 1.0
+        blocks[oldest + SUM] -= ratings[place]
     rated_arms[place] = arm
     ratings[place] = feedback
-    counts[arm] += 1.0
-    sums[arm] += feedback
-    so_far[0] += 1.0
+    blocks[WEIGHTED_BLOCK * arm + WEIGHT] += 1.0
+    blocks[WEIGHTED_BLOCK * arm + SUM] += feedback
+    blocks[WEIGHTED_BLOCK * arm + SEEN] += 1.0
+    memory[0] += 1.0
     if place == window - 1:
-        recompute_sums(sums, rated_arms, ratings)
+        recompute_sums(blocks, rated_arms, ratings)
 
 
 @compiled
-def recompute_sums(sums: Floats, rated_arms: Floats, ratings: Floats) -> None:
+def recompute_sums(blocks: Floats, rated_arms: Floats, ratings: Floats) -> None:
     """Recompute the sums of a full ring, so that rounding errors last one window at most."""
-    sums[:] = 0.0
+    for at in range(0, blocks.shape[0], WEIGHTED_BLOCK):
+        blocks[at + SUM] = 0.0
     for place in range(ratings.shape[0]):
-        sums[int(rated_arms[place])] += ratings[place]
+        blocks[WEIGHTED_BLOCK * int(rated_arms[place]) + SUM] += ratings[place]

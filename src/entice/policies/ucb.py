@@ -168,20 +168,35 @@ def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
     return best
 
 
-@compiled
-def highest_weighted_bound(weights: Floats, sums: Floats, factor: float) -> int:
-    """Return the arm with the highest bound for weighted ratings.
+WEIGHT, SUM, SEEN = 0, 1, 2
+"""Layout of an arm's block in `highest_weighted_bound`."""
+WEIGHTED_BLOCK = 3
+"""The length of such a block."""
 
-    `weights` holds the total weight of each arm's ratings, `sums` their weighted sum. Arms without
-    ratings come first; ties go to the lowest index.
+
+@compiled
+def highest_weighted_bound(pulls: Counts, means: Floats, blocks: Floats, factor: float) -> int:
+    """Return the permitted arm with the highest bound for weighted ratings.
+
+    Each arm has a block with the total weight of its ratings, their weighted sum, and their number.
+    Arms without weight come first; ties go to the lowest index. The ratings expected from pulls in
+    flight are counted with a weight of 1 each, but add nothing to the average. An arm that has
+    nothing else has the average of all its ratings. An arm that is not permitted has the average
+    −inf, as in `constrained_offer`.
     """
     best, top = 0, -math.inf
-    for i in range(weights.shape[0]):
-        if weights[i] == 0.0:
-            return i
-        bound = sums[i] / weights[i] + factor / math.sqrt(weights[i])
-        if bound > top:
-            best, top = i, bound
+    for i in range(pulls.shape[0]):
+        if means[i] > -math.inf:
+            at = WEIGHTED_BLOCK * i
+            weight, average = blocks[at + WEIGHT], means[i]
+            total = weight + max(0.0, pulls[i] - blocks[at + SEEN])
+            if total == 0.0:
+                return i
+            if weight > 0.0:
+                average = blocks[at + SUM] / weight
+            bound = average + factor / math.sqrt(total)
+            if bound > top:
+                best, top = i, bound
     return best
 
 

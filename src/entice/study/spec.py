@@ -37,7 +37,7 @@ from entice.spec_parsing import (
 )
 from entice.user_functions import importable
 from entice.worlds.adversaries import Adversary, NoAdversary
-from entice.worlds.arms import Arms
+from entice.worlds.changing_arms import Arms, Changing, Wandering
 from entice.worlds.drifts import ArmDrift, Drift, NoDrift
 from entice.worlds.players import MAX_DELAY_ROUNDS, Players
 
@@ -220,7 +220,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for keys that are compared between processes, such code is an error.
         """
         means, sampler = self.arms.true_means(), self.arms.sampler()
-        code: list[Any] = [sampler.sample]
+        code: list[Any] = [sampler.sample, sampler.draw]
         numbers: list[Any] = [sampler.params, RUNAWAY]
         for policy in self.policies:
             fast, rules = self.fast_path(policy), policy.kernel(len(means))
@@ -344,7 +344,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if isinstance(drift, ArmDrift) and len(drift.slopes) != arms:
                 rule = f"must have one slope for each of the {arms} arms"
                 raise InputError("ArmDrift: slopes", rule, given=drift.slopes)
-        self.adversary.kernel(self.arms.true_means())  # checks the target of an attacker
+        self._check_adversary()
         low, high = np.clip(self.arms.support(), *self.feedback_limits)
         for i, policy in enumerate(self.policies):
             check_probe("Study: probe", self.probe, policy)
@@ -353,6 +353,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
                 given = (float(low), float(high))
                 raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
+
+    def _check_adversary(self) -> None:
+        if self.adversary != NoAdversary() and isinstance(self.arms, Changing | Wandering):
+            rule = "must be NoAdversary if means change: the others need a fixed best arm"
+            raise InputError("Study: adversary", rule, given=self.adversary)
+        self.adversary.kernel(self.arms.true_means())  # checks the target of an attacker
 
     def _check_wait(self) -> None:
         if self.players.longest_wait(self.horizon) > MAX_DELAY_ROUNDS + 1:

@@ -36,7 +36,8 @@ from entice.theory.setting import (
     single_best_arm,
 )
 from entice.theory.special import digamma
-from entice.worlds.arms import Arms, Bernoulli, Beta, Gaussian
+from entice.worlds.arms import Bernoulli, Beta, FixedArms, Gaussian
+from entice.worlds.changing_arms import fixed_arms
 
 
 def kl_gaussian(mean: Any, other: Any, std: Any = 1.0, other_std: Any = None) -> Floats:
@@ -104,7 +105,7 @@ def _log_beta(a: Floats, b: Floats) -> Floats:
     return np.asarray(log_gamma(a) + log_gamma(b) - log_gamma(a + b))
 
 
-def divergences(arms: Arms) -> Floats:
+def divergences(arms: FixedArms) -> Floats:
     """Return KL(D_i, D_1) of each suboptimal arm from the best arm.
 
     >>> import entice
@@ -112,8 +113,9 @@ def divergences(arms: Arms) -> Floats:
     >>> divergences(entice.Gaussian([0.9, 0.5, 0.1]))
     array([0.08, 0.32])
     """
-    if not isinstance(arms, get_args(Arms)):
-        raise InputError("arms", "must be arms such as Gaussian or Bernoulli", given=arms)
+    if not isinstance(arms, get_args(FixedArms)):
+        rule = "must be arms with fixed means, such as Gaussian or Bernoulli"
+        raise InputError("arms", rule, given=arms)
     means = arms.true_means()
     gaps_from(None, means=means)
     best = int(means.argmax())
@@ -151,8 +153,8 @@ def sum_of_ratios(
 
 def _formula_arguments(setting: Setting) -> dict[str, Any]:
     # The divergence of nearly identical arms may round to 0; the bound is then huge, and vacuous.
-    tiny = np.finfo(np.float64).tiny
-    return {"gaps": setting.gaps, "divergences": np.maximum(divergences(setting.study.arms), tiny)}
+    far = np.maximum(divergences(fixed_arms(setting.study.arms)), np.finfo(np.float64).tiny)
+    return {"gaps": setting.gaps, "divergences": far}
 
 
 ASSUMPTIONS = (

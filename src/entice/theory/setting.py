@@ -25,7 +25,8 @@ from entice.testing import CheckFailed, check_drift
 from entice.theory.inputs import Floats, gaps_from
 from entice.user_functions import is_placeholder
 from entice.worlds.adversaries import NoAdversary
-from entice.worlds.arms import Arms, Bernoulli, Gaussian
+from entice.worlds.arms import Bernoulli, Gaussian
+from entice.worlds.changing_arms import Arms, Changing, Wandering
 from entice.worlds.drifts import ArmDrift, CustomDrift, Drift, FadingDrift
 from entice.worlds.players import Players
 
@@ -71,8 +72,10 @@ def single_best_arm(setting: Setting) -> Iterator[str]:
 
 
 def no_model_extensions(setting: Setting) -> Iterator[str]:
-    """All players accept and rate at once, and there is neither an adversary nor a probe."""
+    """Means are fixed, all players accept and rate at once, without an adversary or a probe."""
     study = setting.study
+    if isinstance(study.arms, Changing | Wandering):
+        yield "the arms' means change, which the model excludes"
     if study.players != Players():
         yield "players may decline, or rate late or never, which the model excludes"
     if study.adversary != NoAdversary():
@@ -274,6 +277,8 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
     """Return the largest possible value of a metric, as far as known, and the reason."""
     study, T, K = setting.study, setting.study.horizon, setting.arms
     if metric == "regret":
+        if isinstance(study.arms, Changing | Wandering):
+            return T * study.arms.largest_gap(), "the largest possible gap in every round"
         return T * float(setting.gaps.max()), "the largest gap in every round"
     if metric == "compensated_pulls":
         return float(T), "a payment in every round"

@@ -23,12 +23,30 @@ from entice.worlds.star_counts import STAR_VALUES, STARS, read_star_counts
 Floats = npt.NDArray[np.float64]
 
 
+@compiled
+def draw_reward(
+    sample: Callable[..., float],
+    t: int,
+    arm: int,
+    params: tuple[Any, ...],
+    memory: Floats,
+    stream: Stream,
+    reward_stream: Stream,
+) -> float:
+    """Draw the reward of round t from arms whose means are fixed."""
+    return sample(arm, params, reward_stream)
+
+
 class RewardSampler(NamedTuple):
     """Arms in the form that the engine runs."""
 
     sample: Callable[..., float]
     """`sample(arm, params, rng) -> r`, a true reward."""
     params: tuple[Any, ...]
+    draw: Callable[..., float] = draw_reward
+    """`draw(sample, t, arm, params, memory, stream, reward_stream) -> r`, called once a round."""
+    memory: int = 0
+    """The length of the memory that `draw` keeps between rounds; 0 if means are fixed."""
 
 
 class ArmsSpec(
@@ -380,4 +398,4 @@ class CustomArms(ArmsSpec, frozen=True, tag="custom"):
         return RewardSampler(self.sample, tuple(self.params))
 
 
-Arms = Gaussian | Bernoulli | Beta | Empirical | CustomArms
+FixedArms = Gaussian | Bernoulli | Beta | Empirical | CustomArms

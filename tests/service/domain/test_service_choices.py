@@ -217,6 +217,7 @@ POLICIES = [
     entice.DriftCorrectedThompson(),
     entice.EqualPay(),
     entice.EqualPayElimination(horizon=200),
+    entice.SlidingWindowUCB(window=50),
 ]
 
 

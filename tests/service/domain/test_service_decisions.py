@@ -51,6 +51,8 @@ SERVED = [
     entice.MOSS(horizon=500, noise=0.4),
     entice.EqualPay(noise=0.4),
     entice.EqualPayElimination(horizon=500, noise=0.4),
+    entice.DiscountedUCB(gamma=0.9),
+    entice.SlidingWindowUCB(window=20),
 ]
 served = pytest.mark.parametrize("policy", SERVED, ids=lambda policy: policy.label)
 Floats = npt.NDArray[np.float64]
@@ -273,7 +275,10 @@ def agrees(seen: dict[str, int], expected: dict[str, float]) -> bool:
     return len(classes) < 2 or bool(statistic < stats.chi2.isf(FALSE_ALARM, len(classes) - 1))
 
 
-FIXED = entice.UCB | entice.Greedy | entice.MOSS | entice.EqualPay
+FIXED = (
+    entice.UCB | entice.Greedy | entice.MOSS | entice.EqualPay | entice.DiscountedUCB
+    | entice.SlidingWindowUCB
+)  # fmt: skip
 RANDOM = [policy for policy in SERVED if not isinstance(policy, FIXED)]
 
 

@@ -39,6 +39,8 @@ POLICIES: list[dict[str, Any]] = [
     {"kind": "equal_pay"},
     {"kind": "equal_pay", "horizon": 100, "noise": 2},
     {"kind": "equal_pay_elimination", "horizon": 100},
+    {"kind": "discounted_ucb", "gamma": 0.9},
+    {"kind": "sliding_window_ucb", "window": 20, "xi": 0.5},
 ]
 """Written by hand, independently of `warm_up.variants`."""
 

@@ -136,3 +136,53 @@ def attack(target: int, sigma: float, delta: float, margin: float) -> Callable[.
         return min(0.0, needed - feedback)
 
     return manipulate
+
+
+def jumping(
+    start: Sequence[float], at: Sequence[int], means: Sequence[Sequence[float]], horizon: int
+) -> list[list[float]]:
+    """The means of rounds 1 ... horizon: from round at[j] on, those of row j."""
+    changes = dict(zip(at, means, strict=True))
+    path = [list(start)]
+    for t in range(2, horizon + 1):
+        path.append(list(changes.get(t, path[-1])))
+    return path
+
+
+def wandering(
+    start: Sequence[float],
+    rate: float,
+    bounds: tuple[float, float] | None,
+    horizon: int,
+    normal: Callable[[], float],
+    uniform: Callable[[], float],
+) -> tuple[list[list[float]], list[float]]:
+    """The means of all rounds and, with bounds, the draw of each that may replace its reward."""
+    path, draws = [list(start)], [uniform() if bounds else 0.0]
+    for _ in range(2, horizon + 1):
+        means = [mean + rate * normal() for mean in path[-1]]
+        while bounds and not all(bounds[0] <= mean <= bounds[1] for mean in means):
+            means = [2 * bounds[0] - mean if mean < bounds[0] else mean for mean in means]
+            means = [2 * bounds[1] - mean if mean > bounds[1] else mean for mean in means]
+        path.append(means)
+        draws.append(uniform() if bounds else 0.0)
+    return path, draws
+
+
+def moved(
+    reward: float, usual: float, mean: float, bounds: tuple[float, float] | None, u: float
+) -> float:
+    """A reward of an arm whose mean has moved: shifted or, with bounds, perhaps replaced."""
+    if bounds is None:
+        return reward + (mean - usual)
+    low, high = bounds
+    if mean < usual and u < (usual - mean) / (usual - low):
+        return low
+    if mean > usual and u < (mean - usual) / (high - usual):
+        return high
+    return reward
+
+
+def regret_by_round(arms: Sequence[int], path: Sequence[Sequence[float]]) -> float:
+    """The sum over rounds of the best mean of the round minus that of the arm pulled in it."""
+    return oracle.total(max(means) - means[arm] for arm, means in zip(arms, path, strict=True))

@@ -14,7 +14,8 @@ from entice.engine.fast.bernoulli import epsilon_greedy as bernoulli_epsilon_gre
 from entice.engine.fast.bernoulli import ucb as bernoulli_ucb
 from entice.engine.kernel import bandit_instance
 from entice.policies import UCB, EpsilonGreedy, Greedy, Policy, ThompsonSampling
-from entice.worlds.arms import Arms, Bernoulli, Gaussian
+from entice.worlds.arms import Bernoulli, Gaussian
+from entice.worlds.changing_arms import Arms
 
 _LEAST_STD = 1e-140
 """Variances underflow below this standard deviation, and overflow above its inverse."""

@@ -35,12 +35,14 @@ from entice.policies import (
     MOSS,
     UCB,
     AlternatingThompson,
+    DiscountedUCB,
     DriftCorrectedThompson,
     EpsilonGreedy,
     EqualPay,
     EqualPayElimination,
     Greedy,
     RoundRobinEpsilonGreedy,
+    SlidingWindowUCB,
     ThompsonSampling,
 )
 from entice.policies.policy import check_probe
@@ -60,6 +62,8 @@ ServedPolicy = (
     | MOSS
     | EqualPay
     | EqualPayElimination
+    | DiscountedUCB
+    | SlidingWindowUCB
 )
 """Policies that can choose among any subset of the arms."""
 
@@ -75,6 +79,8 @@ A default is left out of the stored settings, so that older campaigns verify byt
 """
 
 MAX_ARMS = 1000
+MAX_WINDOW = 10_000
+"""Ratings in the window of sliding-window UCB, which each decision writes to the database."""
 MAX_DISCLOSURE = 1000
 MAX_RATING_WITH_HOLDOUT = 10_000
 """The largest rating of a campaign with a holdout: sums of squares must fit into 64 bits."""
@@ -201,6 +207,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         noise = getattr(self.policy, "noise", 1.0)
         if not 1e-6 <= noise <= 1e6:
             raise InputError("CampaignSpec: policy.noise", "must be from 1e-6 to 1e6", given=noise)
+        if isinstance(self.policy, SlidingWindowUCB) and self.policy.window > MAX_WINDOW:
+            rule = f"must be at most {MAX_WINDOW:,} in a campaign"
+            raise InputError("CampaignSpec: policy.window", rule, given=self.policy.window)
         set_whole(self, "lowest_rating", at_least=-1000, at_most=1000)
         set_whole(self, "highest_rating", at_least=-1000, at_most=1_000_000)
         if self.highest_rating <= self.lowest_rating:

@@ -35,8 +35,8 @@ RETRY_LOADING, RETRY_COMPILING = 1, 5
 LOW_PRIORITY = 15
 """Niceness of the compilation of policies that no request waits for."""
 
-_ANY_NUMBER = 10.0
-"""A value that every setting without a default accepts."""
+_ANY_COUNT, _ANY_NUMBER = 10, 1.0
+"""Values that every setting without a default accepts: whole numbers, and others."""
 
 _loaded: set[str] = set()
 
@@ -160,7 +160,8 @@ def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
     default = [] if field.default is msgspec.NODEFAULT else [field.default]
     if str in parts:  # free text does not select a function
         return default
-    return [*default, _ANY_NUMBER] if type(None) in parts or not default else default
+    accepted = _ANY_COUNT if int in parts else _ANY_NUMBER
+    return [*default, accepted] if type(None) in parts or not default else default
 
 
 def exercise(policy: ServedPolicy) -> None:

@@ -89,6 +89,7 @@ class TraceView(msgspec.Struct, tag_field="kind", tag="race"):
     """Compensation so far."""
     regret: list[float]
     true_means: list[float]
+    """Those of the last round, if they change."""
     ended: int | None
     """Round after which the run ended because payments grew without bound."""
 

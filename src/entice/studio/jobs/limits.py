@@ -127,8 +127,13 @@ def _at_most(name: str, value: int, most: int) -> None:
 
 def _reject_custom(plain: dict[str, Any]) -> None:
     """Reject user functions, since a request must not make the service import code."""
-    for field in ("policies", "drifts"):
-        entries = plain.get(field)
+    arms = plain.get("arms")
+    inner = arms.get("arms") if isinstance(arms, dict) else None  # those of arms that change
+    for field, entries in (
+        ("arms", [arms, inner]),
+        ("policies", plain.get("policies")),
+        ("drifts", plain.get("drifts")),
+    ):
         for entry in entries if isinstance(entries, list) else [entries]:
             if isinstance(entry, dict) and entry.get("kind") == "custom":
                 rule = "must not be custom: an HTTP request cannot name code"

@@ -9,6 +9,7 @@ import polars as pl
 
 from entice.study.spec import Study
 from entice.study.trace import trace
+from entice.worlds.changing_arms import means_by_round
 
 MAX_FRAMES = 240
 
@@ -27,10 +28,12 @@ def trace_frames(
         replication=replication,
         displayed=False,
     )
-    means = study.arms.true_means()
+    assert study.seed is not None
+    means_of = means_by_round(study.arms, len(rounds), study.seed, replication)
+    means = means_of[-1] if len(rounds) else study.arms.true_means()
     frames = _frames(len(rounds))
     arm, paid = rounds["arm"].to_numpy(), rounds["payment"].to_numpy()
-    regret = means.max() - means[arm]
+    regret = means_of.max(axis=1) - means_of[np.arange(len(arm)), arm]
     if "seen_from" not in rounds.columns:
         rounds = rounds.with_columns(seen_from=pl.col("t") + 1)
     seen = rounds.filter(pl.col("feedback").is_not_null() & pl.col("seen_from").is_not_null())

@@ -17,6 +17,7 @@ from entice.study.results import files as result_files
 from entice.study.results.deferred import DeferredFrame
 from entice.study.results.frames import with_settings
 from entice.study.spec import Study
+from entice.worlds.changing_arms import Changing, Wandering
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,7 +131,8 @@ class Result:
         """Summarise how often each arm was pulled: a row for each cell and arm.
 
         `arm` is the index of the arm, `arm_name` its name if the arms have names, `true_mean` its
-        mean reward. Mean and quantiles over the runs and the settings follow, as in `summary`.
+        mean reward, null if means change. Mean and quantiles over the runs and the settings follow,
+        as in `summary`.
 
         >>> import entice
         >>> result = entice.simulate(
@@ -139,7 +141,7 @@ class Result:
         >>> result.pulls_per_arm().select("arm", "arm_name", "true_mean").rows()
         [(0, 'tea', 0.9), (1, 'water', 0.1)]
         """
-        names = self.study.arms.names
+        names, changing = self.study.arms.names, isinstance(self.study.arms, Changing | Wandering)
         rows = []
         for p, d, _, _ in self.study.cells():
             cell = self._rows_of(p, d, ("pulls", "stopped"))
@@ -150,10 +152,10 @@ class Result:
                 about: dict[str, Any] = {
                     "arm": arm,
                     "arm_name": names and names[arm],
-                    "true_mean": float(mean),
+                    "true_mean": None if changing else float(mean),
                 }
                 rows.append(self._row(p, d, about, {n: v[arm] for n, v in found.items()}))
-        schema = {"arm_name": pl.String}
+        schema = {"arm_name": pl.String, "true_mean": pl.Float64}
         return with_settings(pl.DataFrame(rows, schema_overrides=schema), self.study)
 
     def _row(self, p: int, d: int, about: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

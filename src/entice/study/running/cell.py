@@ -26,6 +26,7 @@ from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
 from entice.user_functions import ensure_found
 from entice.worlds.arms import CustomArms
+from entice.worlds.changing_arms import fixed_arms
 from entice.worlds.drifts import Drift
 
 Floats = npt.NDArray[np.float64]
@@ -84,6 +85,7 @@ class Cell:
             self._drift_kernel.function,
             self._drift_kernel.apply_drift,
             self._sampler.sample,
+            self._sampler.draw,
             self._acceptance.accept,
             self._adversary.manipulate,
             self._delays.draw,
@@ -187,8 +189,9 @@ class Cell:
         if isinstance(error, IndexError):
             hint = ". Are memory, memory_per_arm and params long enough?"
         sources = [f"Policy {self._policy.label}", f"drift {self._drift.label}"]
-        if isinstance(self._study.arms, CustomArms):
-            sources.append(f"arms {self._study.arms.label}")
+        arms = fixed_arms(self._study.arms)
+        if isinstance(arms, CustomArms):
+            sources.append(f"arms {arms.label}")
         source = " or ".join(sources)
         if fault is not None and type(fault.error) is type(error):
             return StudyError(f"{source} failed in {fault}{hint}")
@@ -256,6 +259,7 @@ class Cell:
                 all_pulls=np.zeros(self.arms, dtype=np.int64),
                 drift_memory=np.zeros(self._drift_kernel.memory_per_arm * self.arms),
                 adversary_memory=np.zeros(self._adversary.memory_per_arm * self.arms),
+                arms_memory=np.zeros(self._sampler.memory),
                 streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
                 undelivered=self._undelivered(),
             )

@@ -43,7 +43,7 @@ from entice.study.running.threads import ThreadExecutor
 from entice.study.spec import ColdStart, Engine, Study
 from entice.study.sweep import check_studies, sweep
 from entice.worlds.adversaries import Adversary, NoAdversary
-from entice.worlds.arms import Arms
+from entice.worlds.changing_arms import Arms
 from entice.worlds.drifts import Drift, NoDrift
 from entice.worlds.players import Players
 

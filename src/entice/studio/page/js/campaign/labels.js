@@ -10,6 +10,8 @@ const POLICIES = {
   equal_pay: "Equal pay",
   equal_pay_elimination: "Equal-pay elimination",
   moss: "MOSS",
+  discounted_ucb: "Discounted UCB",
+  sliding_window_ucb: "Sliding-window UCB",
   greedy: "No payments",
 };
 
