@@ -108,6 +108,14 @@ def test_groups_can_be_exchanged() -> None:
     )
 
 
+def test_an_end_of_the_interval_beside_0_is_not_written_as_0() -> None:
+    low, _ = interval(measure(held_out(4.1)))
+    effect = measure(held_out(4.1 + low - 0.0021))
+    assert effect.verdict == "better"
+    assert "between +0.00" in effect.sentence
+    assert "+0.00 " not in effect.sentence
+
+
 def test_more_confidence_needs_a_wider_interval() -> None:
     widths = []
     for confidence in (0.8, 0.95, 0.999):
