@@ -14,7 +14,7 @@ from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord
 from entice.service.domain.rules import SECOND, CampaignRules
 from entice.service.domain.spec import CampaignSpec
-from entice.service.storage.unit_of_work import RatingHistory
+from entice.service.storage.rating_history import RatingHistory
 
 MINUTE = 60 * SECOND
 

@@ -179,6 +179,7 @@ CAMPAIGN: dict[str, Any] = {
     "cap_per_offer": 5, "cap_per_player": 50, "pace_over": 100, "offer_expires_after": 60,
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
     "policy": {"kind": "ucb"}, "probe": {"share": 1.0, "amount": 1.0},
+    "holdout": 0.3, "holdout_feeds_averages": False,
 }  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     {"kind": "epsilon_greedy", "c": 5.0}, {"kind": "thompson_sampling"}, {"kind": "greedy"},

@@ -19,11 +19,11 @@ from entice.service.domain.rules import MAX_EVENTS_TO_RELEARN, CampaignRules
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.player_salts import damaged_salts
+from entice.service.storage.rating_history import RatingHistory
 from entice.service.storage.row_checksums import KEY, current_checksums, stored_responses
 from entice.service.storage.store import Row, Session, Store
 from entice.service.storage.unit_of_work import (
     CAMPAIGN,
-    RatingHistory,
     campaign_from_row,
     offer_to_row,
 )

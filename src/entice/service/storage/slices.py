@@ -24,11 +24,12 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Stale
 from entice.service.storage.fair_queue import PendingCommand
+from entice.service.storage.rating_history import RatingHistory
 from entice.service.storage.row_checksums import RowChecksums
 from entice.service.storage.store import Store
 from entice.service.storage.stored_hashes import prefetch_players, with_stored_hashes
 from entice.service.storage.stored_responses import replay, store_response, stored_responses
-from entice.service.storage.unit_of_work import RatingHistory, UnitOfWork
+from entice.service.storage.unit_of_work import UnitOfWork
 
 SLICE = 0.002
 """Seconds of one slice, which has at least one step and finishes its last one."""

@@ -15,6 +15,7 @@ from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
 from entice.service.storage.player_salts import PlayerSalts
+from entice.service.storage.rating_history import RatingHistory
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
 CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest FROM campaigns"
@@ -425,29 +426,3 @@ def verified_events(
             raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
         yield seq, body, written
         before = written
-
-
-class RatingHistory:
-    """The ratings in a log that count, up to event `seq`."""
-
-    def __init__(self) -> None:
-        self.seq = 0
-        self.counting: dict[int, CountedRating] = {}
-        """In the order in which they arrived. By seq if organic, by −n if of an offer."""
-
-    def add(self, event: Event) -> None:
-        """Add the next event: a changed rating counts once, a reversed one not at all."""
-        self.seq, counting = event.seq, self.counting
-        match event:
-            case log.Rated(in_averages=False) | log.Revised(in_averages=False):
-                pass
-            case log.Rated(n=n, arm=arm, rating=rating, payment=payment):
-                counting[-n] = CountedRating(arm, payment, rating)
-            case log.Revised(n=n, rating=rating):
-                counting[-n] = counting[-n]._replace(rating=rating)
-            case log.Reversed(n=n):
-                counting.pop(-n, None)
-            case log.OrganicRated(seq=seq, arm=arm, rating=rating):
-                counting[seq] = CountedRating(arm, 0.0, rating)
-            case _:
-                pass

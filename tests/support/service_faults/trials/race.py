@@ -32,6 +32,7 @@ CAMPAIGN = {
     "budget": 20_000,
     "price_of_a_star": 100,
     "offer_expires_after": 86_400,
+    "holdout": 0.1,
     "seed": 4,
 }
 

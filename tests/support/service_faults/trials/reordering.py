@@ -98,6 +98,8 @@ def deliver(
         name="Queue", arms=[f"item-{i}" for i in range(7)], highest_rating=6, policy=policy,
         budget=offers * 100, price_of_a_star=130, policy_sees="zero_to_one", seed=5,
         offer_expires_after=7200,
+        # These players have no salts, so a holdout reads all offers to find out who is new.
+        holdout=0.2 if offers < 1000 else 0.0, holdout_feeds_averages=False,
     )  # fmt: skip
     with sqlite_store() as store:
         with running_writer(store) as writer:

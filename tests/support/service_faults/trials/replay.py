@@ -41,6 +41,7 @@ SPEC = CampaignSpec(
     margin=3,
     pace_over=400_000,
     probe=entice.Probe(share=0.1, amount=0.5),
+    holdout=0.1,
     seed=11,
 )
 BATCH = 1_000
@@ -51,7 +52,8 @@ def fill(writer: Writer, campaign: str, events: int, seed: int) -> int:
     rng = random.Random(seed)
     made, n = 1, 0
     while made < events:
-        requests = [MakeOffer(campaign, rng.randbytes(16)) for _ in range(BATCH)]
+        players = [rng.randbytes(16) for _ in range(BATCH)]
+        requests = [MakeOffer(campaign, player, lookup=player) for player in players]
         offers = range(n + 1, n + BATCH + 1)
         n += BATCH
         for _ in execute_all(writer, [MakeOffers(campaign, requests)]):
