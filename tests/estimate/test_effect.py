@@ -108,6 +108,30 @@ def test_groups_can_be_exchanged() -> None:
     )
 
 
+def test_the_interval_does_not_depend_on_the_units_of_the_scale() -> None:
+    """Stars from 1 to 5 as points from 0 to 100: 25 (y − 1)."""
+
+    def in_points(group: GroupTotals) -> GroupTotals:
+        n, total, squares = group.rated, group.rating_sum, group.rating_squares
+        return GroupTotals(
+            group.visitors, n, 25 * (total - n), 625 * (squares - 2 * total + n), group.paid
+        )
+
+    holdout = held_out(4.1)
+    points = measure_effect(
+        in_points(PAID), in_points(holdout), holdout_share=0.1, lowest_rating=0, highest_rating=100
+    )
+    assert interval(points) == pytest.approx([25 * end for end in interval(measure(holdout))])
+
+
+def test_an_end_of_the_interval_beside_0_is_not_written_as_0() -> None:
+    low, _ = interval(measure(held_out(4.1)))
+    effect = measure(held_out(4.1 + low - 0.0021))
+    assert effect.verdict == "better"
+    assert "between +0.00" in effect.sentence
+    assert "+0.00 " not in effect.sentence
+
+
 def test_more_confidence_needs_a_wider_interval() -> None:
     widths = []
     for confidence in (0.8, 0.95, 0.999):

@@ -14,6 +14,8 @@ from scipy import stats
 from entice.estimate import GroupTotals, measure_effect
 from entice.estimate.split import THRESHOLD, check_split, log_evidence
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
 PLAYERS = 400
 
 

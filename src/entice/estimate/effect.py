@@ -285,7 +285,8 @@ def _sentence(effect: Effect, currency: Currency | None) -> str:
 
 
 def _signed(stars: float) -> str:
-    return f"{stars:+.2f}".replace("-", "−")
+    digits = 3 if 0 < abs(stars) < 0.005 else 2  # an end beside 0 is not written as 0
+    return f"{stars:+.{digits}f}".replace("-", "−")
 
 
 def _percent(share: float | None) -> str:

@@ -89,6 +89,7 @@ function groupTable(effect, view) {
 function axis({ difference, low, high, confidence, verdict }, { lowest_rating, highest_rating }) {
   const { from, to, step } = scale(low, high, highest_rating - lowest_rating);
   const at = (x) => ({ "--at": (x - from) / (to - from) });
+  const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
   const ticks = Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
   const label =
     `The difference is ${signed(difference)} stars, its ${percent(confidence)} interval from ` +
@@ -114,7 +115,7 @@ function axis({ difference, low, high, confidence, verdict }, { lowest_rating, h
         h(
           "span",
           { class: ["effect-tick", Math.abs(x) < step / 2 && "effect-zero"], vars: at(x) },
-          h("span", null, Math.abs(x) < step / 2 ? "0" : signed(x, step < 0.1 ? 2 : step < 1 ? 1 : 0)),
+          h("span", null, signed(x, digits)),
         ),
       ),
       h("span", {
@@ -183,8 +184,9 @@ function payment(minor, view) {
   return exactMoney(minor < 10 ? Math.round(10 * minor) / 10 : Math.round(minor), view);
 }
 
-function signed(x, digits = 2) {
+/** Stars with a sign. An end of the interval beside 0 gets a third digit, as in the sentence. */
+function signed(x, digits = Math.abs(x) < 0.005 ? 3 : 2) {
   const text = Math.abs(x).toFixed(digits);
-  if (Number(text) === 0) return text;
+  if (Number(text) === 0) return "0";
   return `${x < 0 ? "−" : "+"}${text}`;
 }
