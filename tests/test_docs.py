@@ -39,6 +39,7 @@ DOCUMENTS = [
     "docs/cluster.md",
     "docs/plan.md",
     "docs/estimate.md",
+    "docs/off_policy.md",
     "docs/service.md",
     "docs/operations.md",
     "docs/studio.md",
