@@ -40,6 +40,7 @@ DOCUMENTS = [
     "docs/plan.md",
     "docs/estimate.md",
     "docs/did_it_work.md",
+    "docs/off_policy.md",
     "docs/service.md",
     "docs/operations.md",
     "docs/studio.md",

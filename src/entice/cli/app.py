@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import entice
 from entice.cli.database import backup, head, restore, verify
+from entice.cli.evaluate import evaluate
 from entice.cli.plan import plan
 from entice.cli.service import register
 from entice.cli.studio import demo
@@ -306,6 +307,7 @@ def atlas(
 
 app.command()(plan)
 app.command()(demo)
+app.command()(evaluate)
 register(app)
 for command in (verify, head, backup, restore):
     app.command()(command)

@@ -33,7 +33,7 @@ SNIPS = "self-normalised inverse propensity"
 DOUBLY_ROBUST = "doubly robust"
 ADAPTIVE = "adaptively weighted"
 FEW = 30
-"""An estimate from fewer effective ratings carries a warning."""
+"""An estimate from fewer effective observations carries a warning."""
 UNSEEN = 0.01
 """The share of the policy's choices that may be of arms without a rating in the log."""
 
@@ -135,8 +135,13 @@ def evaluate(
             extra = slope.stderr * method.ratio(rated * stars, rated.astype(np.float64)).value
         ratings[name] = _interval(found, extra, level)
         payments[name] = _interval(method.payment(), 0.0, level)
-    effective = ratings[SNIPS].effective
-    few = [f"based on only {effective:.0f} effective ratings"] if effective < FEW else []
+    few = [
+        f"the {quantity} is based on only {found[DOUBLY_ROBUST].effective:.0f} effective {what}"
+        for quantity, what, found in (
+            ("rating", "ratings", ratings), ("payment", "answers to paid offers", payments),
+        )
+        if found[DOUBLY_ROBUST].effective < FEW and found[SNIPS].stderr > 0
+    ]  # fmt: skip
     return Evaluation(
         ratings,
         payments,
@@ -176,7 +181,13 @@ class _Weighted:
 
     def payment(self) -> _Found:
         """Estimate the payment per visitor."""
-        return self.ratio(self.log.paid, np.ones(len(self.log)))
+        found = self.ratio(self.log.paid, np.ones(len(self.log)))
+        return found._replace(weights=self._priced_weights())
+
+    def _priced_weights(self) -> Floats:
+        """Return the weights of the decisions that say whether a payment is accepted."""
+        amounts: Floats = self.log.amounts[np.arange(len(self.log)), self.log.arm]
+        return self.weights * amounts
 
 
 class _DoublyRobust(_Weighted):
@@ -190,7 +201,7 @@ class _DoublyRobust(_Weighted):
 
     def payment(self) -> _Found:
         model = self.log.amounts * _past_means(*_acceptance(self.log), start=1.0)
-        return _Found(*self._mean(self.log.paid, model), self.weights)
+        return _Found(*self._mean(self.log.paid, model), self._priced_weights())
 
     def _mean(self, outcome: Floats, model: Floats) -> tuple[float, Floats]:
         """Return the mean score, and the error of each decision.
@@ -283,16 +294,13 @@ def _past_means(outcome: Floats, log: Decisions | _Counted, start: float = 0.0) 
 def _interval(found: _Found, extra: float, level: float) -> PolicyEstimate:
     """Return an estimate with its interval, by Student's t.
 
-    The degrees of freedom are the effective number of squared residuals, (Σ w²)² / Σ w⁴, minus 1.
+    The degrees of freedom are the effective number of observations minus 1.
     """
     stderr = math.hypot(float(np.linalg.norm(found.influence)), extra)
-    weights = found.weights / max(found.weights.max(), 1e-300)
-    squares = weights * weights
-    freedom = 1.0
-    if squares.any():
-        freedom = max(1.0, float(squares.sum() ** 2 / (squares @ squares)) - 1.0)
-    half_width = t_critical_value(level, round(freedom, 1)) * stderr
-    effective = float(weights.sum() ** 2 / squares.sum()) if squares.any() else 0.0
+    weights, effective = found.weights, 0.0
+    if weights.any():
+        effective = float(weights.sum() ** 2 / (weights @ weights))
+    half_width = t_critical_value(level, round(max(1.0, effective - 1), 1)) * stderr
     value = found.value
     return PolicyEstimate(value, value - half_width, value + half_width, stderr, effective)
 
