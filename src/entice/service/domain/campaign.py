@@ -13,6 +13,7 @@ import numpy.typing as npt
 from entice.jit.specialize import specialize
 from entice.model import campaign_step, in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
+from entice.model.display import display_averages
 from entice.model.ledger import new_ledger
 from entice.model.payment import pay_required
 from entice.model.probe import HEADS, NO_PROBE
@@ -160,6 +161,9 @@ class Campaign:
         self._decide, self._own_choice, self._record_rating, self._displayed_averages = (
             _compiled_steps(*self.kernel.functions, self._count_type)
         )
+        # Averages are displayed without the policy's settings, so one compiled step serves all.
+        plain = self.kernel.display is display_averages
+        self._own_choice_params = () if plain else self.kernel.params
         for arm in range(arms):
             self.update_arm(arm)
         assert spec.seed is not None
@@ -230,9 +234,12 @@ class Campaign:
         most = 0.0 if unpaid else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
-            result: tuple[Any, ...] = (self._own_choice if unpaid else self._decide)(
+            step, params = self._decide, kernel.params
+            if unpaid:
+                step, params = self._own_choice, self._own_choice_params
+            result: tuple[Any, ...] = step(
                 spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
-                memory, kernel.params, most / self._steps, kernel.limit_slot, self._share,
+                memory, params, most / self._steps, kernel.limit_slot, self._share,
                 self._amounts, overlap, offerable, seen, *buffers, self._counted, self._awaited,
                 self._stream,
             )  # fmt: skip
