@@ -84,6 +84,7 @@ SPECS = (
         seed=1,
         cap_per_player=2_000,
         probe=entice.Probe(share=0.3, amount=0.5),
+        overlap=0.1,
     ),
     CampaignSpec(
         name="Coffee",
@@ -94,6 +95,7 @@ SPECS = (
         margin=7,
         seed=2,
         policy_sees="zero_to_one",
+        overlap=0.1,
     ),
 )
 

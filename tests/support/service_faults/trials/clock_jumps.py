@@ -32,6 +32,7 @@ SPEC = CampaignSpec(
     price_of_a_star=200,
     offer_expires_after=EXPIRES_AFTER,
     rating_window=RATING_WINDOW,
+    overlap=0.1,
     seed=9,
 )
 

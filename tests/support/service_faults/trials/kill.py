@@ -24,6 +24,7 @@ SPEC = CampaignSpec(
     budget=2_000_000,
     price_of_a_star=200,
     offer_expires_after=86_400,
+    overlap=0.1,
     seed=3,
 )
 

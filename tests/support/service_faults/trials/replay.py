@@ -41,6 +41,7 @@ SPEC = CampaignSpec(
     margin=3,
     pace_over=400_000,
     probe=entice.Probe(share=0.1, amount=0.5),
+    overlap=0.05,
     seed=11,
 )
 BATCH = 1_000
