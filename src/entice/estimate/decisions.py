@@ -137,12 +137,9 @@ def _as_list(frame: pl.DataFrame, name: str, inner: Any) -> pl.Series:
 
 def _usable(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """Leave out decisions that were not made by the mixture, or have no outcome."""
-    holdout = pl.col("reason") == "holdout"
-    if "holdout" in frame.columns:
-        holdout |= pl.col("holdout").fill_null(False)
     left_out = {}
     for why, bad in (
-        ("of players in the holdout", holdout),
+        ("of players in the holdout", pl.col("reason") == "holdout"),
         ("while the campaign was paused", pl.col("reason") == "paused"),
         ("without overlap, or in shadow mode", pl.col("propensities").is_null()),
         ("not answered", pl.col("state").is_in(UNANSWERED)),

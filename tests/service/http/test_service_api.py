@@ -81,6 +81,22 @@ def test_a_campaign_changes(shop: Service) -> None:
     assert problem["state"] == "closed"
 
 
+def test_overlap_can_be_switched_on_and_off(shop: Service) -> None:
+    campaign = shop.campaign()
+    path = f"/v1/campaigns/{campaign}"
+    assert shop.client.patch(path, json={"overlap": 0.9}).json()["spec"]["overlap"] == 0.9
+    reasons = {shop.offer(campaign, f"player {i}")["reason"] for i in range(30)}
+    assert "overlap" in reasons
+    offers = shop.client.get(f"{path}/offers", params={"reason": "overlap"}).json()["offers"]
+    assert {offer["reason"] for offer in offers} == {"overlap"}
+    for share in (1, -0.1, "much"):
+        assert_problem(shop.client.patch(path, json={"overlap": share}), 422)
+    for off in (0, None):
+        changed = shop.client.patch(path, json={"overlap": off}).json()
+        assert "overlap" not in changed["spec"]
+    assert changed["version"] == 3
+
+
 def test_a_budget_below_the_sum_spent_is_rejected(shop: Service) -> None:
     campaign = shop.campaign()
     shop.client.post(

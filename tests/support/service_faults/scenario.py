@@ -84,6 +84,7 @@ SPECS = (
         seed=1,
         cap_per_player=2_000,
         probe=entice.Probe(share=0.3, amount=0.5),
+        overlap=0.1,
     ),
     CampaignSpec(
         name="Coffee",
@@ -96,6 +97,7 @@ SPECS = (
         policy_sees="zero_to_one",
         holdout=0.3,
         holdout_feeds_averages=False,
+        overlap=0.1,
     ),
 )
 

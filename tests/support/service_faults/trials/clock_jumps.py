@@ -33,6 +33,7 @@ SPEC = CampaignSpec(
     offer_expires_after=EXPIRES_AFTER,
     rating_window=RATING_WINDOW,
     holdout=0.2,
+    overlap=0.1,
     seed=9,
 )
 

@@ -25,6 +25,7 @@ SPEC = CampaignSpec(
     price_of_a_star=200,
     offer_expires_after=86_400,
     holdout=0.2,
+    overlap=0.1,
     seed=3,
 )
 

@@ -42,6 +42,7 @@ SPEC = CampaignSpec(
     pace_over=400_000,
     probe=entice.Probe(share=0.1, amount=0.5),
     holdout=0.1,
+    overlap=0.05,
     seed=11,
 )
 BATCH = 1_000
