@@ -126,6 +126,7 @@ beyond: $(READY)
 	$(BIN)/python bench/equal_pay.py
 	$(BIN)/python bench/equal_pay_variants.py
 	$(BIN)/python bench/fair_baselines.py
+	$(BIN)/python bench/changing.py
 	$(BIN)/python bench/coverage.py
 
 plan-against-live: $(READY)

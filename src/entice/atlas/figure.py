@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +29,12 @@ def plot_atlas(found: Atlas) -> Figure:
     policies = found.table["policy"].unique(maintain_order=True).to_list()
     with figure_style():
         figure = Figure(
-            figsize=(3.2 + 1.5 * len(policies), 2.0 + 0.32 * len(worlds)), layout="constrained"
+            figsize=(3.0 + 0.95 * len(policies), 3.0 + 0.5 * len(worlds)), layout="constrained"
         )
-        axes = figure.subplots(1, 2, sharey=True)
+        axes = figure.subplots(2, 1)
         for ax, metric in zip(axes, ("regret", "compensation"), strict=True):
             _draw_heat_map(ax, found, metric, worlds, policies)
-        axes[0].set_yticks(range(len(worlds)), worlds)
+            ax.set_yticks(range(len(worlds)), worlds)
         figure.suptitle(
             "Mean over all runs; in brackets, the ratio to the best policy of the row.",
             x=0.01, ha="left", fontsize=9,
@@ -58,15 +60,20 @@ def _draw_heat_map(
             ax.text(j, i, text, ha="center", va="center", fontsize=6.5,
                     color="white" if dark else "#111827")  # fmt: skip
     ax.set_title({"regret": "Regret", "compensation": "Compensation"}[metric])
-    labels = [
-        name.replace("(", "\n(").replace("Thompson", "\nThompson").strip() for name in policies
-    ]
-    ax.set_xticks(range(len(policies)), labels, fontsize=7)
+    ax.set_xticks(range(len(policies)), map(_wrap, policies), fontsize=7)
     ax.xaxis.tick_top()
     ax.tick_params(length=0, colors=MUTED)
     ax.grid(visible=False)
     for spine in ax.spines.values():
         spine.set_visible(False)
+
+
+def _wrap(label: str) -> str:
+    """Break a policy's label into lines that fit its column."""
+    name, bracket, settings = label.partition("(")
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name), bracket + settings
+    lines = [line for part in words for line in textwrap.wrap(part, 14, break_long_words=False)]
+    return "\n".join(lines)
 
 
 def _format(mean: float, ratio: float) -> str:

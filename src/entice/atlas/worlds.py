@@ -9,15 +9,18 @@ from entice.policies import (
     MOSS,
     UCB,
     AlternatingThompson,
+    DiscountedUCB,
     DriftCorrectedThompson,
     EpsilonGreedy,
     EqualPay,
     EqualPayElimination,
     Policy,
+    SlidingWindowUCB,
     ThompsonSampling,
 )
 from entice.worlds.adversaries import Attacker, StrategicArms
 from entice.worlds.arms import Bernoulli, Gaussian
+from entice.worlds.changing_arms import Changing, Wandering
 from entice.worlds.drifts import (
     ArmDrift,
     CarriedDrift,
@@ -56,6 +59,10 @@ _UPTAKE = TableAcceptance(
     payments=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
     shares=(0.34, 0.67, 0.77, 0.84, 0.87, 0.86, 0.85),
 )
+_ARMS = Gaussian(SHUFFLED)
+_REVERSED = tuple(round(1.0 - mean, 1) for mean in SHUFFLED)
+# At each change, every mean moves on by four arms.
+_ROTATED = tuple(SHUFFLED[-4 * k % 9 :] + SHUFFLED[: -4 * k % 9] for k in range(1, 10))
 
 WORLDS = (
     _world("no drift", NoDrift()),
@@ -79,6 +86,11 @@ WORLDS = (
     _world("players who decline", _L, players=Players(acceptance=_UPTAKE)),
     _world("arms that cheat, budget 50", _L, adversary=StrategicArms(50.0)),
     _world("an attacker", NoDrift(), adversary=Attacker()),
+    _world("means reversed at 10,000", _L, arms=Changing(_ARMS, (10_001,), (_REVERSED,))),
+    _world(
+        "means rotate every 2,000", _L, arms=Changing(_ARMS, range(2_001, 20_000, 2_000), _ROTATED)
+    ),
+    _world("means wander, 0.01", _L, arms=Wandering(_ARMS, 0.01)),
     _world("noise 0.25", _L, arms=Gaussian(SHUFFLED, std=0.25)),
     _world("noise 2", _L, arms=Gaussian(SHUFFLED, std=2.0)),
     _world("Bernoulli, projected", _L, arms=Bernoulli(SHUFFLED), feedback_range=(0.0, 1.0)),
@@ -87,10 +99,16 @@ WORLDS = (
 
 
 def default_policies(horizon: int) -> tuple[Policy, ...]:
-    """Return the default policies. Some of them know the number of rounds."""
+    """Return the default policies. Some of them know the number of rounds.
+
+    About the last tenth of the ratings counts for discounted and sliding-window UCB. Their ξ was
+    chosen in the worlds whose means change: with ξ = 2, their regret is larger there.
+    """
     return (
         UCB(),
         UCB(count_in_flight=True),
+        DiscountedUCB(gamma=max(0.5, 1 - 10 / horizon), xi=0.5),
+        SlidingWindowUCB(window=max(1, horizon // 10), xi=0.5),
         MOSS(horizon=horizon),
         EpsilonGreedy(c=5),
         ThompsonSampling(),
