@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,12 @@ from entice.api_types import PlayerView
 from entice.service.domain.commands import Expire
 from entice.service.domain.errors import Refusal
 from entice.service.http import read_threads
-from entice.service.http.read_threads import ReadTurns, in_thread
+from entice.service.http.read_threads import (
+    SWITCH_INTERVAL,
+    ReadTurns,
+    in_slow_thread,
+    in_thread,
+)
 from entice.service.operations.invariants import read_trust_view
 from entice.service.operations.metrics import read_campaign_gauges
 from entice.service.storage import queries
@@ -76,6 +82,29 @@ def test_only_the_key_with_too_many_reads_is_rejected(monkeypatch: pytest.Monkey
         assert await turns.read("a", True, int) == 0
 
     asyncio.run(run())
+
+
+def test_python_switches_between_threads_more_often_during_reads_only() -> None:
+    before = sys.getswitchinterval()
+    release = threading.Event()
+
+    def fail() -> None:
+        raise ValueError
+
+    async def run() -> None:
+        long = asyncio.create_task(in_slow_thread(release.wait, 10))
+        # Reads that end, also with an error, do not end it for the others.
+        assert await in_thread(sys.getswitchinterval) == pytest.approx(SWITCH_INTERVAL)
+        with pytest.raises(ValueError):
+            await in_thread(fail)
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL)
+        release.set()
+        await long
+        assert sys.getswitchinterval() == pytest.approx(before)
+
+    asyncio.run(run())
+    assert pytest.approx(before) != SWITCH_INTERVAL
+    assert sys.getswitchinterval() == pytest.approx(before)
 
 
 def test_a_player_is_read_in_the_turns_of_slow_reads(
