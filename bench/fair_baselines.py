@@ -21,7 +21,7 @@ import entice
 from entice.atlas.worlds import SHUFFLED
 from entice.paper.setups import MEANS
 from entice.policies import Policy
-from entice.worlds.arms import Arms, Bernoulli, Empirical
+from entice.worlds.arms import Bernoulli, Empirical, FixedArms
 from entice.worlds.drifts import Drift
 
 SLOPES = (0.0, 1.1, 5.0)
@@ -40,7 +40,11 @@ def noise_of(arms: Bernoulli | Empirical) -> tuple[float, float]:
 
 
 def compare(
-    title: str, arms: Arms, policies: Sequence[Policy], drifts: Sequence[Drift], **settings: Any
+    title: str,
+    arms: FixedArms,
+    policies: Sequence[Policy],
+    drifts: Sequence[Drift],
+    **settings: Any,
 ) -> None:
     result = entice.simulate(
         arms=arms, policies=policies, drifts=drifts, horizon=20_000, checkpoints=1, **settings
