@@ -89,9 +89,15 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [entice.EqualPayElimination(horizon=360)], "budget": 2, "cap_per_offer": 0.3,
         "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.1,
     },
+    "response": {
+        "policies": [UCB], "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.3,
+        "response": entice.LogisticResponse(-4, by_reward=0.8, by_payment=2),
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
-PLAIN = {"budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count"}
+PLAIN = {
+    "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count", "response",
+}  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
 

@@ -94,6 +94,27 @@ def test_selection_bias_is_zero_unless_the_response_depends_on_the_reward() -> N
     assert 0.41 - 0.065 < bias < 0.5 + 0.065
 
 
+def test_the_satisfied_make_a_noisy_arm_look_better_for_ever() -> None:
+    """The atlas has such a world. The bias of the noisy arm is about 1, twice the gap of 0.5.
+
+    The control: if every second player rates, whoever it is, the better arm gets most pulls. The
+    averages are 5 standard errors apart after 400 ratings of the noisy arm.
+    """
+    arms = entice.Gaussian([0.9, 0.4], std=[0.2, 2.0])
+    shares = []
+    for response in (entice.LogisticResponse(-0.5, by_reward=1.0), entice.LogisticResponse(0.0)):
+        with plain_kernel():
+            result = entice.run(
+                study(arms=arms, policies=[entice.EpsilonGreedy(c=20)], horizon=1500,
+                      replications=8, players=entice.Players(response=response)),
+                progress=False,
+            )  # fmt: skip
+        pulls = np.array(result.final["pulls"].to_list())
+        shares.append(pulls[:, 1] / 1500)
+    assert (shares[0] > 0.8).all()
+    assert (shares[1] < 0.4).all()
+
+
 def test_studies_without_response_have_the_metrics_and_the_spec_of_before() -> None:
     plain = study()
     assert plain.metrics[-1] == "best_arm_error"

@@ -28,6 +28,7 @@ from entice.progress import Report, reporting
 from entice.study.running.output_folder import output_folder
 from entice.worlds.delays import Delay
 from entice.worlds.players import Acceptance, AlwaysAccept
+from entice.worlds.response import Response
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +70,7 @@ def plan(
     cap_per_player: float | None = None,
     pace_over: int | None = None,
     probe: Probe | None = None,
+    response: Response | None = None,
     replications: int = 400,
     seed: int | None = None,
     threads: int | None = None,
@@ -118,6 +120,7 @@ def plan(
         cap_per_player=cap_per_player,
         pace_over=pace_over,
         probe=probe,
+        response=response,
         replications=replications,
         seed=seed,
     )
