@@ -51,6 +51,7 @@ from .worlds.drifts import (
     StepDrift,
 )
 from .worlds.players import AlwaysAccept, LogisticAcceptance, Players, TableAcceptance
+from .worlds.response import LogisticResponse
 
 __version__: str
 
@@ -89,6 +90,7 @@ __all__ = [
     "LinearDrift",
     "LogNormalDelay",
     "LogisticAcceptance",
+    "LogisticResponse",
     "NegativeDrift",
     "NoAdversary",
     "NoDrift",

@@ -341,6 +341,25 @@ class ArmDriftView(msgspec.Struct, frozen=True):
     """Average rating without the estimated effect of payments. Null if the slope is unknown."""
 
 
+class DriftBoundsView(msgspec.Struct, frozen=True):
+    """Bounds on the slope that hold if payment changes who rates (Lee 2009)."""
+
+    low: float
+    """Lower bound minus its sampling error."""
+    high: float
+    """Upper bound plus its sampling error."""
+    heads: int
+    """Offers to which the probe's coin added the amount."""
+    heads_rated: int
+    tails: int
+    """Offers to which the probe's coin added nothing."""
+    tails_rated: int
+    p_value: float
+    """Of a two-sided test that the shares rated after heads and tails are equal."""
+    differs: bool
+    """Whether these shares differ (p < 0.05). Then use the bounds, not the slope."""
+
+
 class DriftView(msgspec.Struct, frozen=True):
     """The estimated drift: the rise in rating per star of payment, from the randomised probe."""
 
@@ -359,6 +378,8 @@ class DriftView(msgspec.Struct, frozen=True):
     note: str
     arms: list[ArmDriftView] = []
     """Rated arms. Empty without a probe."""
+    bounds: DriftBoundsView | None = None
+    """Bounds on the slope if payment changes who rates. Null while there are too few ratings."""
 
 
 class EffectGroupView(msgspec.Struct, frozen=True):

@@ -17,19 +17,25 @@ from entice.worlds.changing_arms import Arms
 from entice.worlds.delays import Delay
 from entice.worlds.drifts import Drift
 from entice.worlds.players import Acceptance
+from entice.worlds.response import Response
 
 UNIONS: dict[str, Any] = {
     "arms": Arms, "policies": Policy, "drifts": Drift, "adversary": Adversary,
-    "acceptance": Acceptance, "delay": Delay,
+    "acceptance": Acceptance, "delay": Delay, "response": Response,
 }  # fmt: skip
 """The kinds of entries that each field may hold."""
 MAX_SWEPT = 1_000
 """Maximum number of entries that one table may expand to."""
 
 
+def _members(field: str) -> tuple[Any, ...]:
+    """Return the classes of a field of `UNIONS`, which may be a single one."""
+    return get_args(UNIONS[field]) or (UNIONS[field],)
+
+
 def parse_entry(field: str, where: str, entry: Any) -> Any:
     """Build arms, a policy, a drift or another entry from a table with a `kind`."""
-    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    kinds = {spec.__struct_config__.tag: spec for spec in _members(field)}
     if not isinstance(entry, dict) or "kind" not in entry:
         todo = did_you_mean("", kinds)
         raise InputError(where, "must be a table with a kind", given=entry, todo=todo)
@@ -48,7 +54,7 @@ def expand_sweep(field: str, position: int, entry: Any) -> list[Any]:
 
     Parameters that are lists themselves take a list of lists. Several lists are combined.
     """
-    kinds = {spec.__struct_config__.tag: spec for spec in get_args(UNIONS[field])}
+    kinds = {spec.__struct_config__.tag: spec for spec in _members(field)}
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         return [entry]  # `parse_entry` reports the error
@@ -104,7 +110,7 @@ def build_spec(spec: Any, where: str, settings: dict[str, Any]) -> Any:
 
 def kind_names(field: str) -> str:
     """Return the names of the kinds that a field may hold."""
-    return ", ".join(spec.__name__ for spec in get_args(UNIONS[field]))
+    return ", ".join(spec.__name__ for spec in _members(field))
 
 
 def without_none(plain: Any) -> Any:

@@ -126,12 +126,15 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [entice.SlidingWindowUCB(window=60, xi=0.2)], "policy_sees": "zero_to_one",
         "rating_delay": entice.ExponentialDelay(mean=1), "acceptance": LOGISTIC,
     },
+    "response": {
+        "policies": [UCB], "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.3,
+        "response": entice.LogisticResponse(-4, by_reward=0.8, by_payment=2),
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {
-    "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count",
-    "overlap without a policy, 0 to 1",
-    "discounted", "sliding window, 0 to 1",
+    "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count", "response",
+    "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1",
 }  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 

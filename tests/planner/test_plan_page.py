@@ -250,6 +250,19 @@ def test_assumptions_are_described() -> None:
         assert words in " ".join(describe_assumptions(make_plan(rating_delay=delay)))
 
 
+def test_the_assumption_about_who_rates_is_described() -> None:
+    """The log-odds are −2 and 2 without payment, 1 more with it."""
+    by_payment = entice.LogisticResponse(-3, by_reward=1, by_payment=1)
+    text = " ".join(describe_assumptions(make_plan(share_who_rate=1.0, response=by_payment)))
+    assert (
+        "Of those whose experience is worth 1 star, 11.9 % rate it, of those with 5 stars 88.1 % "
+        "(if paid the worth of a star, 26.9 % and 95.3 %), immediately." in text
+    )
+    by_reward = entice.LogisticResponse(-3, by_reward=1)
+    text = " ".join(describe_assumptions(make_plan(share_who_rate=1.0, response=by_reward)))
+    assert "88.1 %, immediately." in text
+
+
 # Files
 
 

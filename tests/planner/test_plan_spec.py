@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,10 @@ def test_a_plan_survives_toml() -> None:
     )
     assert Plan.from_toml(counted.to_toml()) == counted
     assert counted.arms == 2
+    response = entice.LogisticResponse(-3, by_reward=0.5, by_payment=1)
+    with_response = make_plan(share_who_rate=1.0, response=response)
+    assert Plan.from_toml(with_response.to_toml()) == with_response
+    assert "response" not in make_plan().to_plain()
 
 
 def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> None:
@@ -69,6 +74,9 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
     assert given.policies == (*paper, entice.EqualPay(horizon=20), entice.Greedy())
     half = Plan(**settings, share_who_rate=0.5, policy_sees="zero_to_one")
     assert half.policies[3] == entice.EqualPay(horizon=10, noise=0.25)  # in ratings, and their unit
+    # 4.1 stars give log-odds of −1.0.
+    logistic = Plan(**settings, response=entice.LogisticResponse(-5.1, by_reward=1))
+    assert logistic.policies[3] == entice.EqualPay(horizon=round(20 / (1 + math.exp(1))))
     probed = Plan(**settings, probe=entice.Probe())
     assert probed.policies == (*paper, entice.Greedy())
     assert given.drift == (0.5, 0.5)
@@ -98,6 +106,11 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
         ({"currency": "a\nb"}, "currency must be an ISO 4217 code"),
         ({"currency": "pieces of eight", "currency_digits": 0}, "a name of 3 to 12 letters"),
         ({"share_who_rate": 0}, "greater than 0 and at most 1"),
+        ({"response": 0.5}, "response must be a LogisticResponse or None; got 0.5"),
+        (
+            {"response": entice.LogisticResponse(0)},  # with a share of 0.5
+            "share_who_rate must be left out if there is a response, which says who rates; got 0.5",
+        ),
         ({"acceptance": 0.5}, "acceptance must be one of AlwaysAccept, Logistic"),
         ({"drift": [1, 0]}, "have the lowest first"),
         ({"drift": [-1, 0]}, "must not be negative"),

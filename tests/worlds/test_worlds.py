@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from oracles import algorithm1 as oracle
 from oracles import worlds as oracle_world
-from oracles.world_comparison import DELAYS, DRIFTS, SHORT, Draws, assert_same_world
+from oracles.world_comparison import DELAYS, DRIFTS, SHORT, Draws, assert_same_world, by_response
 from plain_kernel import plain_kernel
 
 import entice
@@ -76,10 +76,12 @@ def test_the_attacker_equals_the_oracle_s() -> None:
 
 def all_features() -> dict[str, Any]:
     shares = entice.TableAcceptance(payments=[0.0, 0.1, 0.4], shares=[0.3, 0.7, 0.9])
+    response = entice.LogisticResponse(base=0.5, by_reward=1.0, by_payment=2.0)
     return {
         "drift": "random",
-        "players": entice.Players(delay=5, loss=0.2, acceptance=shares),
+        "players": entice.Players(delay=5, loss=0.2, acceptance=shares, response=response),
         "accepts": table,
+        "responds": by_response(response),
         "probe": entice.Probe(share=0.2, amount=0.1),
         "adversary": entice.StrategicArms(budget=5, at_most=0.5),
         "manipulate": oracle_world.strategic(5, 0.5, 0),

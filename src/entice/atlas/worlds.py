@@ -35,6 +35,7 @@ from entice.worlds.drifts import (
     StepDrift,
 )
 from entice.worlds.players import Players, TableAcceptance
+from entice.worlds.response import LogisticResponse
 
 SHUFFLED = (0.5, 0.1, 0.7, 0.3, 0.9, 0.2, 0.8, 0.4, 0.6)
 """The paper's means in a different order: ties go to the first arm, so it must not be the best."""
@@ -63,6 +64,8 @@ _ARMS = Gaussian(SHUFFLED)
 _REVERSED = tuple(round(1.0 - mean, 1) for mean in SHUFFLED)
 # At each change, every mean moves on by four arms.
 _ROTATED = tuple(SHUFFLED[-4 * k % 9 :] + SHUFFLED[: -4 * k % 9] for k in range(1, 10))
+_SATISFIED = LogisticResponse(base=-0.5, by_reward=1.0)
+_OR_PAID = LogisticResponse(base=-0.5, by_reward=1.0, by_payment=3.0)
 
 WORLDS = (
     _world("no drift", NoDrift()),
@@ -84,6 +87,14 @@ WORLDS = (
     _world("ratings 500 rounds late", _L, players=Players(delay=500)),
     _world("70 % of ratings missing", _L, players=Players(loss=0.7)),
     _world("players who decline", _L, players=Players(acceptance=_UPTAKE)),
+    _world("the satisfied rate", _L, players=Players(response=_SATISFIED)),
+    _world("the satisfied and the paid rate", _L, players=Players(response=_OR_PAID)),
+    _world(
+        "the satisfied rate, unequal noise",
+        _L,
+        players=Players(response=_SATISFIED),
+        arms=Gaussian(SHUFFLED, std=(1.0, 1.0, 1.0, 1.0, 0.5, 1.0, 2.0, 1.0, 1.0)),
+    ),
     _world("arms that cheat, budget 50", _L, adversary=StrategicArms(50.0)),
     _world("an attacker", NoDrift(), adversary=Attacker()),
     _world("means reversed at 10,000", _L, arms=Changing(_ARMS, (10_001,), (_REVERSED,))),

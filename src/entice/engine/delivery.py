@@ -95,6 +95,7 @@ def _deliver_now(
     arm: int,
     payment: float,
     feedback: float,
+    responds: bool,
     ledger: Ledger,
     memory: Floats,
     policy_params: tuple[Any, ...],
@@ -150,6 +151,7 @@ def _deliver_late(
     arm: int,
     payment: float,
     feedback: float,
+    responds: bool,
     ledger: Ledger,
     memory: Floats,
     policy_params: tuple[Any, ...],
@@ -158,10 +160,10 @@ def _deliver_late(
     all_pulls: Counts,
     stream: Stream,
 ) -> tuple[int, float, float]:
-    """Draw when the rating will arrive, if at all."""
+    """Draw when the rating will arrive, if at all: `responds` tells whether the player rates."""
     all_pulls[arm] += 1
     delay = np.inf
-    if not (params.loss > 0.0 and uniform(stream) < params.loss):
+    if responds and not (params.loss > 0.0 and uniform(stream) < params.loss):
         delay = draw_delay(params.delay, stream)
     if not delay < params.rating_window:
         feedback, delay = np.nan, np.inf
@@ -210,6 +212,7 @@ def _deliver_counted(
     arm: int,
     payment: float,
     feedback: float,
+    responds: bool,
     ledger: Ledger,
     memory: Floats,
     policy_params: tuple[Any, ...],
@@ -220,8 +223,8 @@ def _deliver_counted(
 ) -> tuple[int, float, float]:
     """Draw when the rating will arrive, and count the pull as in flight."""
     delivered = _deliver_late(
-        update, draw_delay, t, arm, payment, feedback, ledger, memory, policy_params, params,
-        counted.pending, all_pulls, stream,
+        update, draw_delay, t, arm, payment, feedback, responds, ledger, memory, policy_params,
+        params, counted.pending, all_pulls, stream,
     )  # fmt: skip
     update_ages(counted.flight, t + 1)
     add_pull(counted.flight, t, t + 1, arm)

@@ -24,6 +24,9 @@ Counts = npt.NDArray[np.int64]
 METRICS = ("regret", "compensation", "compensated_pulls", "total_drift", "best_arm_error")
 """The metrics of each replication at each checkpoint, in the order of the last axis."""
 
+RESPONSE_METRICS = ("share_rated", "selection_bias")
+"""The metrics that follow if players do not always rate: see `write_response_metrics`."""
+
 DONE, STOPPED, BAD_ARM, NOT_FINITE, TAMPERED = 0, 1, 2, 3, 4
 """Status codes that `replicate` returns."""
 
@@ -84,6 +87,7 @@ class Parameters(NamedTuple):
     delivery: tuple[Any, ...]
     adversary: tuple[Any, ...]
     probe: tuple[Any, ...]
+    response: tuple[Any, ...]
 
 
 class KernelWorkspace(NamedTuple):
@@ -106,6 +110,8 @@ class KernelWorkspace(NamedTuple):
     """One stream for each purpose, one row for each of `rng.PURPOSES`."""
     undelivered: tuple[Any, ...]
     """Ratings on their way to the principal; see `delivery`."""
+    rated: Floats
+    """The number of pulls whose rating comes, and the sum of their rewards minus true means."""
 
 
 @inline_always
@@ -120,6 +126,8 @@ def replicate(
     draw_reward: Callable[..., float],
     accept: Callable[..., bool],
     manipulate: Callable[..., float],
+    responds: Callable[..., bool],
+    count_rated: Callable[..., None],
     draw_delay: Callable[..., float],
     clear_undelivered: Callable[..., None],
     receive: Callable[..., int],
@@ -152,7 +160,7 @@ def replicate(
     # Numba can't inline Python calls with more than 30 arguments.
     ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
     effective_pulls, all_pulls = workspace.effective_pulls, workspace.all_pulls
-    undelivered = workspace.undelivered
+    undelivered, rated = workspace.undelivered, workspace.rated
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     streams = workspace.streams
     arms_memory = workspace.arms_memory
@@ -172,6 +180,7 @@ def replicate(
         adversary_memory[:] = 0.0
         arms_memory[:] = 0.0
         clear_undelivered(undelivered, all_pulls, effective_pulls)
+        rated[:] = 0.0
         compensation = 0.0
         compensated = 0
         total_drift = 0.0
@@ -219,10 +228,12 @@ def replicate(
                     if not abs(feedback) < instance.limit:
                         return NOT_FINITE, replication, t, arm
                 recorded, feedback, visible_from = deliver(
-                    update, draw_delay, t, arm, payment, feedback, ledger, memory, params.policy,
-                    params.delivery, undelivered, all_pulls, player_stream,
+                    update, draw_delay, t, arm, payment, feedback,
+                    responds(reward, payment, params.response, player_stream), ledger, memory,
+                    params.policy, params.delivery, undelivered, all_pulls, player_stream,
                 )  # fmt: skip
                 ratings += recorded
+                count_rated(rated, instance, arm, reward, feedback)
                 observe(
                     trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
                     visible_from,
@@ -234,6 +245,8 @@ def replicate(
             )  # fmt: skip
             if arms_memory.shape[0] > 0:
                 write_regret_by_round(metrics[row, c], arms_memory, ledger.means)
+            if metrics.shape[2] > len(METRICS):
+                write_response_metrics(metrics[row, c], rated, until)
         for i in range(arms):
             pulls[row, i] = all_pulls[i]
         if not is_consistent(ledger, settings.prior, ratings):
@@ -264,6 +277,37 @@ def write_metrics(
     metrics[2] = compensated
     metrics[3] = total_drift
     metrics[4] = abs(means[instance.best] - instance.best_mean) / instance.error_unit
+
+
+@compiled
+def write_response_metrics(metrics: Floats, rated: Floats, pulls: int) -> None:
+    """Write the metrics of response, in the order of `RESPONSE_METRICS`.
+
+    `share_rated`: the share of pulls so far whose rating comes, now or later. `selection_bias`: the
+    mean, over the ratings that come, of the reward minus the true mean of its arm; so arms count by
+    their ratings. It is the part of the error of displayed averages that is due to who rates:
+    rewards contain no drift, and its expectation is 0 if the response does not depend on them.
+    nan before the first rating.
+    """
+    metrics[5] = rated[0] / pulls
+    metrics[6] = rated[1] / rated[0] if rated[0] > 0.0 else np.nan
+
+
+@compiled
+def ignore_rated(
+    rated: Floats, instance: BanditInstance, arm: int, reward: float, feedback: float
+) -> None:
+    """Count nothing: for studies in which all players rate."""
+
+
+@compiled
+def count_if_rated(
+    rated: Floats, instance: BanditInstance, arm: int, reward: float, feedback: float
+) -> None:
+    """Count a pull whose rating comes; `feedback` is nan if it never does."""
+    if not np.isnan(feedback):
+        rated[0] += 1.0
+        rated[1] += reward - (instance.best_mean - instance.gaps[arm])
 
 
 @compiled

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from entice.checks import as_number
 from entice.errors import InputError
+
+if TYPE_CHECKING:
+    from entice.estimate.response import ResponseBounds
 
 
 class Estimate(NamedTuple):
@@ -29,6 +32,20 @@ class Estimate(NamedTuple):
     method: str
     warning: str = ""
     """Reasons not to trust the estimate; empty if there are none."""
+    bounds: ResponseBounds | None = None
+    """Bounds that hold if payment changes who rates; None if they cannot be computed."""
+
+    def __str__(self) -> str:
+        """Return a sentence, which begins with the bounds if the response differs."""
+        slope = f"slope {self.slope:.2f} ({self.low:.2f} to {self.high:.2f})"
+        source = f"{self.observations} ratings, {self.method}"
+        bounds = self.bounds
+        if bounds is None:
+            parts = [slope, source]
+        else:
+            within = f"bounds {bounds.low:.2f} to {bounds.high:.2f}"
+            parts = [within, slope, source] if bounds.differs else [slope, within, source]
+        return "; ".join(filter(None, [*parts, self.warning]))
 
 
 def check_level(given: Any) -> float:

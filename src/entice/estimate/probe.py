@@ -18,7 +18,14 @@ import polars as pl
 from entice.checks import as_number
 from entice.errors import InputError
 from entice.estimate.interval import Estimate, check_level, probe_warning, t_critical_value
-from entice.estimate.ratings import ROUNDING, Rounds, check_amount, read_probed_ratings
+from entice.estimate.ratings import (
+    ROUNDING,
+    Rounds,
+    check_amount,
+    rated_offers,
+    read_probed_offers,
+)
+from entice.estimate.response import ProbedOffers, ResponseBounds
 
 METHOD = "randomised probe"
 PROBES_BEFORE_CORRECTION = 8
@@ -68,7 +75,7 @@ class SlopeSums:
         slope, error = self.slope(), self.stderr()
         return slope - error * error / slope if abs(slope) > error else 0.0
 
-    def estimate(self, level: float) -> Estimate:
+    def estimate(self, level: float, bounds: ResponseBounds | None = None) -> Estimate:
         """Return the slope with its interval, by Student's t with n − 1 degrees of freedom."""
         if self.probes < 2:
             raise InputError(
@@ -79,9 +86,12 @@ class SlopeSums:
             )
         slope, stderr = self.slope(), self.stderr()
         half_width = t_critical_value(level, self.probes - 1) * stderr
+        warnings = [probe_warning(self.heads, self.probes)]
+        if bounds is not None and bounds.differs:
+            warnings.append(f"{bounds.describe()}: the slope compares different raters, use bounds")
         return Estimate(
             slope, slope - half_width, slope + half_width, stderr, self.probes, METHOD,
-            probe_warning(self.heads, self.probes),
+            "; ".join(filter(None, warnings)), bounds,
         )  # fmt: skip
 
 
@@ -93,6 +103,10 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
     payments. Each rating is compared with the arm's earlier ratings, probed or not, which are
     corrected for their payments once the slope is known well enough.
 
+    The slope is biased if payment changes who rates. The `bounds` (`ResponseBounds`) allow for
+    that. They use the shares of offers that were rated after heads and after tails; if these
+    differ, the `warning` says so.
+
     Parameters
     ----------
     rounds
@@ -101,7 +115,8 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
 
         - `arm`
         - `payment`, including the amount that the coin added
-        - `feedback`; null if it never arrived
+        - `feedback`; null if it never arrived. Without the offers that were not rated, the bounds
+          only hold if all were
         - `probe`: 1 if the coin added the amount, 0 if it did not, null if it was not tossed
         - `t`, if the rows are not in order of time
         - `offered_arm` and `greedy_arm`, if players may decline: then only probes that offered
@@ -125,21 +140,27 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
         name: pl.col(column).cum_sum().shift(1).over("arm") / pl.col("earlier")
         for name, column in (("mean_feedback", "feedback"), ("mean_payment", "payment"))
     }
-    frame = read_probed_ratings(rounds, amount).with_columns(
-        earlier=pl.int_range(pl.len()).over("arm")
-    )
+    offers = read_probed_offers(rounds, amount)
+    frame = rated_offers(offers).with_columns(earlier=pl.int_range(pl.len()).over("arm"))
     frame = frame.with_columns(**before)
     frame = frame.filter(pl.col("coin").is_not_null() & (pl.col("earlier") > 0))
     slope = SlopeSums()
     for row in frame.select("coin", "amount", "base", "feedback", *before).iter_rows():
         slope.add(*row)
-    return slope.estimate(level)
+    probed = ProbedOffers()
+    for coin, added, feedback in (
+        offers.filter(pl.col("coin").is_not_null()).select("coin", "amount", "feedback").iter_rows()
+    ):
+        probed.add_offer(coin, added)
+        if feedback is not None:
+            probed.add_rating(coin, added, feedback)
+    return slope.estimate(level, probed.bounds(level))
 
 
 class DriftEstimator:
     """`probe_slope` computed one rating at a time, for a live campaign.
 
-    It stores three numbers per arm and a few sums.
+    It stores three numbers per arm, a few sums, and the number of probes with each rating.
 
     Parameters
     ----------
@@ -157,6 +178,7 @@ class DriftEstimator:
     def __init__(self, amount: float | None = None) -> None:
         self._amount = None if amount is None else check_amount(amount)
         self._slope = SlopeSums()
+        self._probed = ProbedOffers()
         self._arms: dict[Hashable, list[float]] = {}  # number and sum of ratings, sum of payments
 
     @property
@@ -189,20 +211,40 @@ class DriftEstimator:
             raise InputError("probe", "must be 1, 0 or None", given=probe)
         sums = self._arms.setdefault(arm, [0.0, 0.0, 0.0])
         if probe is not None:
-            added = self._amount if amount is None else check_amount(amount)
-            if added is None:
-                rule = "must be given: the amount that heads add to the payment"
-                raise InputError("amount", rule)
+            added = self._amount_added(amount)
             base = payment - added * probe
             if base < -ROUNDING * added:
                 rule = f"must include the {added:g} that heads added"
                 raise InputError("payment", rule, given=payment)
+            self._probed.add_rating(probe, added, feedback)
             if sums[0] > 0:
                 self._slope.add(probe, added, base, feedback, sums[1] / sums[0], sums[2] / sums[0])
         sums[0] += 1
         sums[1] += feedback
         sums[2] += payment
 
+    def add_offer(self, probe: int, amount: float | None = None, count: int = 1) -> None:
+        """Count probed offers, rated or not. The estimate then has bounds: see `ResponseBounds`.
+
+        Parameters
+        ----------
+        probe, amount
+            As in `add`.
+        count
+            The number of such offers; −1 takes one back, such as one that was withdrawn.
+        """
+        if probe not in (0, 1):
+            raise InputError("probe", "must be 1 or 0", given=probe)
+        self._probed.add_offer(probe, self._amount_added(amount), count)
+
     def estimate(self, level: float = 0.95) -> Estimate:
-        """Return the slope so far, with its interval."""
-        return self._slope.estimate(check_level(level))
+        """Return the slope so far, with its interval; with bounds if offers were counted."""
+        level = check_level(level)
+        return self._slope.estimate(level, self._probed.bounds(level))
+
+    def _amount_added(self, given: float | None) -> float:
+        amount = self._amount if given is None else check_amount(given)
+        if amount is None:
+            rule = "must be given: the amount that heads add to the payment"
+            raise InputError("amount", rule)
+        return amount

@@ -37,12 +37,13 @@ def read_ratings(rounds: Rounds, *more: str) -> pl.DataFrame:
     return frame
 
 
-def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
-    """Return all ratings in order of time: arm, payment, feedback, coin, amount and base.
+def read_probed_offers(rounds: Rounds, amount: float | None) -> pl.DataFrame:
+    """Return all rows in order of time: arm, payment, feedback, coin, amount and base.
 
-    `coin` is null if it was not tossed. `base` is the payment before the coin. If players may
-    decline, a coin counts only if the player was offered their own choice: whether they take
-    another arm depends on the payment, and therefore on the coin.
+    `feedback` is null if the rating never arrived. `coin` is null if it was not tossed. `base` is
+    the payment before the coin. If players may decline, a coin counts only if the player was
+    offered their own choice: whether they take another arm depends on the payment, and therefore
+    on the coin.
     """
     frame = _as_floats(read_ratings(rounds, "probe"), "probe")
     frame = frame.with_columns(pl.col("probe").fill_nan(None).alias("coin"))
@@ -69,8 +70,12 @@ def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
         "must include the amount where the coin fell heads",
         todo="If offers were declined, add the columns offered_arm and greedy_arm.",
     )
-    frame = frame.select("arm", "payment", "feedback", "coin", "amount", "base")
-    frame = frame.filter(pl.col("feedback").is_not_null())
+    return frame.select("arm", "payment", "feedback", "coin", "amount", "base")
+
+
+def rated_offers(offers: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `read_probed_offers` that are rated; at least one must be probed."""
+    frame = offers.filter(pl.col("feedback").is_not_null())
     if frame["coin"].count() == 0:
         raise InputError(
             "rounds",

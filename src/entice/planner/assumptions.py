@@ -9,6 +9,7 @@ from entice.planner.formatting import format_money
 from entice.planner.spec import Plan
 from entice.worlds.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
 from entice.worlds.players import Acceptance, AlwaysAccept, LogisticAcceptance
+from entice.worlds.response import Response
 
 _DAY = 24 * 3600
 """A day, in seconds."""
@@ -25,8 +26,7 @@ def describe_assumptions(plan: Plan) -> list[str]:
     texts = [
         f"{plan.arms:,} items. {_items(plan)}",
         f"{plan.visitors_a_day:,} visitors a day for {plan.days:,} days, each of whom takes one "
-        f"item. {_percent(plan.share_who_rate)} of them rate it, {_delay(plan.rating_delay)}. "
-        f"{_rating_window(plan)}",
+        f"item. {_raters(plan)}, {_delay(plan.rating_delay)}. {_rating_window(plan)}",
         f"Visitors who take an item that looks worse are paid {star} for each star of the "
         f"difference. {_acceptance(plan, plan.acceptance)} Visitors who decline take the item that "
         "looks best.",
@@ -39,6 +39,24 @@ def describe_assumptions(plan: Plan) -> list[str]:
     if plan.policy_sees == "zero_to_one":
         texts.append("Policies see 1 to 5 stars as 0 to 1.")
     return texts + _limits(plan)
+
+
+def _raters(plan: Plan) -> str:
+    if plan.response is None:
+        return f"{_percent(plan.share_who_rate)} of them rate it"
+    text = (
+        f"Of those whose experience is worth 1 star, {_share_of_raters(plan.response, 1.0, 0.0)} "
+    )
+    text += f"rate it, of those with 5 stars {_share_of_raters(plan.response, 5.0, 0.0)}"
+    if plan.response.by_payment == 0:
+        return text
+    paid = " and ".join(_share_of_raters(plan.response, stars, 1.0) for stars in (1.0, 5.0))
+    return f"{text} (if paid the worth of a star, {paid})"
+
+
+def _share_of_raters(response: Response, stars: float, payment: float) -> str:
+    kernel = response.kernel()
+    return _percent(kernel.probability(stars, payment, kernel.params))
 
 
 def _delay(delay: float | Delay) -> str:

@@ -250,6 +250,7 @@ def simulate_visits(
     payment_rule: Callable[..., float],
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
+    response_probability: Callable[..., float],
     counts_in_flight: Callable[..., bool],
     policy_params: tuple[Any, ...],
     accept_params: tuple[Any, ...],
@@ -355,8 +356,8 @@ def simulate_visits(
         if counting and feeds:
             _begin_pull(in_flight, n, at, arm)
         accepted, taken, rating, after = draw_response(
-            accept, draw_delay, accept_params, delay_params, visitor_model, n, arm, own, amount,
-            stream,
+            accept, draw_delay, response_probability, accept_params, delay_params, visitor_model, n,
+            arm, own, amount, stream,
         )  # fmt: skip
         if accepted:
             state.committed[0] += amount

@@ -28,6 +28,7 @@ from entice.progress import Report, reporting
 from entice.study.running.output_folder import output_folder
 from entice.worlds.delays import Delay
 from entice.worlds.players import Acceptance, AlwaysAccept
+from entice.worlds.response import Response
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,8 +70,10 @@ def plan(
     cap_per_player: float | None = None,
     pace_over: int | None = None,
     probe: Probe | None = None,
+    overlap: float = 0.0,
     holdout: float = 0.0,
     holdout_feeds_averages: bool = True,
+    response: Response | None = None,
     replications: int = 400,
     seed: int | None = None,
     threads: int | None = None,
@@ -120,8 +123,10 @@ def plan(
         cap_per_player=cap_per_player,
         pace_over=pace_over,
         probe=probe,
+        overlap=overlap,
         holdout=holdout,
         holdout_feeds_averages=holdout_feeds_averages,
+        response=response,
         replications=replications,
         seed=seed,
     )

@@ -148,10 +148,12 @@ class _PolicyRunner:
         self._shown = plan.unrated_stars
         self._rules = policy.kernel(plan.arms)
         self._acceptance, self._delays = plan.acceptance.kernel(), plan.delay_sampler()
+        self._response = plan.response_kernel()
         parts = (
             *self._rules.functions,
             self._acceptance.accept,
             self._delays.draw,
+            self._response.probability,
             campaign_loop.in_flight_counting(self._rules, plan.overlap),
         )
         for part in parts:
@@ -236,6 +238,7 @@ class _PolicyRunner:
             world.slope,
             self._plan.share_who_rate,
             settings.price_of_a_star,
+            self._response.params,
         )
         params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day

@@ -33,6 +33,7 @@ from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, wi
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
 from entice.worlds.players import Acceptance, AlwaysAccept
+from entice.worlds.response import EVERYONE, Response, ResponseKernel
 
 MOST_VISITORS = 5_000_000
 """Limit on memory and time: runs are stored and analysed visitor by visitor."""
@@ -58,6 +59,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         its number of decimals, 0 to 8. Empty: amounts are plain numbers with two decimals.
     share_who_rate
         Share of visitors who rate their item.
+    response
+        Probability that a visitor rates, as a function of the stars of the visitor's experience,
+        before any drift, and of the payment in stars: a `LogisticResponse`, instead of
+        `share_who_rate`.
     rating_delay
         Delay of ratings in days: a number, or a distribution such as `ExponentialDelay(mean=3)`.
     acceptance
@@ -133,6 +138,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     overlap: float = 0.0
     holdout: float = 0.0
     holdout_feeds_averages: bool = True
+    response: Response | None = None
     replications: int = 400
     seed: int | None = None
 
@@ -154,6 +160,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if not 0 < set_number(self, "share_who_rate") <= 1:
             rule = "must be greater than 0 and at most 1"
             raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate)
+        self._check_response()
         self._set_delay()
         if not isinstance(self.acceptance, get_args(Acceptance)):
             kinds = ", ".join(kind.__name__ for kind in get_args(Acceptance))
@@ -224,6 +231,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             return self.rating_delay.sampler()
         return DelaySampler(constant_delay, (self.rating_delay,), self.rating_delay)
 
+    def response_kernel(self) -> ResponseKernel:
+        """Return the response in the form that the compiled loop runs."""
+        return EVERYONE if self.response is None else self.response.kernel()
+
+    @property
+    def typical_share_who_rate(self) -> float:
+        """The share of visitors who rate; with a response, that of a typical item, unpaid."""
+        if self.response is None:
+            return self.share_who_rate
+        kernel = self.response_kernel()
+        return float(kernel.probability(self.item_sampler().centre, 0.0, kernel.params))
+
     def item_sampler(self) -> ItemSampler:
         """Return a sampler for the items' true ratings; reads star counts."""
         belief = self.spread or self.star_counts
@@ -244,6 +263,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 settings[field] = parse_entry(field, field, given)
             elif field == "rating_delay" and isinstance(given, dict):
                 settings[field] = parse_entry("delay", field, given)
+            elif field == "response":
+                settings[field] = parse_entry(field, field, given)
             elif field == "probe":
                 settings[field] = build_spec(Probe, field, as_table(field, given))
             elif field == "policies":
@@ -319,13 +340,24 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: drift", rule, given=given)
         msgspec.structs.force_setattr(self, "drift", (low, high))
 
+    def _check_response(self) -> None:
+        if self.response is None:
+            return
+        if not isinstance(self.response, Response):
+            rule = "must be a LogisticResponse or None"
+            raise InputError("Plan: response", rule, given=self.response)
+        if self.share_who_rate != 1:
+            rule = "must be left out if there is a response, which says who rates"
+            todo = "A lower `base` of the response makes fewer visitors rate."
+            raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate, todo=todo)
+
     def _default_policies(self) -> tuple[Policy, ...]:
         paper = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
         if self.probe is not None or self.overlap:
             return *paper, Greedy()
         # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
         # counted in ratings. Their standard deviation is about one star.
-        ratings = max(1, round(self.visitors * self.share_who_rate))
+        ratings = max(1, round(self.visitors * self.typical_share_who_rate))
         noise = 1.0 if self.policy_sees == "stars" else 1.0 / (STARS[-1] - STARS[0])
         return *paper, EqualPay(horizon=ratings, noise=noise), Greedy()
 

@@ -31,6 +31,8 @@ class VisitorModel(NamedTuple):
     share_who_rate: float
     price_of_a_star: int
     """In minor units: money divided by it is a payment in stars."""
+    response: tuple[Any, ...] = ()
+    """The parameters of `response_probability`, which has the last word on who rates."""
 
 
 class VisitorResponse(NamedTuple):
@@ -62,6 +64,7 @@ def is_held_out(seed: int, visitor: int, holdout: float, stream: Stream) -> bool
 def draw_response(
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
+    response_probability: Callable[..., float],
     accept_params: tuple[Any, ...],
     delay_params: tuple[Any, ...],
     visitor_model: VisitorModel,
@@ -78,7 +81,8 @@ def draw_response(
 
     Visitors respond to the whole amount, including margin and rounding. If the drift raises a
     rating to between two stars, it is rounded at random so that its mean is exact: 3.2 stars
-    become 4 for one visitor in five.
+    become 4 for one visitor in five. Whether a visitor rates may depend on the stars before that
+    and on the payment.
     """
     seed_stream(stream, visitor_model.seed, visitor, PLAYER)
     opinion, rounding, rates = uniform(stream), uniform(stream), uniform(stream)
@@ -95,6 +99,8 @@ def draw_response(
     stars = 1
     while stars < highest and opinion >= visitor_model.cumulative[item, stars - 1]:
         stars += 1
+    if not rates < response_probability(float(stars), paid, visitor_model.response):
+        return VisitorResponse(accepted, item, 0, 0)
     raised = min(stars + visitor_model.slope * paid, float(highest))
     rating = int(raised)
     if rounding < raised - rating:

@@ -17,7 +17,7 @@ import tomli_w
 
 from entice.checks import as_number, as_seed, as_whole_number, is_list, set_number, set_whole
 from entice.engine.fast.selection import FastPath, fast_path
-from entice.engine.kernel import RUNAWAY, replicate
+from entice.engine.kernel import METRICS, RESPONSE_METRICS, RUNAWAY, replicate
 from entice.errors import InputError
 from entice.jit.decorators import import_path
 from entice.jit.fingerprint import NoFingerprint, fingerprint
@@ -81,8 +81,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Range onto which feedback is projected, as in the proof for ε-greedy. No projection by
         default, as in the paper's experiments.
     players
-        Whether players accept offers, and when their ratings arrive, if they do. By default players
-        always accept and ratings arrive immediately, as in the paper.
+        Whether players accept offers, whether they rate, and when their ratings arrive. By default
+        players always accept and rate, and ratings arrive immediately, as in the paper.
     adversary
         Manipulation of feedback: none, arms that cheat, or an attacker.
     probe
@@ -206,7 +206,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def to_json(self) -> str:
         """Write the study as JSON, custom functions as "module:name"."""
-        return msgspec.json.encode(self, enc_hook=import_path).decode()
+        plain = msgspec.to_builtins(self, enc_hook=import_path)
+        if plain["players"]["response"] is None:  # added later: older studies keep their key
+            del plain["players"]["response"]
+        return msgspec.json.encode(plain).decode()
 
     def to_toml(self) -> str:
         """Write the study as TOML, custom functions as "module:name"."""
@@ -235,6 +238,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         delays = self.players.delay_sampler()
         code += [acceptance.accept, delays.draw, adversary.manipulate]
         numbers += [acceptance.params, delays.params, adversary.params]
+        if self.players.response is not None:
+            response = self.players.response_kernel()
+            code += [response.responds]
+            numbers += [response.params]
         try:
             code_hash = fingerprint(*code)
         except NoFingerprint as reason:
@@ -287,6 +294,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for p, policy in enumerate(self.policies):
             for d, drift in enumerate(self.drifts):
                 yield p, d, policy, drift
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of each replication at each checkpoint."""
+        return METRICS if self.players.response is None else METRICS + RESPONSE_METRICS
 
     @property
     def policy_labels(self) -> tuple[str, ...]:
@@ -406,6 +418,9 @@ def _players(given: Any) -> Any:
         settings["acceptance"] = parse_entry("acceptance", where, settings["acceptance"])
     if isinstance(settings.get("delay"), dict):
         settings["delay"] = parse_entry("delay", "players: delay", settings["delay"])
+    if settings.get("response") is not None:
+        where = "players: response"
+        settings["response"] = parse_entry("response", where, settings["response"])
     return build_spec(Players, "players", settings)
 
 

@@ -1,4 +1,4 @@
-"""Players: whether they accept an offer, and when, if ever, their rating arrives."""
+"""Players: whether they accept an offer, whether they rate, and when their rating arrives."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from entice.errors import InputError
 from entice.jit.decorators import compiled
 from entice.rng import Stream, uniform
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
+from entice.worlds.response import EVERYONE, Response, ResponseKernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -122,7 +123,7 @@ Acceptance = AlwaysAccept | LogisticAcceptance | TableAcceptance
 
 
 class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The behaviour of players: acceptance of offers, and delay and loss of ratings.
+    """The behaviour of players: acceptance of offers, and response, delay and loss of ratings.
 
     Parameters
     ----------
@@ -139,17 +140,23 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The number of rounds after which a missing rating is no longer awaited: a rating of round t
         that is not visible before round t + 1 + `rating_window` never arrives. Policies that count
         pulls in flight know the window. By default it is the length of the study.
+    response
+        The probability that a player rates, as a function of reward and payment. By default all
+        players rate. A rating arrives if the player rates and it is not lost. A study with a
+        response has two more metrics: see `Result`.
 
     >>> import entice
     >>> entice.Players(delay=500, loss=0.7)
-    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7, rating_window=None)
+    Players(acceptance=AlwaysAccept(), delay=500, loss=0.7, rating_window=None, response=None)
     >>> late = entice.Players(delay=entice.ExponentialDelay(mean=300), rating_window=3000)
+    >>> the_satisfied = entice.Players(response=entice.LogisticResponse(base=-1, by_reward=2))
     """
 
     acceptance: Acceptance = AlwaysAccept()
     delay: int | Delay = 0
     loss: float = 0.0
     rating_window: int | None = None
+    response: Response | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.acceptance, AcceptanceSpec):
@@ -159,6 +166,9 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             set_whole(self, "delay", at_least=0, at_most=MAX_DELAY_ROUNDS)
         if not 0 <= set_number(self, "loss") < 1:
             raise InputError("Players: loss", "must be at least 0 and less than 1", given=self.loss)
+        if self.response is not None and not isinstance(self.response, Response):
+            rule = "must be a LogisticResponse or None"
+            raise InputError("Players: response", rule, given=self.response)
         if self.rating_window is None:
             return
         window = set_whole(self, "rating_window", at_least=1)
@@ -169,13 +179,17 @@ class Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def rates_immediately(self) -> bool:
         """Whether every rating is visible before the next decision."""
-        return self.delay == 0 and self.loss == 0
+        return self.delay == 0 and self.loss == 0 and self.response is None
 
     def delay_sampler(self) -> DelaySampler:
         """Return the sampler of delays; a constant delay draws no random numbers."""
         if isinstance(self.delay, DelaySpec):
             return self.delay.sampler()
         return DelaySampler(constant_delay, (float(self.delay),), self.delay)
+
+    def response_kernel(self) -> ResponseKernel:
+        """Return the response in the form that the engine runs."""
+        return EVERYONE if self.response is None else self.response.kernel()
 
     def longest_wait(self, horizon: int) -> int:
         """Return the maximum number of rounds for which a rating may be pending in a study."""

@@ -11,6 +11,7 @@ import pytest
 from writer_fixtures import Service, hashed, service
 
 import entice
+from entice.estimate import DriftEstimator
 from entice.service.domain.commands import (
     Accept,
     ChangeCampaign,
@@ -221,3 +222,50 @@ def test_the_drift_is_estimated_from_the_probe_with_its_interval(
     assert view.low < view.slope < view.high < view.low + 0.5
     # The seed is fixed; one seed in twenty would miss.
     assert view.low <= slope <= view.high
+
+
+def test_bounds_count_the_probed_offers_that_were_rated_after_heads_and_tails(
+    service: Service,
+) -> None:
+    """Visitors rate without drift; after tails only the satisfied do, so the slope is negative.
+
+    The view equals the estimate from the same offers. An offer that is declined counts as not
+    rated, one that is accepted for less does not count.
+    """
+    campaign = service.create(probe=entice.Probe(share=1.0, amount=0.5), budget=10**7)
+    opinions = random.Random(5)
+    expected = DriftEstimator(amount=0.5)
+    less = declined = 0
+    for player in range(160):
+        offer, opinion = service.offer(campaign, player, eligible=["a"]), opinions.randint(1, 5)
+        coin = int(offer["probe"] == "heads")
+        if coin and less < 3:
+            less += 1
+            service.do(Accept(offer["id"], amount=50))
+            service.do(Rate(offer["id"], opinion))
+            expected.add("a", 0.25, opinion)
+            continue
+        expected.add_offer(coin)
+        if player >= 150:
+            declined += 1
+            service.do(Decline(offer["id"]))
+            continue
+        service.do(Accept(offer["id"]))
+        if coin or opinion >= 3:
+            service.do(Rate(offer["id"], opinion))
+            expected.add("a", 0.5 * coin, opinion, coin)
+    view, found = service.queries.drift(campaign), expected.estimate()
+    assert (view.slope, view.low, view.high) == (found.slope, found.low, found.high)
+    assert view.bounds is not None
+    assert found.bounds is not None
+    assert msgspec.structs.astuple(view.bounds) == (
+        *found.bounds[:2], *found.bounds[4:], found.bounds.differs,
+    )  # fmt: skip
+    assert view.bounds.heads + view.bounds.tails == 160 - less
+    assert declined == 10
+    assert view.bounds.tails_rated < view.bounds.tails
+    assert view.bounds.differs
+    assert "use bounds" in view.note
+    assert view.high is not None
+    assert view.high < 0 < view.bounds.high
+    assert [arm.corrected for arm in view.arms] == [None]  # not by a slope of different raters

@@ -13,6 +13,10 @@ def money(minor: int) -> str:
     return f"€{minor / 100:,.2f}"
 
 
+def decimals(x: float) -> str:
+    return f"{x:.2f}".replace("-", "−")
+
+
 def expect_amounts(page: Page, studio: Studio, campaign: str) -> None:
     """Expect the amounts that the service reports."""
     view = studio.client.campaign(campaign)
@@ -60,15 +64,38 @@ def test_items_drift_and_offers_are_shown(studio: Studio, visit: Visit) -> None:
     expect(page.locator(".item-row-value").first).to_have_text(f"{best.shown:.2f} ★")
     drift = studio.client.drift(studio.campaign)
     assert drift.slope is not None
-    expect(page.locator(".drift-gauge-value strong")).to_have_text(
-        f"{drift.slope:.2f}".replace("-", "−")
-    )
+    assert drift.bounds is not None
+    assert not drift.bounds.differs
+    expect(page.locator(".drift-gauge-value strong")).to_have_text(decimals(drift.slope))
     expect(page.locator(".drift-gauge")).to_contain_text("interval")
+    expect(page.locator(".drift-gauge")).to_contain_text(
+        f"who rates: {decimals(drift.bounds.low)} to {decimals(drift.bounds.high)}"
+    )
     last = page.locator(".feed-item").first
     made = studio.client.history(last.locator("a").get_attribute("href").rpartition("/")[2])
     expect(last.locator(".feed-why")).to_have_text(made.why)
     last.locator("a").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(made.offer.arm)
+
+
+def test_the_gauge_shows_the_bounds_first_where_payment_changes_who_rates(
+    studio: Studio, visit: Visit
+) -> None:
+    """Visitors who get nothing rate only if they are satisfied, here one in two."""
+    campaign = studio.new_campaign(name="Raters", probe=PROBE_ALL)
+    for i in range(60):
+        offer = studio.client.offer(campaign, f"visitor {i}")
+        studio.client.accept(offer.id)
+        if offer.payment > 0 or i % 2:
+            studio.client.rate(offer.id, 5 if i % 2 else 2)
+    drift = studio.client.drift(campaign)
+    assert drift.bounds is not None
+    assert drift.bounds.differs
+    page = visit(studio.at(f"#/campaign/{campaign}"))
+    text = f"{decimals(drift.bounds.low)} to {decimals(drift.bounds.high)}"
+    expect(page.locator(".drift-gauge-value strong")).to_have_text(text)
+    expect(page.locator(".drift-gauge")).to_contain_text("Payment changes who rates. Slope")
+    expect(page.locator(".drift-gauge-needle")).to_have_count(0)
 
 
 def test_closing_a_campaign_shows_its_obligations_first(studio: Studio, visit: Visit) -> None:

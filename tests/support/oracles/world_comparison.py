@@ -47,6 +47,14 @@ def carried(l: float, keep: float) -> Callable[..., float]:
     return drift
 
 
+def by_response(response: entice.LogisticResponse) -> Callable[[float, float, Draws], bool]:
+    def responds(reward: float, payment: float, draws: Draws) -> bool:
+        odds = math.exp(response.base + response.by_reward * reward + response.by_payment * payment)
+        return draws.uniform("player") < odds / (1 + odds)
+
+    return responds
+
+
 def by_player(draws: Draws) -> Callable[..., float]:
     return lambda r, x, t, arm: (0.2 + 1.3 * draws.uniform("player")) * x if x > 0 else 0.0
 
@@ -113,6 +121,7 @@ def assert_same_world(
     delay: Callable[[Draws], float] | None = None,
     manipulate: Callable[..., float] | None = None,
     in_flight_counts: bool = False,
+    responds: Callable[[float, float, Draws], bool] | None = None,
     horizon: int = 250,
     totals: bool = False,
     exact: bool = False,
@@ -122,7 +131,8 @@ def assert_same_world(
 ) -> None:
     """Run the package and the oracle on the same draws, and compare all rounds.
 
-    `accepts` and `delay` define the players in plain Python; a constant delay needs no function.
+    `accepts`, `responds` and `delay` define the players in plain Python; a constant delay needs no
+    function.
     `totals` also compares the metrics of a study, whose loop is compiled separately from that of a
     trace. `exact` compares bit for bit. `compiled` compiles the loop of the study if there are
     totals, and otherwise that of the trace; other loops run in plain Python. `make test-long`
@@ -165,6 +175,7 @@ def assert_same_world(
         uniform=lambda: draws.uniform("policy"),
         normal=lambda: draws.normal("policy"),
         in_flight_counts=in_flight_counts,
+        responds=(lambda r, x: responds(r, x, draws)) if responds else lambda r, x: True,
     )
     shown = ["t", "arm", "greedy", "payment", "drift", "feedback"]
     shown += ["offered"] if accepts else []
@@ -192,6 +203,11 @@ def assert_same_world(
     assert row["total_drift"] == pytest.approx(sum(r.drift for r in plain))
     assert row["regret"] == pytest.approx(sum(0.9 - SHORT[r.arm] for r in plain))
     assert list(row["pulls"]) == [sum(r.arm == i for r in plain) for i in range(len(SHORT))]
+    if responds:
+        rated = [r.reward - SHORT[r.arm] for r in plain if r.feedback is not None]
+        assert row["share_rated"] == len(rated) / horizon
+        bias = sum(rated) / len(rated) if rated else math.nan
+        assert row["selection_bias"] == pytest.approx(bias, nan_ok=True)
 
 
 def _loop(compiled: bool) -> contextlib.AbstractContextManager[None]:

@@ -27,6 +27,7 @@ class Round:
     probe: int | None
     seen_from: int | None
     """The round from which the feedback is visible, if it is within the horizon."""
+    reward: float
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,17 @@ def play(
     uniform: Callable[[], float],
     normal: Callable[[], float],
     in_flight_counts: bool,
+    responds: Callable[[float, float], bool] = lambda reward, payment: True,
     prior: float = 0.0,
 ) -> list[Round]:
     """Run rounds 1 ... horizon; first each arm is tried once, unpaid.
 
     The order within a round: ages of pulls in flight are updated; due ratings arrive, in the order
     of their pulls; the policy draws; the coin is tossed; the player decides; the reward is drawn;
-    the drift and the adversary change the feedback; the rating is lost or scheduled. A rating of
-    round t with delay d is visible from round t + 1 + floor(d) on: its age is then d, because a
-    pull's age counts from the round after it.
+    the drift and the adversary change the feedback; the player rates or not, depending on reward
+    and payment; the rating is lost or scheduled. A rating of round t with delay d is visible from
+    round t + 1 + floor(d) on: its age is then d, because a pull's age counts from the round after
+    it.
     """
     ratings: list[list[float]] = [[] for _ in range(arms)]
     pending: list[Rating] = []
@@ -97,14 +100,14 @@ def play(
         b = drift(r, payment, t, arm)
         rating_value = r + b
         rating_value += manipulate(rating_value, arm, ratings)
-        d = math.inf if is_lost() else delay()
+        d = delay() if responds(r, payment) and not is_lost() else math.inf
         feedback = rating_value if d < (rating_window or math.inf) else None
         seen_from = None
         if feedback is not None and t + 1 + math.floor(d) <= horizon:
             seen_from = t + 1 + math.floor(d)
             pending.append(Rating(seen_from, t, arm, feedback))
         flight.begin(t, t + 1, arm)
-        rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe, seen_from))
+        rounds.append(Round(t, arm, greedy, payment, b, feedback, offered, probe, seen_from, r))
     return rounds
 
 

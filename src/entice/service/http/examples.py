@@ -155,6 +155,16 @@ DRIFT: dict[str, Any] = {
     "level": 0.95,
     "note": "From a randomised probe.",
     "arms": [{"id": "oolong", "paid": 0.12, "corrected": 4.243}],
+    "bounds": {
+        "low": -0.18,
+        "high": 1.27,
+        "heads": 684,
+        "heads_rated": 214,
+        "tails": 671,
+        "tails_rated": 203,
+        "p_value": 0.680,
+        "differs": False,
+    },
 }
 
 EFFECT: dict[str, Any] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from entice.api_types import ArmDriftView, DriftView
-from entice.estimate import DriftEstimator
+from entice.api_types import ArmDriftView, DriftBoundsView, DriftView
+from entice.estimate import DriftEstimator, ResponseBounds
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.storage.store import Session
@@ -23,6 +23,8 @@ class _CampaignEstimate:
     def __init__(self, estimator: DriftEstimator) -> None:
         self.estimator = estimator
         self.arms: dict[str, _Sums] = {}
+        self.open_heads: dict[int, tuple[float, int]] = {}
+        """The probe's amount and the cost of each open offer after heads, by its number."""
         self.seq = 0
         self.lock = threading.Lock()
 
@@ -74,8 +76,18 @@ class DriftEstimates:
             arms = _arms(estimate, None if result.warning else result.slope)
         note = result.warning or "From a randomised probe."
         return DriftView(
-            True, result.observations, result.slope, result.low, result.high, LEVEL, note, arms
-        )
+            True, result.observations, result.slope, result.low, result.high, LEVEL, note, arms,
+            _bounds_view(result.bounds),
+        )  # fmt: skip
+
+
+def _bounds_view(bounds: ResponseBounds | None) -> DriftBoundsView | None:
+    if bounds is None:
+        return None
+    return DriftBoundsView(
+        bounds.low, bounds.high, bounds.heads, bounds.heads_rated, bounds.tails, bounds.tails_rated,
+        bounds.p_value, bounds.differs,
+    )  # fmt: skip
 
 
 def _arms(estimate: _CampaignEstimate, slope: float | None) -> list[ArmDriftView]:
@@ -94,12 +106,26 @@ def _apply(
     """Add an event to the estimate.
 
     A rating that is later changed or reversed still counts in the slope. This causes no bias, since
-    the coin does not determine who rates. The averages contain only the ratings that count now.
+    the coin does not determine who changes it. The averages contain only the ratings that count
+    now. All probed offers count as offers, accepted or not, because the coin may also determine who
+    accepts. An offer accepted for less counts neither as an offer nor as a probe.
     """
     estimate.seq = event.seq
     match event:
         case log.Rated(in_averages=False) | log.Revised(in_averages=False):
             pass
+        case log.Offered(probe=probe, probe_amount=amount, shadow=False) if probe is not None:
+            assert amount is not None
+            heads = log.COINS[probe] == 1
+            estimate.estimator.add_offer(int(heads), amount)
+            if heads:
+                estimate.open_heads[event.n] = amount, event.amount
+        case log.Accepted(n=n, paid=paid):
+            opened = estimate.open_heads.pop(n, None)
+            if opened is not None and opened[1] != paid:
+                estimate.estimator.add_offer(1, opened[0], count=-1)
+        case log.Declined(n=n) | log.Expired(n=n) | log.Voided(n=n):
+            estimate.open_heads.pop(n, None)
         case log.Rated(arm=arm, rating=rating, payment=payment):
             estimate.estimator.add(arm, payment, rating, log.COINS[event.probe], event.probe_amount)
             estimate.rated(arm, 1, rating, payment)
@@ -113,7 +139,7 @@ def _apply(
             rows = session.rows(f"{OFFER.select} {where}", (campaign.number, n))
             offer = offer_from_row(campaign.number, rows[0])
             if offer.rating is not None and campaign.feeds_averages(offer.player):
-                paid = campaign.stars_paid(offer)
-                estimate.rated(campaign.state.arms[offer.arm], -1, -offer.rating, -paid)
+                stars = campaign.stars_paid(offer)
+                estimate.rated(campaign.state.arms[offer.arm], -1, -offer.rating, -stars)
         case _:
             pass

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.kernel import METRICS
 from entice.study.aggregation.block_digest import BlockDigest, BlockResult, FinalRounds
 from entice.study.aggregation.histogram import Histogram
 from entice.study.aggregation.moments import Moments
@@ -24,7 +23,7 @@ class ExactAggregator:
 
     def __init__(self, study: Study) -> None:
         self._shapes = (
-            (len(study.checkpoint_rounds()), len(METRICS)),
+            (len(study.checkpoint_rounds()), len(study.metrics)),
             (len(study.arms.true_means()),),
             (),
         )
@@ -66,7 +65,7 @@ class StreamingAggregator:
     """An aggregator that keeps only moments and a histogram, for cells too large for memory."""
 
     def __init__(self, study: Study) -> None:
-        self._shape = len(study.checkpoint_rounds()), len(METRICS)
+        self._shape = len(study.checkpoint_rounds()), len(study.metrics)
         self._moments = Moments()
         self._histogram = Histogram(self._shape[0] * self._shape[1])
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine.kernel import METRICS
 from entice.study.aggregation.histogram import BucketCounts, Histogram, count_buckets
 from entice.study.aggregation.moments import MomentNodes, Moments, moment_nodes
 from entice.study.run_arrays import RunArrays
@@ -36,7 +35,7 @@ def is_large(study: Study) -> bool:
     >>> is_large(study)
     True
     """
-    numbers = study.replications * len(study.checkpoint_rounds()) * len(METRICS)
+    numbers = study.replications * len(study.checkpoint_rounds()) * len(study.metrics)
     return numbers * 8 > MAX_BYTES and study.replications >= MIN_REPLICATIONS
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from entice.engine.kernel import METRICS
 from entice.labels import parameter_columns
 from entice.study.aggregation.aggregators import ExactAggregator, StreamingAggregator
 from entice.study.spec import Study
@@ -64,7 +63,7 @@ def final_frame(
     about = _cell_columns(study, cell, len(metrics))
     columns: dict[str, Any] = {name: about.pop(name) for name in ("policy", "drift", *CELL)}
     columns["replication"] = np.arange(first, first + len(metrics), dtype=np.int64)
-    columns |= {name: metrics[:, i].copy() for i, name in enumerate(METRICS)}
+    columns |= {name: metrics[:, i].copy() for i, name in enumerate(study.metrics)}
     # A stopped run has no count of pulls, and the others have no round in which they stopped.
     counts = pl.Series(columns["compensated_pulls"], nan_to_null=True)
     columns["compensated_pulls"] = counts.cast(pl.Int64)
@@ -78,10 +77,10 @@ def curves_frame(
 ) -> pl.DataFrame:
     """Return the statistics of a cell at each checkpoint."""
     rounds = study.checkpoint_rounds()
-    about = _cell_columns(study, cell, len(METRICS) * len(rounds))
+    about = _cell_columns(study, cell, len(study.metrics) * len(rounds))
     columns: dict[str, Any] = {name: about.pop(name) for name in ("policy", "drift")}
-    columns["metric"] = [metric for metric in METRICS for _ in rounds]
-    columns["t"] = np.tile(rounds, len(METRICS))
+    columns["metric"] = [metric for metric in study.metrics for _ in rounds]
+    columns["t"] = np.tile(rounds, len(study.metrics))
     # Each statistic is an array of checkpoints × metrics.
     columns |= {name: values.T.ravel() for name, values in aggregator.statistics().items()}
     return pl.DataFrame(columns | about)

@@ -13,7 +13,6 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from entice.engine.kernel import METRICS
 from entice.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ TITLES = {
     "compensated_pulls": "Paid pulls",
     "total_drift": "Total drift",
     "best_arm_error": "Relative error of the best arm's average",
+    "share_rated": "Share of pulls that are rated",
+    "selection_bias": "Mean reward of rated pulls minus that of all",
 }
 
 BANDS = "Line: median of the runs at each round.  Bands: half and nine tenths of the runs."
@@ -74,8 +75,8 @@ Overlay = Callable[[Sequence["Axes"], "Result", str], list[str]]
 
 def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> Figure:
     """Draw a metric against the rounds: a panel for each drift, a line for each policy."""
-    if metric not in METRICS:
-        raise InputError("metric", "is unknown", given=metric, todo=did_you_mean(metric, METRICS))
+    if metric not in (metrics := result.study.metrics):
+        raise InputError("metric", "is unknown", given=metric, todo=did_you_mean(metric, metrics))
     drifts = result.study.drifts
     columns = min(3, len(drifts))
     rows = math.ceil(len(drifts) / columns)

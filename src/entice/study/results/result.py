@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from entice.engine.kernel import METRICS
 from entice.extras import require
 from entice.study.aggregation.statistics import STATISTICS, statistics
 from entice.study.results import files as result_files
@@ -36,6 +35,12 @@ class Result:
         `best_arm_error` (relative; nan if the best mean is 0), `pulls` (an array, one entry for
         each arm) and `stopped`: the round in which the run was stopped because its payments grew
         without bound, else null. The metrics of a stopped run are nan.
+
+        If the players have a response, two more metrics follow `best_arm_error`: `share_rated`, the
+        share of pulls whose rating comes, now or later, and `selection_bias`, the mean over these
+        ratings of the reward minus the true mean of its arm (nan if there is none). So
+        `selection_bias` is how much too high displayed averages are because of who rates; drift is
+        not part of it.
 
         The settings follow: `horizon`, `seed`, and a column for each parameter of a policy or a
         drift, such as `policy.kind`, `policy.c`, `drift.kind` and `drift.l`; null where a kind has
@@ -121,8 +126,8 @@ class Result:
         """
         rows = []
         for p, d, _, _ in self.study.cells():
-            cell = self._rows_of(p, d, METRICS)
-            for metric in METRICS:
+            cell = self._rows_of(p, d, self.study.metrics)
+            for metric in self.study.metrics:
                 found = statistics(cell[metric].cast(pl.Float64).to_numpy())
                 rows.append(self._row(p, d, {"metric": metric}, found))
         return with_settings(pl.DataFrame(rows), self.study)

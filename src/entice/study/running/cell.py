@@ -71,7 +71,10 @@ class Cell:
         self._policy_kernel, self._drift_kernel = policy.kernel(self.arms), drift.kernel()
         self._sampler = study.arms.sampler()
         self._acceptance = study.players.acceptance.kernel()
-        self._delays = study.players.delay_sampler()
+        self._delays, self._response = (
+            study.players.delay_sampler(),
+            study.players.response_kernel(),
+        )
         self._adversary = study.adversary.kernel(means)
         self._instance = kernel.bandit_instance(means, study.arms.scale())
         self._late = not study.players.rates_immediately
@@ -88,6 +91,8 @@ class Cell:
             self._sampler.draw,
             self._acceptance.accept,
             self._adversary.manipulate,
+            self._response.responds,
+            kernel.ignore_rated if study.players.response is None else kernel.count_if_rated,
             self._delays.draw,
             *(late if self._late else delivery.IMMEDIATE),
             kernel.probe_coin if study.probe is not None else kernel.no_coin,
@@ -132,7 +137,7 @@ class Cell:
     def allocate(self, replications: int) -> RunArrays:
         """Allocate the arrays that `run` fills, with a row for each replication."""
         return RunArrays(
-            np.empty((replications, len(self._rounds), len(kernel.METRICS))),
+            np.empty((replications, len(self._rounds), len(self._study.metrics))),
             np.empty((replications, self.arms), dtype=np.int64),
             np.empty(replications, dtype=np.int64),
         )
@@ -241,6 +246,7 @@ class Cell:
             delivery=late if self._late else (),
             adversary=self._adversary.params,
             probe=(probe.share, np.array(probe.amounts)) if probe else (),
+            response=self._response.params,
         )
 
     def _run_settings(self) -> kernel.RunSettings:
@@ -262,6 +268,7 @@ class Cell:
                 arms_memory=np.zeros(self._sampler.memory),
                 streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
                 undelivered=self._undelivered(),
+                rated=np.zeros(2),
             )
         )
         ledger = workspace.ledger

@@ -35,9 +35,11 @@ def find_fault_in_run(
         interpret(part) if is_user_function(part) or takes_functions(part) else part
         for part in parts
     ]
-    *world, seed, first, _, workspace, stop, _, _, pulls = arguments
+    *world, seed, first, _, workspace, stop, _, metrics, pulls = arguments
     rounds = np.array([min(horizon, MAX_ROUNDS)])
     nothing = np.empty((0, kernel.TRACE_COLUMNS))
-    metrics = np.empty((1, 1, len(kernel.METRICS)))
-    filled = rounds, workspace, stop, nothing, metrics, np.empty((1, pulls.shape[1]), np.int64)
+    filled = (
+        rounds, workspace, stop, nothing, np.empty((1, 1, metrics.shape[2])),
+        np.empty((1, pulls.shape[1]), np.int64),
+    )  # fmt: skip
     return find_fault(interpret(kernel.replicate), *plain, *world, seed, first, *filled)

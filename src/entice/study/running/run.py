@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from entice.checks import is_list
-from entice.engine.kernel import METRICS
 from entice.errors import StudyError
 from entice.model.probe import Probe
 from entice.policies import Policy
@@ -241,7 +240,7 @@ class StudyRun:
         work = [work_of(study, policy) for _, _, policy, _ in self.cells]
         self._is_large, self._is_on_disk = is_large(study), is_on_disk(study)
         checkpoints = 1 if self._is_large else len(study.checkpoint_rounds())
-        numbers = checkpoints * len(METRICS) + len(study.arms.true_means()) + 1
+        numbers = checkpoints * len(study.metrics) + len(study.arms.true_means()) + 1
         self._run_blocks = executor.prepare(study)
         self._folder = BlockFolder(blocks) if blocks is not None else None
         saved = self._folder.blocks() if self._folder is not None else ()

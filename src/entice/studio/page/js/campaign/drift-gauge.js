@@ -41,9 +41,16 @@ function unknown(drift) {
   ];
 }
 
-function known({ slope, low, high, probes, level, note }) {
+function known(drift) {
+  const { bounds, level, note, probes } = drift;
+  // If payment changes who rates, the slope compares different visitors: show the bounds first.
+  const boundsFirst = bounds !== null && bounds.differs;
+  const { low, high } = boundsFirst ? bounds : drift;
+  const slope = boundsFirst ? null : drift.slope;
   const from = Math.max(LOWEST, Math.min(0, Math.floor(2 * low) / 2));
   const to = Math.min(HIGHEST, Math.max(2, Math.ceil(2 * high) / 2));
+  const range = ({ low, high }) => `${decimals(low)} to ${decimals(high)}`;
+  const interval = `${percent(level)} interval: ${range(drift)}`;
   return [
     face(slope, low, high, from, to),
     h(
@@ -52,11 +59,16 @@ function known({ slope, low, high, probes, level, note }) {
       h(
         "p",
         { class: "drift-gauge-value" },
-        h("strong", null, decimals(slope)),
+        h("strong", null, boundsFirst ? range(bounds) : decimals(slope)),
         " ",
         term("stars per star paid", "The slope of the drift; l in the paper."),
       ),
-      h("p", null, `${percent(level)} interval: ${decimals(low)} to ${decimals(high)}`),
+      boundsFirst
+        ? h("p", null, `Payment changes who rates. Slope ${decimals(drift.slope)}, ${interval}`)
+        : h("p", null, interval),
+      bounds !== null &&
+        !boundsFirst &&
+        h("p", null, `Bounds if payment changes who rates: ${range(bounds)}`),
       h("p", { class: "drift-gauge-verdict" }, verdict(low, high)),
       h("p", { class: "note" }, `${counted(probes, "measurement")}. ${sentence(note)}`),
     ),
@@ -75,7 +87,7 @@ function face(slope, low, high, from, to) {
   const parts = [
     svg("path", { class: "drift-gauge-track", d: arc(Math.PI, 0), "stroke-width": WIDTH }),
   ];
-  if (slope !== null)
+  if (low !== null)
     parts.push(
       svg("path", {
         class: "drift-gauge-interval",
@@ -89,11 +101,13 @@ function face(slope, low, high, from, to) {
     parts.push(svg("line", { class: "drift-gauge-needle", x1: 0, y1: 0, x2: x, y2: y }));
     parts.push(svg("circle", { class: "drift-gauge-hub", r: 5 }));
   }
+  const within = `between ${decimals(low ?? 0)} and ${decimals(high ?? 0)}`;
   const label =
-    slope === null
+    low === null
       ? "The drift is not known."
-      : `The drift is ${decimals(slope)} stars per star paid, between ${decimals(low)} and ` +
-        `${decimals(high)}.`;
+      : slope === null
+        ? `The drift is ${within} stars per star paid.`
+        : `The drift is ${decimals(slope)} stars per star paid, ${within}.`;
   return svg(
     "svg",
     { class: "drift-gauge-face", viewBox: "-112 -108 224 122", role: "img", "aria-label": label },
