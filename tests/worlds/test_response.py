@@ -156,6 +156,18 @@ def test_results_with_and_without_response_can_be_combined_and_drawn() -> None:
     assert "metric is unknown" in message
 
 
+def test_the_bias_is_measured_against_the_mean_of_the_round() -> None:
+    """Against the first means it would be about 4."""
+    arms = entice.Changing(entice.Gaussian([0.9, 0.1], std=0.1), at=[50], means=[[5.0, 4.0]])
+    with plain_kernel():
+        result = entice.simulate(
+            arms=arms, policies=[entice.UCB()], horizon=300, replications=2, seed=7,
+            players=entice.Players(response=entice.LogisticResponse(0)),
+        )  # fmt: skip
+    # About 150 ratings with a standard deviation of 0.1: six standard errors.
+    assert abs(result.final["selection_bias"].to_numpy()).max() < 0.05
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

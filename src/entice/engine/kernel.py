@@ -16,7 +16,7 @@ from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
 from entice.model.step import offer
 from entice.rng import ARMS, PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
-from entice.worlds.changing_arms import write_regret_by_round
+from entice.worlds.changing_arms import mean_of_round, write_regret_by_round
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -233,7 +233,7 @@ def replicate(
                     params.policy, params.delivery, undelivered, all_pulls, player_stream,
                 )  # fmt: skip
                 ratings += recorded
-                count_rated(rated, instance, arm, reward, feedback)
+                count_rated(rated, instance, arms_memory, arm, reward, feedback)
                 observe(
                     trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
                     visible_from,
@@ -295,19 +295,32 @@ def write_response_metrics(metrics: Floats, rated: Floats, pulls: int) -> None:
 
 @compiled
 def ignore_rated(
-    rated: Floats, instance: BanditInstance, arm: int, reward: float, feedback: float
+    rated: Floats,
+    instance: BanditInstance,
+    arms_memory: Floats,
+    arm: int,
+    reward: float,
+    feedback: float,
 ) -> None:
     """Count nothing: for studies in which all players rate."""
 
 
 @compiled
 def count_if_rated(
-    rated: Floats, instance: BanditInstance, arm: int, reward: float, feedback: float
+    rated: Floats,
+    instance: BanditInstance,
+    arms_memory: Floats,
+    arm: int,
+    reward: float,
+    feedback: float,
 ) -> None:
     """Count a pull whose rating comes; `feedback` is nan if it never does."""
     if not np.isnan(feedback):
+        mean = instance.best_mean - instance.gaps[arm]
+        if arms_memory.shape[0] > 0:
+            mean = mean_of_round(arms_memory, arm)
         rated[0] += 1.0
-        rated[1] += reward - (instance.best_mean - instance.gaps[arm])
+        rated[1] += reward - mean
 
 
 @compiled

@@ -348,6 +348,12 @@ def _with_mean(
 
 
 @compiled
+def mean_of_round(memory: Floats, arm: int) -> float:
+    """Return the true mean of an arm in the last round that was played."""
+    return float(memory[_MEANS + arm])
+
+
+@compiled
 def write_regret_by_round(metrics: Floats, memory: Floats, averages: Floats) -> None:
     """Write the metrics that depend on the true means: regret, and the error of the best arm.
 
