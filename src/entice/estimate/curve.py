@@ -12,7 +12,7 @@ import polars as pl
 
 from entice.errors import InputError
 from entice.estimate.interval import check_level, probe_warning, t_critical_value
-from entice.estimate.ratings import ROUNDING, Rounds, rated_offers, read_probed_offers
+from entice.estimate.ratings import ROUNDING, Rounds, read_probed_ratings
 
 
 class DriftCurve(NamedTuple):
@@ -54,7 +54,7 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
     [0.5, 0.5, 0.5]
     """
     level = check_level(level)
-    frame = _deviations(rated_offers(read_probed_offers(rounds, amount)))
+    frame = _deviations(read_probed_ratings(rounds, amount))
     plain = _Sample(frame.filter(pl.col("coin") == 0)["deviation"])
     amounts = frame["amount"].unique().sort().to_list()
     paid = [

@@ -73,6 +73,11 @@ def read_probed_offers(rounds: Rounds, amount: float | None) -> pl.DataFrame:
     return frame.select("arm", "payment", "feedback", "coin", "amount", "base")
 
 
+def read_probed_ratings(rounds: Rounds, amount: float | None) -> pl.DataFrame:
+    """Return all ratings in order of time, with the columns of `read_probed_offers`."""
+    return rated_offers(read_probed_offers(rounds, amount))
+
+
 def rated_offers(offers: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of `read_probed_offers` that are rated; at least one must be probed."""
     frame = offers.filter(pl.col("feedback").is_not_null())
