@@ -30,6 +30,14 @@ def test_they_play_like_built_in_arms_with_the_same_draws(plain: None) -> None:
     assert own.curves.equals(built_in.curves)
 
 
+def test_no_lower_bound_applies_to_an_unknown_distribution() -> None:
+    arms = entice.CustomArms(coin, means=MEANS, params=MEANS)
+    table = entice.theory.bounds(study(arms, drifts=[entice.NoDrift()]))
+    [row] = table.filter(bound="Lai and Robbins 1985").rows(named=True)
+    assert (row["applies"], row["value"]) == (False, 0.0)
+    assert "the distribution of custom arms is not known" in row["doubts"]
+
+
 def test_they_are_compiled_with_the_kernel() -> None:
     arms = entice.CustomArms(coin, means=MEANS, params=MEANS)
     result = entice.run(study(arms, policies=[entice.Greedy()]), progress=False)

@@ -12,6 +12,7 @@ stay below. With drift, no lower bound is known.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -36,7 +37,7 @@ from entice.theory.setting import (
     single_best_arm,
 )
 from entice.theory.special import digamma
-from entice.worlds.arms import Bernoulli, Beta, FixedArms, Gaussian
+from entice.worlds.arms import Bernoulli, Beta, CustomArms, FixedArms, Gaussian
 from entice.worlds.changing_arms import fixed_arms
 
 
@@ -108,6 +109,8 @@ def _log_beta(a: Floats, b: Floats) -> Floats:
 def divergences(arms: FixedArms) -> Floats:
     """Return KL(D_i, D_1) of each suboptimal arm from the best arm.
 
+    It is infinite for `CustomArms`, whose distribution is not known, so their lower bounds are 0.
+
     >>> import entice
     >>> from entice.theory.lower import divergences
     >>> divergences(entice.Gaussian([0.9, 0.5, 0.1]))
@@ -127,6 +130,8 @@ def divergences(arms: FixedArms) -> Floats:
     elif isinstance(arms, Beta):
         a, b = np.array(arms.a), np.array(arms.b)
         divergence = kl_beta(a, b, a[best], b[best])
+    elif isinstance(arms, CustomArms):  # of which only the means are known
+        divergence = np.full(means.shape, math.inf)
     else:
         weights = arms.probabilities()
         divergence = kl_discrete(weights, weights[best])
@@ -157,8 +162,15 @@ def _formula_arguments(setting: Setting) -> dict[str, Any]:
     return {"gaps": setting.gaps, "divergences": far}
 
 
+def distribution_is_known(setting: Setting) -> Iterator[str]:
+    """The divergences follow from the distributions of the rewards."""
+    if isinstance(setting.study.arms, CustomArms):
+        yield "the distribution of custom arms is not known"
+
+
 ASSUMPTIONS = (
     single_best_arm,
+    distribution_is_known,
     no_model_extensions,
     no_drift,
     policy_is_consistent,
