@@ -32,7 +32,7 @@ ARMS = 4
 PURPOSES = (POLICY, REWARD, PLAYER, PROBE, ARMS)
 """The purposes of a simulation's streams, counted from 0."""
 REDRAW = 4
-"""Purpose: repetitions of a decision of a campaign that estimate its propensity."""
+"""Purpose: repetitions of a decision that estimate its propensity. Campaigns have no `ARMS`."""
 OVERLAP = 5
 """Purpose: which arms of a campaign are drawn for overlap."""
 HOLDOUT = 6

@@ -22,6 +22,8 @@ from entice.studio.jobs.simulate import FIRST_WORK, snapshot_sizes
 from entice.study.spec import Study
 from entice.theory import bounds
 
+CUSTOM = {"kind": "custom", "sample": "os:system", "means": [0, 1]}
+NESTED = {"kind": "changing", "arms": {"kind": "wandering", "arms": CUSTOM}}
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
@@ -200,11 +202,9 @@ def test_a_trace_of_an_unknown_cell_is_rejected(api: Service) -> None:
         ({"horizons": 5}, "unknown setting"),
         ({"policies": [{"kind": "custom", "select": "os:system"}]}, "cannot name code"),
         ({"drifts": {"kind": "custom", "function": "os:system"}}, "cannot name code"),
-        ({"arms": {"kind": "custom", "sample": "os:system", "means": [0, 1]}}, "cannot name code"),
-        (
-            {"arms": {"kind": "wandering", "arms": {"kind": "custom", "sample": "os:system"}}},
-            "cannot name code",
-        ),
+        ({"arms": CUSTOM}, "cannot name code"),
+        ({"arms": {"kind": "wandering", "arms": CUSTOM}}, "cannot name code"),
+        ({"arms": NESTED}, "cannot name code"),
         ({"policies": [{"kind": "nothing"}]}, "is unknown"),
         ({"policies": 5}, "must be a table"),
         ({"arms": {"kind": "gaussian", "means": "x"}}, "means must be"),

@@ -67,7 +67,8 @@ def logistic_probability(
     reward: float, payment: float, params: tuple[float, float, float]
 ) -> float:
     """Return the probability of a rating under a `LogisticResponse`."""
-    return 1.0 / (1.0 + math.exp(-(params[0] + params[1] * reward + params[2] * payment)))
+    odds_against = -(params[0] + params[1] * reward + params[2] * payment)
+    return 1.0 / (1.0 + math.exp(min(odds_against, 700.0)))  # exp(710) overflows
 
 
 @compiled

@@ -126,16 +126,16 @@ def _at_most(name: str, value: int, most: int) -> None:
 
 
 def _reject_custom(plain: dict[str, Any]) -> None:
-    """Reject user functions, since a request must not make the service import code."""
-    arms = plain.get("arms")
-    inner = arms.get("arms") if isinstance(arms, dict) else None  # those of arms that change
-    for field, entries in (
-        ("arms", [arms, inner]),
-        ("policies", plain.get("policies")),
-        ("drifts", plain.get("drifts")),
-    ):
-        for entry in entries if isinstance(entries, list) else [entries]:
-            if isinstance(entry, dict) and entry.get("kind") == "custom":
-                rule = "must not be custom: an HTTP request cannot name code"
-                todo = "Use `entice run` or `entice plan` for your own functions."
-                raise InputError(field, rule, given="custom", todo=todo)
+    """Reject user functions, at any depth: a request must not make the service import code."""
+    for field, given in plain.items():
+        parts = [given]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, dict):
+                if part.get("kind") == "custom":
+                    rule = "must not be custom: an HTTP request cannot name code"
+                    todo = "Use `entice run` or `entice plan` for your own functions."
+                    raise InputError(field, rule, given="custom", todo=todo)
+                parts.extend(part.values())
+            elif isinstance(part, list):
+                parts.extend(part)
