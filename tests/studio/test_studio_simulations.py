@@ -25,6 +25,7 @@ from entice.theory import bounds
 CUSTOM = {"kind": "custom", "sample": "os:system", "means": [0, 1]}
 NESTED = {"kind": "changing", "arms": {"kind": "wandering", "arms": CUSTOM}}
 
+
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with service(tmp_path_factory.mktemp("studio")) as made:
