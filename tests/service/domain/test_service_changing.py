@@ -14,6 +14,7 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.errors import InputError
+from entice.service.domain import rules as rules_module
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import Accept, AddArms, Rate, RetireArm, Reverse
 from entice.service.domain.rules import CampaignRules
@@ -121,6 +122,30 @@ def test_an_old_arm_is_not_offered_to_everybody_while_its_rating_is_awaited() ->
         for n in range(6)
     ]
     assert again == [1] * 6  # the control: ratings only
+
+
+@both
+def test_a_reversal_that_is_not_relearned_hides_no_rating_in_flight(
+    policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine ratings of b, eight are reversed in a long log, and all are too old to count."""
+    monkeypatch.setattr(rules_module, "MAX_EVENTS_TO_RELEARN", 0)
+    campaign = Campaign.create("c_0", spec_of(policy), 0)
+    rules = CampaignRules(campaign, OffersInMemory())
+    rules.create(0)
+    rated = [rules.offer(0, hashed(n), ("b",), None) for n in range(6, 15)]
+    for offer in rated:
+        rules.accept(0, offer, None)
+        rules.rate(0, offer, 4)
+    for arm in "acd" * 20:
+        rules.organic(0, arm, 5 if arm == "a" else 3)
+    for offer in rated[1:]:
+        rules.reverse(0, offer)
+    offers = [rules.offer(n * MINUTE, hashed(n), None, None).arm for n in range(6)]
+    assert offers[0] == 1
+    assert 0 in offers[1:]
+    blocks = campaign.memory[-12:].reshape(-1, 3)
+    assert blocks[:, 2].tolist() == campaign.state.pulls == [20, 1, 20, 20]
 
 
 @both
