@@ -412,8 +412,8 @@ class SplitView(msgspec.Struct, frozen=True):
 
     intended: float
     """Share of players who are to be held out."""
-    observed: float | None
-    """Share of players who were held out. Null without players."""
+    observed: float
+    """Share of players who were held out."""
     p_value: float
     """P-value that is valid at every look: it is ever below p with a probability of at most p."""
     broken: bool
@@ -458,7 +458,8 @@ class EffectView(msgspec.Struct, frozen=True):
     cost_note: str
     """Reason why there is no cost per star. Empty if there is one."""
     split: SplitView | None
-    """Check of the shares of players. Null without a holdout."""
+    """Check of the shares of players. Null without a holdout, and without players whose first offer
+    was made while the campaign was live: then it can't be checked."""
     verdict: Literal[
         "no_holdout", "split_broken", "too_few_ratings", "no_clear_difference", "better", "worse"
     ]

@@ -60,7 +60,8 @@ class DiscountedUCB(PolicySpec, frozen=True, tag="discounted_ucb"):
         return f"DiscountedUCB({settings})"
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
-        return PolicyKernel(select, update, (arms, self.gamma, self.xi), WEIGHTED_BLOCK * arms)
+        params, size = (arms, self.gamma, self.xi), WEIGHTED_BLOCK * arms
+        return PolicyKernel(select, update, params, size, remove=remove)
 
 
 @compiled
@@ -94,3 +95,8 @@ def update(
     memory[WEIGHTED_BLOCK * arm + WEIGHT] += 1.0
     memory[WEIGHTED_BLOCK * arm + SUM] += feedback
     memory[WEIGHTED_BLOCK * arm + SEEN] += 1.0
+
+
+def remove(memory: Floats, params: tuple[int, float, float], arm: int) -> None:
+    """Count a rating less. It keeps its weight, which decays, until all are computed again."""
+    memory[WEIGHTED_BLOCK * arm + SEEN] -= 1.0

@@ -54,6 +54,9 @@ class PolicyKernel(NamedTuple):
     """The index in `memory` at which `select` finds the most that this round's offer may pay, or
     0.0 if there is no limit. −1: `select` does not need to know, because the policy pays exactly
     what an arm requires, and arms that require more are not permitted anyway."""
+    remove: Callable[..., None] | None = None
+    """`remove(memory, params, arm)`, called in plain Python when a rating has been removed, if the
+    memory has to know. It may then be computed again from the other ratings, but need not be."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -61,7 +61,7 @@ class SlidingWindowUCB(PolicySpec, frozen=True, tag="sliding_window_ucb"):
         # The number of all ratings, which gives the next position in the ring; a ring buffer of the
         # ratings in the window, and of their arms; and a block for each arm.
         size = 1 + 2 * self.window + WEIGHTED_BLOCK * arms
-        return PolicyKernel(select, update, (self.window, self.xi), memory=size)
+        return PolicyKernel(select, update, (self.window, self.xi), memory=size, remove=remove)
 
 
 @compiled
@@ -100,6 +100,11 @@ def update(
     memory[0] += 1.0
     if place == window - 1:
         recompute_sums(blocks, rated_arms, ratings)
+
+
+def remove(memory: Floats, params: tuple[int, float], arm: int) -> None:
+    """Count a rating less. The window keeps it until it is computed again or moves on."""
+    memory[1 + 2 * params[0] + WEIGHTED_BLOCK * arm + SEEN] -= 1.0
 
 
 @compiled

@@ -178,7 +178,8 @@ WEIGHTED_BLOCK = 3
 def highest_weighted_bound(pulls: Counts, means: Floats, blocks: Floats, factor: float) -> int:
     """Return the permitted arm with the highest bound for weighted ratings.
 
-    Each arm has a block with the total weight of its ratings, their weighted sum, and their number.
+    Each arm has a block with the total weight of its ratings, their weighted sum, and the number of
+    those that have not been removed: what `pulls` exceeds it by is expected from pulls in flight.
     Arms without weight come first; ties go to the lowest index. The ratings expected from pulls in
     flight are counted with a weight of 1 each, but add nothing to the average. An arm that has
     nothing else has the average of all its ratings. An arm that is not permitted has the average

@@ -14,6 +14,7 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.errors import InputError
+from entice.service.domain import rules as rules_module
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.commands import Accept, AddArms, Rate, RetireArm, Reverse
 from entice.service.domain.rules import CampaignRules
@@ -124,6 +125,30 @@ def test_an_old_arm_is_not_offered_to_everybody_while_its_rating_is_awaited() ->
 
 
 @both
+def test_a_reversal_that_is_not_relearned_hides_no_rating_in_flight(
+    policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine ratings of b, eight are reversed in a long log, and all are too old to count."""
+    monkeypatch.setattr(rules_module, "MAX_EVENTS_TO_RELEARN", 0)
+    campaign = Campaign.create("c_0", spec_of(policy), 0)
+    rules = CampaignRules(campaign, OffersInMemory())
+    rules.create(0)
+    rated = [rules.offer(0, hashed(n), ("b",), None) for n in range(6, 15)]
+    for offer in rated:
+        rules.accept(0, offer, None)
+        rules.rate(0, offer, 4)
+    for arm in "acd" * 20:
+        rules.organic(0, arm, 5 if arm == "a" else 3)
+    for offer in rated[1:]:
+        rules.reverse(0, offer)
+    offers = [rules.offer(n * MINUTE, hashed(n), None, None).arm for n in range(6)]
+    assert offers[0] == 1
+    assert 0 in offers[1:]
+    blocks = campaign.memory[-12:].reshape(-1, 3)
+    assert blocks[:, 2].tolist() == campaign.state.pulls == [20, 1, 20, 20]
+
+
+@both
 def test_memory_survives_every_change_and_a_restart(service: Service, policy: Any) -> None:
     name = service.create(policy=policy)
     first = [service.rated(name, player, 1 + player % 5) for player in range(30)]
@@ -152,6 +177,8 @@ def test_memory_survives_every_change_and_a_restart(service: Service, policy: An
 
 
 def test_a_window_that_is_too_large_for_a_campaign_is_rejected() -> None:
-    assert spec_of(entice.SlidingWindowUCB(10_000))
-    with pytest.raises(InputError, match=r"policy.window must be at most 10,000 in a campaign"):
-        spec_of(entice.SlidingWindowUCB(10_001))
+    spec = spec_of(entice.SlidingWindowUCB(1000))
+    # Each commit writes this.
+    assert 16_000 < len(Campaign.create("c_0", spec, 0).encode()) < 17_000
+    with pytest.raises(InputError, match=r"policy.window must be at most 1,000 in a campaign"):
+        spec_of(entice.SlidingWindowUCB(1001))

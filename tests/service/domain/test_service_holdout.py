@@ -101,6 +101,17 @@ def test_a_player_stays_in_one_group_until_erased(service: Service) -> None:
     assert service.faults(campaign) == [None]
 
 
+def test_a_new_player_who_occurs_twice_in_a_batch_counts_once(service: Service) -> None:
+    campaign = service.create(holdout=0.5)
+    players = [hashed(player) for player in (0, 1, 0, 0)]
+    requests = [MakeOffer(campaign, player, lookup=b"lookup" + player) for player in players]
+    offers = service.do(MakeOffers(campaign, requests))["offers"]
+    assert [offer["decision"] for offer in offers] == [1, 2, 1, 1]
+    counts = state_of(service, campaign).groups.values()
+    assert sum(group.players for group in counts) == 2
+    assert service.faults(campaign) == [None]
+
+
 # Offers to held-out players
 
 

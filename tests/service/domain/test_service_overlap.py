@@ -16,7 +16,7 @@ from writer_fixtures import Service, service
 import entice
 from entice.errors import InputError
 from entice.model.overlap import NOT_DRAWN, draw_overlap
-from entice.policies.propensity import propensity_function
+from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, propensity_function
 from entice.rng import OVERLAP, new_stream
 from entice.service.domain.campaign import Campaign, Decision, Limit
 from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Rate
@@ -240,6 +240,16 @@ def test_a_running_campaign_rejects_what_a_new_one_does(service: Service) -> Non
     assert "100 arms" in str(service.refusal(AddArms(campaign, many)))
     service.do(AddArms(campaign, many[:-1]))
     assert service.faults(campaign) == [None]
+
+
+def test_overlap_is_checked_against_the_arms_that_were_added_live(service: Service) -> None:
+    campaign = service.create(policy=entice.ThompsonSampling())
+    service.do(AddArms(campaign, [f"x{i}" for i in range(MAX_ARMS_TO_INTEGRATE)]))
+    events = service.queries.head(campaign)
+    refusal = service.refusal(ChangeCampaign(campaign=campaign, overlap=0.02))
+    assert (refusal.status, service.queries.head(campaign)) == (422, events)
+    assert f"more than {MAX_ARMS_TO_INTEGRATE} arms" in refusal.detail
+    assert service.do(ChangeCampaign(campaign=campaign, budget=90_000))["version"] == 2
 
 
 def test_the_service_needs_the_propensities_of_its_policies() -> None:

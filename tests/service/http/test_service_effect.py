@@ -67,6 +67,26 @@ def test_the_totals_are_those_of_the_exported_offers(shop: Service) -> None:
     assert (effect.holdout_share, effect.split.intended, effect.split.broken) == (0.4, 0.4, False)
 
 
+def test_the_split_is_not_checked_if_all_players_came_before_the_campaign_was_live(
+    shop: Service,
+) -> None:
+    campaign = shop.campaign(holdout=0.4, status="shadow", offer_expires_after=1)
+    shop.offer(campaign, "ann")
+    before = effect_of(shop, campaign)
+    assert (before.split, before.paid.visitors + before.holdout.visitors) == (None, 0)
+    assert "split" not in before.sentence
+    shop.client.patch(f"/v1/campaigns/{campaign}", json={"status": "live"})
+    shop.offer(campaign, "ann")
+    returned = effect_of(shop, campaign)
+    assert (returned.split, returned.paid.visitors + returned.holdout.visitors) == (None, 1)
+    assert "split as intended can't be checked" in returned.sentence
+    shop.offer(campaign, "bob")
+    new = effect_of(shop, campaign)
+    assert new.split is not None
+    assert new.split.observed in (0, 1)
+    assert "split" not in new.sentence
+
+
 def test_a_campaign_without_a_holdout_has_no_effect_and_no_groups(shop: Service) -> None:
     campaign = shop.campaign()
     shop.offer(campaign, "ann")

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from writer_fixtures import Service, hashed, service
 
 from entice import DriftCorrectedThompson
 from entice.service.domain import rules
-from entice.service.domain.campaign import Campaign
+from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.commands import (
     Accept,
     CommandResult,
@@ -27,7 +28,7 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Refusal, Unavailable
-from entice.service.storage import fair_queue, group_commit, unit_of_work, writer
+from entice.service.storage import fair_queue, group_commit, slices, unit_of_work, writer
 from entice.service.storage.fair_queue import FairQueue, PendingCommand
 from entice.service.storage.group_commit import GroupCommit
 from entice.service.storage.unit_of_work import UnitOfWork
@@ -283,6 +284,28 @@ def test_a_log_that_is_too_long_is_not_relearned(
     for player in range(4):
         service.rated(campaign, player, 3)
     service.do(Rate(f"{campaign}.1", 5))
+    assert service.faults(campaign) == [None]
+
+
+@pytest.mark.parametrize("version", [1, RULES])
+def test_a_long_command_is_not_repeated_in_slices_if_its_campaign_must_be_upgraded_first(
+    service: Service, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """The control is a campaign with the current rules, which loads the players once."""
+    monkeypatch.setattr(Campaign, "create", partial(Campaign.create, rules=version))
+    monkeypatch.setattr(fair_queue, "UNKNOWN_COST", 1.0)
+    loads: list[int] = []
+    load = slices.prefetch_players
+
+    def count(work: UnitOfWork, campaign: Campaign, requests: Any) -> None:
+        loads.append(campaign.state.rules)
+        load(work, campaign, requests)
+
+    monkeypatch.setattr(slices, "prefetch_players", count)
+    campaign = service.create()
+    assert len(service.do(batch(campaign, range(20)))["offers"]) == 20
+    assert loads == [version]
+    monkeypatch.undo()
     assert service.faults(campaign) == [None]
 
 

@@ -36,6 +36,7 @@ BROKEN = BETTER | NO_COST | {
 NO_RATINGS = BETTER | NO_COST | {
     "verdict": "too_few_ratings", "difference": None, "low": None, "high": None,
     "holdout": HELD_OUT | {"rated": 0, "rating": None, "share_rated": 0.0},
+    "split": None,
 }  # fmt: skip
 
 
@@ -121,6 +122,7 @@ def test_without_ratings_of_a_group_there_is_no_axis(
     page = show_effect(visit, studio, campaign, NO_RATINGS)
     expect(page.locator(".effect-card .badge")).to_have_text("Too few ratings")
     expect(page.locator(".effect-holdout td").first).to_have_text("–")
+    expect(page.locator(".effect-facts dd").nth(1)).to_contain_text("not checked")
     expect(page.locator(".effect-axis")).to_have_count(0)
 
 

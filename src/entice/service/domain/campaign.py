@@ -331,6 +331,14 @@ class Campaign:
             new, paid / self._steps, self.to_policy_scale(rating),
         )  # fmt: skip
 
+    def remove_rating(self, arm: int, rating: int) -> None:
+        """Remove a rating from an arm's average, and from the number that the policy knows of."""
+        self.state.pulls[arm] -= 1
+        self.state.totals[arm] -= rating
+        self.update_arm(arm)
+        if self.kernel.remove is not None:
+            self.kernel.remove(self.memory, self.kernel.params, arm)
+
     def begin_pull(self, n: int, at: int, arm: int) -> None:
         """Add an offer to the pulls in flight."""
         self._adjust_in_flight(arm, 1)

@@ -35,7 +35,7 @@ def check_changes(state: CampaignState, changes: dict[str, Any]) -> None:
         if "name" in changes:
             check_name("name", changes["name"])
         status = {"status": "live"} if changes.get("status") == "closed" else {}
-        plain = {**state.spec, **changes, **status}
+        plain = {**state.spec, "arms": state.arms, **changes, **status}
         CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
     except InputError as error:
         raise invalid(str(error)) from error

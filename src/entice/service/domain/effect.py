@@ -11,6 +11,10 @@ from entice.service.domain.holdout import HOLDOUT, PAID, GroupCounts
 
 CONFIDENCE = 0.95
 """The probability that the interval contains the true difference at every look."""
+_NO_SPLIT_CHECK = (
+    "Whether players were split as intended can't be checked: all of them had their first offer "
+    "while the campaign was paused or in shadow mode."
+)
 
 
 def effect_view(state: CampaignState) -> EffectView:
@@ -31,12 +35,17 @@ def effect_view(state: CampaignState) -> EffectView:
         paid, holdout, holdout_share=spec["holdout"], lowest_rating=spec["lowest_rating"],
         highest_rating=spec["highest_rating"], confidence=CONFIDENCE, currency=money,
     )  # fmt: skip
+    split, sentence = None, effect.sentence
+    if effect.split.observed is not None:
+        split = SplitView(*msgspec.structs.astuple(effect.split))
+    elif paid.visitors + holdout.visitors > 0:
+        sentence += f" {_NO_SPLIT_CHECK}"
     return EffectView(
         *labels, spec["holdout"],
         _group(state.groups[PAID], effect.paid), _group(state.groups[HOLDOUT], effect.holdout),
         effect.difference, effect.low, effect.high, effect.confidence, effect.method,
         effect.cost_per_star, effect.cost_low, effect.cost_high, effect.cost_note,
-        SplitView(*msgspec.structs.astuple(effect.split)), effect.verdict, effect.sentence,
+        split, effect.verdict, sentence,
     )  # fmt: skip
 
 

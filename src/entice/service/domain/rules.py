@@ -365,9 +365,7 @@ class CampaignRules:
                 counts.remove_rating(rated)
         self._set_state(offer, REVERSED)
         if rated is not None and campaign.feeds_averages(offer.player):
-            state.pulls[arm] -= 1
-            state.totals[arm] -= rated
-            campaign.update_arm(arm)
+            campaign.remove_rating(arm, rated)
             self._relearn(offer)
 
     def organic(self, at: int, arm: str, rating: int) -> None:

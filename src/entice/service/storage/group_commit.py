@@ -28,7 +28,7 @@ from entice.service.domain.errors import Corrupt, Refusal, Stale, Unavailable
 from entice.service.storage.fair_queue import PendingCommand
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.row_checksums import RowChecksums
-from entice.service.storage.slices import Histories, LongCommand
+from entice.service.storage.slices import Histories, LongCommand, NotInSlices
 from entice.service.storage.store import Session, Store
 from entice.service.storage.stored_hashes import prefetch_players, with_stored_hashes
 from entice.service.storage.stored_responses import (
@@ -155,6 +155,8 @@ class GroupCommit:
                 long.start_again()
                 return None
             # Lock the campaign. Other campaigns of this process wait until the command is done.
+            result = self._commit_alone(long.pending)
+        except NotInSlices:
             result = self._commit_alone(long.pending)
         except Exception as error:
             result = error

@@ -22,7 +22,6 @@ from entice.service.domain.commands import (
     Steps,
     execute_in_steps,
 )
-from entice.service.domain.errors import Stale
 from entice.service.storage.fair_queue import PendingCommand
 from entice.service.storage.rating_history import RatingHistory
 from entice.service.storage.row_checksums import RowChecksums
@@ -37,6 +36,10 @@ MAX_HISTORIES = 16
 """Number of campaigns whose ratings are kept in memory after they were read from the log."""
 
 Histories = OrderedDict[str, RatingHistory]
+
+
+class NotInSlices(Exception):
+    """A command that has to be executed in a single transaction; it has changed nothing so far."""
 
 
 class LongCommand:
@@ -80,8 +83,8 @@ class LongCommand:
     def run_slice(self) -> CommandResult | None:
         """Execute the next slice; return the result once it is written.
 
-        Raises `Stale` if another process has changed the campaign in the meantime, or if the
-        command can only be executed in a single transaction.
+        Raises `Stale` if another process has changed the campaign in the meantime, and
+        `NotInSlices` if the campaign must be upgraded to the current rules first.
         """
         start = time.thread_time()
         try:
@@ -121,7 +124,7 @@ class LongCommand:
         for known in stored_responses(work.session, [pending], self._checksums).values():
             return replay(pending, *known)
         if campaign.state.rules < RULES:
-            raise Stale("The campaign must be upgraded to the current rules first.")
+            raise NotInSlices
         self._cached.pop(name, None)
         work.ratings = self._histories.pop(name, None)
         command = pending.command

@@ -208,7 +208,7 @@ class CampaignOffers:
         if is_new:
             self._new.add(player)
             self._live.setdefault(player, None)
-        else:
+        elif player not in self._new:  # otherwise an earlier request of the same batch is the first
             self._returning.add(player)
 
     def is_new(self, player: bytes) -> bool:

@@ -155,8 +155,8 @@ function facts(effect, view) {
             `${payment(effect.cost_high, view)}`,
         ];
   const held =
-    split.observed === null
-      ? `${percent(split.intended)} intended`
+    split === null
+      ? `${percent(effect.holdout_share)} intended; not checked, without new visitors`
       : `${percent(split.observed)} held out, ${percent(split.intended)} intended: ` +
         (split.broken ? "not compatible" : "compatible");
   return h(
