@@ -20,7 +20,7 @@ from entice.errors import InputError
 from entice.estimate import Always, Uniform, evaluate, probe_slope
 from entice.estimate.decisions import read_decisions
 from entice.estimate.targets import target_probabilities
-from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Decline, Rate
+from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Decline, Rate, Reverse
 from entice.service.operations.export import export_campaign
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
@@ -199,6 +199,25 @@ def test_the_drift_is_taken_out_with_its_uncertainty(logs: Logs) -> None:
     # What the probe adds to players' own choices is not the policy's payment.
     assert frame.filter(pl.col("reason") == "probe").height > 10
     assert evaluate(path, entice.Greedy()).payment[METHODS[0]].value == 0
+
+
+def test_reversed_sales_have_no_payment_and_no_rating(logs: Logs) -> None:
+    campaign = logs.service.create(overlap=0.5, unrated_shows=4.0)
+    logs.visits(campaign, range(60))
+    before = pl.read_parquet(logs.export(campaign))
+    *_, paid = before.filter(pl.col("paid") > 0)["offer"]
+    logs.service.do(Reverse(paid))
+    after = evaluate(logs.export(campaign), Uniform())
+    without = pl.col("offer") != paid
+    expected = evaluate(
+        before.with_columns(
+            paid=pl.when(without).then("paid").otherwise(0),
+            feedback=pl.when(without).then("feedback"),
+        ),
+        Uniform(),
+    )
+    assert after == expected
+    assert after.logged_payment < evaluate(before, Uniform()).logged_payment
 
 
 def test_csv_and_parquet_give_the_same_estimates(logs: Logs) -> None:
