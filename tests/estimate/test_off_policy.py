@@ -188,6 +188,11 @@ def test_the_drift_is_taken_out_with_its_uncertainty(logs: Logs) -> None:
     slope = probe_slope(path)
     assert without.drift == slope
     assert plain.drift is None
+    few = pl.col("probe").is_null() | (pl.col("decision") <= 40)
+    warned = evaluate(pl.read_parquet(path).filter(few), Uniform(), without_drift=True)
+    assert warned.drift is not None
+    assert "probed offers" in warned.drift.warning
+    assert f"the drift: {warned.drift.warning}" in warned.warnings
     frame = pl.read_parquet(path).with_columns(
         feedback=pl.col("feedback") - slope.slope * pl.col("payment")
     )

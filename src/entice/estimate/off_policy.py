@@ -142,6 +142,7 @@ def evaluate(
         )
         if found[DOUBLY_ROBUST].effective < FEW and found[SNIPS].stderr > 0
     ]  # fmt: skip
+    drift = (f"the drift: {slope.warning}",) if slope is not None and slope.warning else ()
     return Evaluation(
         ratings,
         payments,
@@ -152,7 +153,7 @@ def evaluate(
         int(rated.sum()),
         decisions.left_out,
         slope,
-        (*few, *unseen),
+        (*few, *unseen, *drift),
     )
 
 
