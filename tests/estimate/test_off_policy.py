@@ -304,6 +304,23 @@ def test_arms_that_were_never_rated_are_refused_or_reported() -> None:
     ]
 
 
+def test_too_few_ratings_where_the_policy_offers_the_arm_are_refused() -> None:
+    """The weighted number of ratings is 0, or the doubly robust share of raters negative."""
+    frame = a_log(share_rated=1.0, share_accepted=1.0).frame
+    words = "enough ratings in decisions in which the policy would offer the rated arm"
+    others = frame.filter(pl.col("arm") != "arm-2")
+    once = frame.filter(pl.col("arm") == "arm-2")
+    with pytest.raises(InputError, match=words):  # arm-2 is rated, but not when it is offered
+        evaluate(
+            pl.concat([once[:1], others]).sort("t"),
+            lambda row: "arm-0" if row["t"] == once["t"][0] else "arm-2",
+        )
+    unrated = once[1:4].with_columns(feedback=pl.lit(None, pl.Float64))
+    with pytest.raises(InputError, match=words):
+        evaluate(pl.concat([once[:1], unrated]), Always("arm-2"))
+    assert evaluate(once[:4], Always("arm-2")).rated == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
