@@ -98,6 +98,16 @@ def test_the_logging_policy_has_the_probabilities_that_the_log_recorded(
     assert (expected > 0.01).sum() > 60 or policy in (LOGGED[0], *LOGGED[-2:], LOGGED[1])
 
 
+def test_the_own_choice_of_tied_arms_is_that_of_the_step_whatever_is_drawn(logs: Logs) -> None:
+    """Greedy's propensities show it. The log's `greedy_arm` is the drawn arm, if that ties."""
+    campaign = logs.service.create(policy=entice.Greedy(), overlap=0.5)
+    for visitor in range(20):
+        logs.service.do(Accept(logs.service.offer(campaign, visitor)["id"]))
+    log = read_decisions(logs.export(campaign))
+    np.testing.assert_array_equal(log.own, np.argmax(log.propensities, axis=1))
+    assert set(log.rows["greedy_arm"]) == {"a", "b", "c"}
+
+
 @pytest.mark.parametrize(
     "policy", [Always("arm-1"), Uniform(), entice.Greedy(), entice.EpsilonGreedy(c=3)], ids=str
 )

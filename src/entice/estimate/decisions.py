@@ -42,7 +42,9 @@ class Decisions(NamedTuple):
     arm: Counts
     """The arm offered."""
     own: Counts
-    """The player's own choice; of arms that tie for the best, the first."""
+    """The player's own choice; of arms that tie for the best, the first, as in `own_choice`. The
+    log's `greedy_arm` is not used: it is the arm offered if that ties for the best, and a policy's
+    choice must not depend on the draw that it is weighted by."""
     propensities: Floats
     """The probability of each arm; 0 if it could not be offered."""
     amounts: Floats
