@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,9 @@ from command_line import RunEntice, assert_error, plain
 from off_policy_logs import simulate_logs
 
 import entice
-from entice.estimate import Always, Uniform, evaluate
+from entice.cli.evaluate import as_json
+from entice.estimate import Always, Estimate, Uniform, evaluate
+from entice.estimate.response import ResponseBounds
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +52,19 @@ def test_the_command_prints_what_the_function_returns(
     assert "90% interval" in table
     assert "EUR per visitor" in table
     assert f"{expected.rated} of 500 visitors rated" in table
+
+
+def test_json_names_all_numbers_and_has_null_for_those_that_are_not_finite(
+    log: pl.DataFrame,
+) -> None:
+    bounds = ResponseBounds(-math.inf, 2.0, 0.5, 1.5, 10, 5, 12, 0, math.nan)
+    drift = Estimate(1.0, 0.5, 1.5, 0.2, 5, "a method", "a warning", bounds)
+    found = evaluate(log, Uniform())._replace(drift=drift)
+    plain_tables = as_json(found, "uniform", 0.95)
+    assert plain_tables["drift"]["bounds"]["high"] == 2.0
+    assert plain_tables["drift"]["bounds"]["low"] is None
+    assert plain_tables["drift"]["bounds"]["p_value"] is None
+    assert json.loads(json.dumps(plain_tables, allow_nan=False)) == plain_tables
 
 
 @pytest.mark.parametrize(

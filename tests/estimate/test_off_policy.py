@@ -20,7 +20,7 @@ from entice.errors import InputError
 from entice.estimate import Always, Uniform, evaluate, probe_slope
 from entice.estimate.decisions import read_decisions
 from entice.estimate.targets import target_probabilities
-from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Decline, Rate
+from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Decline, Rate, Reverse
 from entice.service.operations.export import export_campaign
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
@@ -96,6 +96,16 @@ def test_the_logging_policy_has_the_probabilities_that_the_log_recorded(
     expected = (log.propensities - 0.2 * share) / 0.8
     np.testing.assert_allclose(target_probabilities(policy, log), expected, atol=2e-8)
     assert (expected > 0.01).sum() > 60 or policy in (LOGGED[0], *LOGGED[-2:], LOGGED[1])
+
+
+def test_the_own_choice_of_tied_arms_is_that_of_the_step_whatever_is_drawn(logs: Logs) -> None:
+    """Greedy's propensities show it. The log's `greedy_arm` is the drawn arm, if that ties."""
+    campaign = logs.service.create(policy=entice.Greedy(), overlap=0.5)
+    for visitor in range(20):
+        logs.service.do(Accept(logs.service.offer(campaign, visitor)["id"]))
+    log = read_decisions(logs.export(campaign))
+    np.testing.assert_array_equal(log.own, np.argmax(log.propensities, axis=1))
+    assert set(log.rows["greedy_arm"]) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -188,6 +198,11 @@ def test_the_drift_is_taken_out_with_its_uncertainty(logs: Logs) -> None:
     slope = probe_slope(path)
     assert without.drift == slope
     assert plain.drift is None
+    few = pl.col("probe").is_null() | (pl.col("decision") <= 40)
+    warned = evaluate(pl.read_parquet(path).filter(few), Uniform(), without_drift=True)
+    assert warned.drift is not None
+    assert "probed offers" in warned.drift.warning
+    assert f"the drift: {warned.drift.warning}" in warned.warnings
     frame = pl.read_parquet(path).with_columns(
         feedback=pl.col("feedback") - slope.slope * pl.col("payment")
     )
@@ -199,6 +214,25 @@ def test_the_drift_is_taken_out_with_its_uncertainty(logs: Logs) -> None:
     # What the probe adds to players' own choices is not the policy's payment.
     assert frame.filter(pl.col("reason") == "probe").height > 10
     assert evaluate(path, entice.Greedy()).payment[METHODS[0]].value == 0
+
+
+def test_reversed_sales_have_no_payment_and_no_rating(logs: Logs) -> None:
+    campaign = logs.service.create(overlap=0.5, unrated_shows=4.0)
+    logs.visits(campaign, range(60))
+    before = pl.read_parquet(logs.export(campaign))
+    *_, paid = before.filter(pl.col("paid") > 0)["offer"]
+    logs.service.do(Reverse(paid))
+    after = evaluate(logs.export(campaign), Uniform())
+    without = pl.col("offer") != paid
+    expected = evaluate(
+        before.with_columns(
+            paid=pl.when(without).then("paid").otherwise(0),
+            feedback=pl.when(without).then("feedback"),
+        ),
+        Uniform(),
+    )
+    assert after == expected
+    assert after.logged_payment < evaluate(before, Uniform()).logged_payment
 
 
 def test_csv_and_parquet_give_the_same_estimates(logs: Logs) -> None:
@@ -278,6 +312,23 @@ def test_arms_that_were_never_rated_are_refused_or_reported() -> None:
         "the rating",
         "the payment",
     ]
+
+
+def test_too_few_ratings_where_the_policy_offers_the_arm_are_refused() -> None:
+    """The weighted number of ratings is 0, or the doubly robust share of raters negative."""
+    frame = a_log(share_rated=1.0, share_accepted=1.0).frame
+    words = "enough ratings in decisions in which the policy would offer the rated arm"
+    others = frame.filter(pl.col("arm") != "arm-2")
+    once = frame.filter(pl.col("arm") == "arm-2")
+    with pytest.raises(InputError, match=words):  # arm-2 is rated, but not when it is offered
+        evaluate(
+            pl.concat([once[:1], others]).sort("t"),
+            lambda row: "arm-0" if row["t"] == once["t"][0] else "arm-2",
+        )
+    unrated = once[1:4].with_columns(feedback=pl.lit(None, pl.Float64))
+    with pytest.raises(InputError, match=words):
+        evaluate(pl.concat([once[:1], unrated]), Always("arm-2"))
+    assert evaluate(once[:4], Always("arm-2")).rated == 4
 
 
 @pytest.mark.parametrize(

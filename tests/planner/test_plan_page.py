@@ -193,6 +193,9 @@ def test_policies_have_different_names() -> None:
     assert names[2:5] == ["ε-greedy (c = 5)", "ε-greedy (c = 2.5)", "No payments"]
     assert names[5:] == ["Equal pay", "Equal-pay elimination"]
     assert len(set(names)) == 7
+    assert policy_names(make_plan(policies=[entice.Greedy()], overlap=0.1)) == [
+        "Visitors' own choice"
+    ]
 
 
 def test_assumptions_are_described() -> None:
@@ -214,6 +217,9 @@ def test_assumptions_are_described() -> None:
         "Half of them accept an offer of 0.1 stars (0.20), nine in ten an offer of 0.32 stars."
         in text
     )
+    assert "drawn at random" not in text
+    drawn = " ".join(describe_assumptions(make_plan(policies=[entice.UCB()], overlap=0.05)))
+    assert "In 5 % of the decisions the item is drawn at random" in drawn
     assert "by 0.5 stars." in text
     assert "an unrated item to have 3 stars" in text
     assert "as 0 to 1" in text

@@ -79,6 +79,14 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
     assert logistic.policies[3] == entice.EqualPay(horizon=round(20 / (1 + math.exp(1))))
     probed = Plan(**settings, probe=entice.Probe())
     assert probed.policies == (*paper, entice.Greedy())
+    assert Plan(**settings, overlap=0.02).policies == (*paper, entice.Greedy())
+    many = Plan(**settings | {"arms": 101, "overlap": 0.02})
+    assert many.policies == (entice.UCB(), entice.EpsilonGreedy(c=5), entice.Greedy())
+    counted = settings | {"arms": None, "spread": None}
+    counts = StarCounts(counts=[[1, 1, 1, 1, 1]] * 101)
+    thompson = {"overlap": 0.02, "policies": [entice.ThompsonSampling()]}
+    with pytest.raises(InputError, match="more than 100 arms"):
+        Plan(**counted | {"star_counts": counts} | thompson)
     assert given.drift == (0.5, 0.5)
     assert given.confidence == 0.9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,7 +64,8 @@ def evaluate(
     target = parse_target(policy)
     found = evaluate_policy(log, target, level=level, without_drift=without_drift)
     if json:
-        print(json_module.dumps(as_json(found, policy, level), indent=2, ensure_ascii=False))
+        plain = as_json(found, policy, level)
+        print(json_module.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
         return
     print_evaluation(found, policy, level, Console(highlight=False))
 
@@ -88,12 +90,18 @@ def parse_target(text: str) -> Any:
 
 
 def as_json(found: Evaluation, policy: str, level: float) -> dict[str, Any]:
-    """Return an evaluation as plain tables."""
-    plain: dict[str, Any] = {"policy": policy, "level": level, **found._asdict()}
-    for quantity in ("rating", "payment"):
-        plain[quantity] = {name: one._asdict() for name, one in plain[quantity].items()}
-    plain["drift"] = None if found.drift is None else found.drift._asdict()
-    return plain
+    """Return an evaluation as plain tables; None for numbers that JSON does not have."""
+    return {"policy": policy, "level": level, **_as_plain(found)}
+
+
+def _as_plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _as_plain(member) for name, member in value.items()}
+    if isinstance(value, tuple):
+        return [_as_plain(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_evaluation(found: Evaluation, policy: str, level: float, console: Console) -> None:

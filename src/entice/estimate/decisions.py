@@ -26,6 +26,8 @@ _LISTS: dict[str, Any] = {
 }  # fmt: skip
 UNANSWERED = ("offered", "voided")
 """The states of offers that were not answered, and never will be or not yet."""
+REVERSED = "reversed"
+"""The state of a sale that was reversed: its payment was released, and its rating removed."""
 
 
 class Decisions(NamedTuple):
@@ -40,7 +42,9 @@ class Decisions(NamedTuple):
     arm: Counts
     """The arm offered."""
     own: Counts
-    """The player's own choice; of arms that tie for the best, the first."""
+    """The player's own choice; of arms that tie for the best, the first, as in `own_choice`. The
+    log's `greedy_arm` is not used: it is the arm offered if that ties for the best, and a policy's
+    choice must not depend on the draw that it is weighted by."""
     propensities: Floats
     """The probability of each arm; 0 if it could not be offered."""
     amounts: Floats
@@ -55,7 +59,8 @@ class Decisions(NamedTuple):
     """The payment in stars."""
     paid: Floats
     """The payment for another arm than the player's own choice, in units of the currency. What a
-    probe adds to the player's own choice is left out: it is not the policy's payment."""
+    probe adds to the player's own choice is left out: it is not the policy's payment. A reversed
+    sale has the payment 0: the payment was released."""
     currency: str
     left_out: dict[str, int]
     """The number of decisions that cannot be used, by reason."""
@@ -79,6 +84,7 @@ def read_decisions(log: Rounds) -> Decisions:
     scale = 10.0 ** -int(frame["currency_digits"][0])
     arm = np.array([index[name] for name in frame["arm"]])
     other = frame["arm"].to_numpy() != frame["greedy_arm"].to_numpy()
+    kept = (frame["state"] != REVERSED).to_numpy()
     paid = frame["paid"].fill_null(0).to_numpy() * scale
     decisions = Decisions(
         rows=frame,
@@ -94,7 +100,7 @@ def read_decisions(log: Rounds) -> Decisions:
         rated=frame["feedback"].is_not_null().to_numpy(),
         rating=frame["feedback"].cast(pl.Float64).fill_null(0.0).to_numpy(),
         stars=frame["payment"].to_numpy(),
-        paid=np.where(other, paid, 0.0),
+        paid=np.where(other & kept, paid, 0.0),
         currency=str(frame["currency"][0]),
         left_out=left_out,
     )

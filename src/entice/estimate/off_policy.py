@@ -142,6 +142,7 @@ def evaluate(
         )
         if found[DOUBLY_ROBUST].effective < FEW and found[SNIPS].stderr > 0
     ]  # fmt: skip
+    drift = (f"the drift: {slope.warning}",) if slope is not None and slope.warning else ()
     return Evaluation(
         ratings,
         payments,
@@ -152,7 +153,7 @@ def evaluate(
         int(rated.sum()),
         decisions.left_out,
         slope,
-        (*few, *unseen),
+        (*few, *unseen, *drift),
     )
 
 
@@ -174,7 +175,7 @@ class _Weighted:
 
     def ratio(self, outcome: Floats, per: Floats) -> _Found:
         """Estimate the policy's mean of `outcome` over its mean of `per`."""
-        total = float(self.weights @ per)
+        total = _require_positive(float(self.weights @ per))
         value = float(self.weights @ outcome) / total
         influence = self.weights * (outcome - value * per) / total
         return _Found(value, influence, self.weights * per)
@@ -196,7 +197,7 @@ class _DoublyRobust(_Weighted):
     def ratio(self, outcome: Floats, per: Floats) -> _Found:
         over, over_errors = self._mean(outcome, _past_means(outcome, self.log))
         under, under_errors = self._mean(per, _past_means(per, self.log))
-        value = over / under
+        value = over / _require_positive(under)
         return _Found(value, (over_errors - value * under_errors) / under, self.weights * per)
 
     def payment(self) -> _Found:
@@ -223,7 +224,7 @@ class _Adaptive(_Weighted):
         weights = self._arm_weights(shares, np.ones_like(self.target, dtype=np.bool_))
         over, over_centred = self._combine(outcome, _past_means(outcome, self.log), weights)
         under, under_centred = self._combine(per, _past_means(per, self.log), weights)
-        value = over / under
+        value = over / _require_positive(under)
         return _Found(
             value,
             (over_centred - value * under_centred) / under,
@@ -258,6 +259,18 @@ class _Adaptive(_Weighted):
         totals, mass = parts.sum(axis=0), weights.sum(axis=0)
         means = np.where(mass > 0, totals / np.where(mass > 0, mass, 1.0), 0.0)
         return float(totals.sum()), parts.sum(axis=1) - weights @ means
+
+
+def _require_positive(rated: float) -> float:
+    """Return the estimated number or share of rated visitors, by which ratings are divided."""
+    if rated > 0:
+        return rated
+    raise InputError(
+        "log",
+        "must have enough ratings in decisions in which the policy would offer the rated arm",
+        given="so few that the estimated share of visitors who rate is not above 0",
+        todo="Evaluate more decisions, or set a larger overlap.",
+    )
 
 
 class _Counted(NamedTuple):

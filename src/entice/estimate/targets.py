@@ -23,7 +23,7 @@ from entice.policies import (
     Greedy,
     ThompsonSampling,
 )
-from entice.policies.propensity import DecisionInputs, all_propensities, propensity_function
+from entice.policies.propensity import DecisionInputs, propensity_function
 from entice.rng import Stream
 
 EvaluatedPolicy = UCB | MOSS | EpsilonGreedy | ThompsonSampling | AlternatingThompson
@@ -126,12 +126,13 @@ def _of_policy(policy: Any, log: Decisions) -> Floats:
         if propensity is None:
             found[rows, chosen] = 1.0
             continue
+        assert propensity.every is not None
         for i, row in enumerate(rows.tolist()):
             made = DecisionInputs(
                 int(number[i]), counts[i], means[i], permitted[i], means[i], np.inf, int(own[i]),
                 int(chosen[i]), np.zeros(rules.memory), int(chosen[i]),
             )  # fmt: skip
-            likely = all_propensities(propensity, made)
+            likely = propensity.every(made)
             found[row, :arms] = likely / likely.sum()
     return found
 

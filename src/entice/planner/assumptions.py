@@ -89,7 +89,7 @@ def _time(days: float) -> str:
 
 
 def _limits(plan: Plan) -> list[str]:
-    """Return the assumptions about margin, caps, pacing, probes and the holdout."""
+    """Return the assumptions about margin, caps, pacing, probes, overlap and the holdout."""
     texts = []
     if plan.margin > 0:
         texts.append(f"{format_money(plan, plan.margin)} is added to every payment.")
@@ -103,6 +103,12 @@ def _limits(plan: Plan) -> list[str]:
         texts.append(
             f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice, a coin toss "
             f"decides whether {amounts} stars are added, to measure the drift."
+        )
+    if plan.overlap > 0:
+        texts.append(
+            f"In {_percent(plan.overlap)} of the decisions the item is drawn at random, so that "
+            "the log can evaluate other policies. Visitors who get a drawn item that looks worse "
+            "are paid the difference, under every policy."
         )
     if plan.holdout > 0:
         ratings = "count in" if plan.holdout_feeds_averages else "are kept out of"

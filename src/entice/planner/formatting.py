@@ -88,18 +88,18 @@ def format_run_share(share: float) -> str:
 
 def policy_names(plan: Plan) -> list[str]:
     """Return readable names of a plan's policies, or their labels where names would repeat."""
-    plain = [_name(policy) for policy in plan.policies]
+    plain = [_name(policy, plan.overlap) for policy in plan.policies]
     return [
         name if plain.count(name) == 1 else label
         for name, label in zip(plain, unique_labels(plan.policies), strict=True)
     ]
 
 
-def _name(policy: Policy) -> str:
+def _name(policy: Policy, overlap: float) -> str:
     if policy.name is not None:
         return policy.name
     if isinstance(policy, Greedy):
-        return "No payments"
+        return "Visitors' own choice" if overlap else "No payments"
     if policy == ThompsonSampling():
         return "Thompson sampling"
     if isinstance(policy, EqualPay):

@@ -28,7 +28,7 @@ from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.policies.policy import check_probe
-from entice.policies.propensity import check_overlap
+from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, check_overlap
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
@@ -73,7 +73,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies
         Policies to compare; by default UCB, Thompson sampling, ε-greedy (c = 5), equal pay with the
         expected number of ratings as its horizon, and `Greedy`, which never pays. Equal pay is left
-        out if there is a probe or overlap.
+        out if there is a probe or overlap, Thompson sampling if there is overlap and more than 100
+        arms.
     budget
         Amount that may be spent, if it is fixed.
     confidence
@@ -352,7 +353,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate, todo=todo)
 
     def _default_policies(self) -> tuple[Policy, ...]:
-        paper = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
+        assert self.arms is not None
+        paper: tuple[Policy, ...] = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
+        if self.overlap and self.arms > MAX_ARMS_TO_INTEGRATE:
+            paper = UCB(), EpsilonGreedy(c=5)
         if self.probe is not None or self.overlap:
             return *paper, Greedy()
         # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
@@ -366,7 +370,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         members = tuple(given) if is_list(given) else (given,)
         if not members:
             raise InputError("Plan: policies", "must have at least one entry", given=given)
-        arms = self.arms or 0
+        assert self.arms is not None
+        overlap = as_number("Plan: overlap", self.overlap)
         for i, member in enumerate(members):
             if not isinstance(member, get_args(Policy)):
                 kinds = ", ".join(kind.__name__ for kind in get_args(Policy))
@@ -375,7 +380,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             if member in members[:i]:
                 raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
             check_probe("Plan: probe", self.probe, member)
-            check_overlap("Plan: overlap", as_number("Plan: overlap", self.overlap), member, arms)
+            check_overlap("Plan: overlap", overlap, member, self.arms)
             if member.unit_ratings and self.policy_sees == "stars":
                 rule = f"is {member.label}, which requires ratings between 0 and 1"
                 todo = 'Set policy_sees to "zero_to_one".'

@@ -38,12 +38,21 @@ Bools = npt.NDArray[np.bool_]
 DETERMINISTIC = UCB | Greedy | MOSS | EqualPay | DiscountedUCB | SlidingWindowUCB
 """Policies that draw nothing: the arm that they choose has the propensity 1."""
 MAX_ARMS_TO_INTEGRATE = 100
-"""The most arms of a campaign with overlap if propensities are integrals. The integral of each arm
-is computed for each decision, which takes time proportional to the square of their number."""
+"""The most arms of a campaign with overlap if propensities are integrals. Those of all arms are
+computed for each decision, which took 0.8 ms for 100 arms and 6 ms for 1,000."""
 DRAWS = 200
 """The number of repetitions from which a propensity is estimated if there is no formula."""
 _SHARPEST = 8
 """The number of rivals whose factors determine the pieces of `probability_of_highest`."""
+_ALL_ARMS = -1
+"""The arm for which `probabilities_of_highest` fills in all arms."""
+_ANY_OTHER = -1
+"""The arm for which a formula returns the propensity of all arms that it does not distinguish."""
+_REACH = 7.0
+"""Draws further from an arm's mean, in standard deviations, are left out of integrals over all
+arms: they have a probability of 1.3e-12 on each side."""
+_PIECE = 3.0
+"""The length of a piece of these integrals, in standard deviations of the arm with the smallest."""
 _AT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 
 
@@ -67,8 +76,18 @@ class DecisionInputs(NamedTuple):
     """The arm that the policy chose, if `arm` is replaced to ask for another arm's propensity."""
 
 
-Propensity = Callable[[DecisionInputs], tuple[float, bool]]
-"""A function that returns the probability of a decision's arm, and whether it is an estimate."""
+class Propensity(NamedTuple):
+    """A policy's probability of a decision's arm, and whether it is an estimate."""
+
+    one: Callable[[DecisionInputs], float]
+    every: Callable[[DecisionInputs], Floats] | None = None
+    """The probability of each arm, 0 for those that are not permitted; None if there is no quick
+    way to compute it."""
+    estimated: bool = False
+
+    def __call__(self, made: DecisionInputs) -> tuple[float, bool]:
+        """Return the probability, and whether it is an estimate."""
+        return self.one(made), self.estimated
 
 
 def propensity_function(
@@ -82,26 +101,29 @@ def propensity_function(
         return None
     match policy:
         case EpsilonGreedy(c=c):
-            return lambda made: (_epsilon_greedy(c, made), False)
+            return _by_formula(lambda made: _epsilon_greedy(c, made), lambda made: (made.greedy,))
         case RoundRobinEpsilonGreedy(c=c):
-            return lambda made: (_round_robin(c, made), False)
-        case ThompsonSampling(scale="variance", noise=noise):
-            run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
-            return lambda made: (
-                float(run(made.means, made.counts, made.permitted, made.arm, noise, ends)),
-                False,
+            return _by_formula(
+                lambda made: _round_robin(c, made),
+                lambda made: (made.greedy, _next_in_turn(made)[1]),
             )
+        case ThompsonSampling(scale="variance", noise=noise):
+            return _by_integration(noise, counts)
         case AlternatingThompson():
-            run, ends = _compiled_probability_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
-            return lambda made: (
-                float(made.arm == made.chosen)
-                if made.t % 2 == 0
-                else run(made.means, made.counts, made.permitted, made.arm, 1.0, ends),
-                False,
+            drawn = _by_integration(1.0, counts)
+            chosen = _by_formula(
+                lambda made: float(made.arm == made.chosen), lambda made: (made.chosen,)
+            )
+            assert drawn.every is not None
+            assert chosen.every is not None
+            odd, even = drawn.every, chosen.every
+            return Propensity(
+                lambda made: chosen.one(made) if made.t % 2 == 0 else drawn.one(made),
+                lambda made: even(made) if made.t % 2 == 0 else odd(made),
             )
         case EqualPayElimination():
             run = _compiled_fill_probabilities()
-            return lambda made: (_elimination(run, rules, made), False)
+            return Propensity(lambda made: _elimination(run, rules, made))
         case _:
             return _estimate_by_redrawing(rules, seed, counts)
 
@@ -136,21 +158,16 @@ def mixture_propensities(
     `made.arm` and `made.chosen` are the arm that the policy chose. An arm that is not permitted has
     the propensity 0.
     """
-    likely = np.arange(len(made.permitted)) == made.chosen
+    likely = (np.arange(len(made.permitted)) == made.chosen).astype(np.float64)
     if propensity is not None:
-        likely = all_propensities(propensity, made)
+        assert propensity.every is not None, "see `check_overlap`"
+        likely = propensity.every(made)
     drawn = made.permitted / np.count_nonzero(made.permitted)
     # Integrals add up to 1 only approximately.
     mixture = share * drawn + (1 - share) * likely / likely.sum()
-    return tuple(map(round_propensity, mixture.tolist()))
-
-
-def all_propensities(propensity: Propensity, made: DecisionInputs) -> Floats:
-    """Return a policy's propensity of each arm; 0 for those that are not permitted."""
-    found = np.zeros(len(made.permitted))
-    for arm in np.flatnonzero(made.permitted).tolist():
-        found[arm], _ = propensity(made._replace(arm=arm))
-    return found
+    found = mixture.tolist()
+    rounded = {likely: round_propensity(likely) for likely in set(found)}  # often only two or three
+    return tuple(rounded[likely] for likely in found)
 
 
 def round_propensity(likely: float) -> float:
@@ -171,12 +188,50 @@ def _epsilon_greedy(c: float, made: DecisionInputs) -> float:
 
 def _round_robin(c: float, made: DecisionInputs) -> float:
     """Return the propensity of round-robin ε-greedy, which skips an arm that is not permitted."""
-    arms, turn = len(made.permitted), int(made.memory[0])
-    explores = min(1.0, c * arms / made.t)
-    order = [*range(turn, arms), *range(turn)]
-    passed, first = next((d, i) for d, i in enumerate(order) if made.permitted[i])
+    explores = min(1.0, c * len(made.permitted) / made.t)
+    passed, first = _next_in_turn(made)
     reached = explores ** (passed + 1) if passed < TRIES else 0.0
     return float(reached * (made.arm == first) + (1.0 - reached) * (made.arm == made.greedy))
+
+
+def _next_in_turn(made: DecisionInputs) -> tuple[int, int]:
+    """Return how many arms are skipped in turn, and the permitted arm that follows them."""
+    turn = int(made.memory[0])
+    passed = int(np.argmax(np.roll(made.permitted, -turn)))
+    return passed, (turn + passed) % len(made.permitted)
+
+
+def _by_formula(
+    formula: Callable[[DecisionInputs], float],
+    special: Callable[[DecisionInputs], tuple[int, ...]],
+) -> Propensity:
+    """Return the propensities by a formula that is the same for all arms that are not special."""
+
+    def every(made: DecisionInputs) -> Floats:
+        found = np.where(made.permitted, formula(made._replace(arm=_ANY_OTHER)), 0.0)
+        for arm in special(made):
+            if made.permitted[arm]:
+                found[arm] = formula(made._replace(arm=arm))
+        return found
+
+    return Propensity(formula, every)
+
+
+def _by_integration(noise: float, counts: np.dtype[Any]) -> Propensity:
+    """Return the propensities of draws from N(m_i, noise²/(n_i + 1)), the highest of which wins."""
+    run, ends = _compiled_probabilities_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
+    unused = np.empty(0)
+
+    def one(made: DecisionInputs) -> float:
+        inputs = made.means, made.counts, made.permitted
+        return float(run(*inputs, made.arm, noise, ends, unused))
+
+    def every(made: DecisionInputs) -> Floats:
+        found = np.empty(len(made.permitted))
+        run(made.means, made.counts, made.permitted, _ALL_ARMS, noise, ends, found)
+        return found
+
+    return Propensity(one, every)
 
 
 def _elimination(run: Callable[..., Any], rules: PolicyKernel, made: DecisionInputs) -> float:
@@ -252,14 +307,78 @@ def probability_of_highest(
     return float(min(1.0, total / math.sqrt(2.0 * math.pi)))
 
 
+@compiled_noinline
+def fill_probabilities_of_highest(
+    means: Floats, counts: Counts, permitted: Bools, noise: float, found: Floats
+) -> None:
+    """Fill `found` with the probability of each permitted arm that its draw is the highest.
+
+    Integrates f_i(x) Π_{j≠i} F_j(x) for all arms on the same points, where f and F are the density
+    and the distribution function of N(m_i, noise²/(n_i + 1)). The highest draw is above `start`, a
+    point at most `_REACH` standard deviations below the mean of each arm. So every arm has a
+    positive F to divide the product by, and an arm whose draws end above x has a standard deviation
+    of at least (x − start) / (2 `_REACH`): pieces become longer, and there are few, about 15 if
+    counts differ by a factor of a million. The error is below 1e-10 for 100 arms.
+    """
+    arms = means.shape[0]
+    start, stop = -np.inf, -np.inf
+    for j in range(arms):
+        found[j] = 0.0
+        if permitted[j]:
+            reach = _REACH * noise / math.sqrt(counts[j] + 1.0)
+            start, stop = max(start, means[j] - reach), max(stop, means[j] + reach)
+    while start < stop:
+        spread = np.inf
+        for j in range(arms):
+            own = noise / math.sqrt(counts[j] + 1.0)
+            if permitted[j] and means[j] + _REACH * own > start:
+                spread = min(spread, own)
+        end = min(stop, start + _PIECE * spread)
+        half = 0.5 * (end - start)
+        for k in range(_AT.shape[0]):
+            x = start + half * (1.0 + _AT[k])
+            all_below = _WEIGHT[k] * half
+            for j in range(arms):
+                if permitted[j] and all_below >= 1e-18:
+                    z = (x - means[j]) * math.sqrt(counts[j] + 1.0) / noise
+                    if z < _REACH:
+                        all_below *= 0.5 * math.erfc(-z / math.sqrt(2.0))
+            if all_below < 1e-18:
+                continue
+            for j in range(arms):
+                if permitted[j]:
+                    precision = math.sqrt(counts[j] + 1.0) / noise
+                    z = (x - means[j]) * precision
+                    if z < _REACH:
+                        density = precision * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+                        below = 0.5 * math.erfc(-z / math.sqrt(2.0))
+                        found[j] += all_below * density / below
+        start = end
+
+
+@compiled_noinline
+def probabilities_of_highest(
+    means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats,
+    found: Floats,
+) -> float:  # fmt: skip
+    """Return the probability of one arm, or fill `found` with those of all arms.
+
+    They are one entry point, so that all is compiled before the first request.
+    """
+    if arm != _ALL_ARMS:
+        return probability_of_highest(means, counts, permitted, arm, noise, ends)
+    fill_probabilities_of_highest(means, counts, permitted, noise, found)
+    return 1.0
+
+
 @lru_cache(maxsize=1)
 def _compiled_fill_probabilities() -> Callable[..., Any]:
     return specialize(fill_probabilities)
 
 
 @lru_cache(maxsize=4)
-def _compiled_probability_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
-    return specialize(probability_of_highest)  # caches the machine code for the next process
+def _compiled_probabilities_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
+    return specialize(probabilities_of_highest)  # caches the machine code for the next process
 
 
 @compiled_noinline
@@ -304,12 +423,12 @@ def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]
     run = _compiled_count_repeats(rules.select, counts)
     stream = np.zeros(4, dtype=np.uint64)
 
-    def estimated(made: DecisionInputs) -> tuple[float, bool]:
+    def share_of_repeats(made: DecisionInputs) -> float:
         same = run(
             made.t, made.counts, made.means, made.memory, rules.params, made.permitted,
             made.greedy, made.arm, seed, np.empty_like(made.memory), stream,
         )  # fmt: skip
         # The decision itself counts as one more repetition, so the estimate is never 0.
-        return (same + 1) / (DRAWS + 1), True
+        return float((same + 1) / (DRAWS + 1))
 
-    return estimated
+    return Propensity(share_of_repeats, estimated=True)
