@@ -48,7 +48,7 @@ def assert_intact(store: Store) -> None:
     answer = writer.submit(MakeOffer(shadowed, bytes(16))).result()
     writer.stop()
     assert answer.status == 201
-    webhook = Webhooks(store).create(shadowed, "https://warehouse.example", after=0)
+    webhook, _ = Webhooks(store).create(shadowed, "https://warehouse.example", after=0)
     assert [found.id for found in Webhooks(store).of(shadowed)] == [webhook.id]
     assert [verdict.fault for verdict in verify(store)] == [None] * len(CONTENTS)
 
