@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 from service_fixtures import TEAS, Service, assert_problem, service
 
+from entice.service.domain.campaign_state import CampaignState
 from entice.service.operations.verify import rows_without_events, verify
-from entice.service.storage import player_salts
+from entice.service.storage import player_salts, unit_of_work
 from entice.service.storage.group_commit import GroupCommit
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.player_salts import salted
@@ -169,6 +170,26 @@ def test_a_key_of_one_campaign_reads_its_own_and_erases_nothing(shop: Service) -
     events = shop.client.get(path, headers=everywhere).json()["events"]
     [by] = [e["body"]["by"] for e in events if e["body"]["kind"] == "player_erased"]
     assert by == view.id
+
+
+def test_only_campaigns_that_know_the_player_are_decoded(
+    shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaigns = [shop.campaign() for _ in range(3)]
+    shop.offer(campaigns[1], "ann")
+    decode, decoded = unit_of_work.decode_state, []
+
+    def count(encoded: bytes) -> CampaignState:
+        state = decode(encoded)
+        decoded.append(state.campaign)
+        return state
+
+    monkeypatch.setattr(unit_of_work, "decode_state", count)
+    for player, known in (("ann", [campaigns[1]]), ("bob", [])):
+        decoded.clear()
+        view = shop.client.get(f"/v1/players/{player}").json()
+        assert [one["campaign"] for one in view["campaigns"]] == known == decoded
+        assert view["damaged"] == []
 
 
 def test_an_altered_salt_is_detected(shop: Service) -> None:

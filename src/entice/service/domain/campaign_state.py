@@ -107,6 +107,13 @@ def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | No
 
 encode_state = msgspec.msgpack.Encoder().encode
 decode_state = msgspec.msgpack.Decoder(CampaignState).decode
+ID_WITHIN = 64
+"""The id of a campaign is in the first so many bytes of its encoded state."""
+
+
+def has_id(start: bytes, campaign: str) -> bool:
+    """Return whether the first `ID_WITHIN` bytes of an encoded state contain this id."""
+    return msgspec.msgpack.encode(campaign) in start
 
 
 def missing_offer_error(state: CampaignState, n: int, offer_id: str) -> Exception:

@@ -23,7 +23,12 @@ from entice.api_types import (
 )
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
-from entice.service.domain.campaign_state import CampaignState, missing_offer_error
+from entice.service.domain.campaign_state import (
+    ID_WITHIN,
+    CampaignState,
+    has_id,
+    missing_offer_error,
+)
 from entice.service.domain.commands import offer_number
 from entice.service.domain.effect import effect_view
 from entice.service.domain.errors import Corrupt, DamagedCampaign, not_found
@@ -179,10 +184,14 @@ class Queries:
         damaged: list[str] = []
         with self.store.read() as session:
             salts = PlayerSalts(session)
-            for name, number in session.rows("SELECT id, number FROM campaigns ORDER BY number"):
+            sql = "SELECT id, number, substr(state, 1, ?) FROM campaigns ORDER BY number"
+            for name, number, start in session.rows(sql, (ID_WITHIN,)):
                 if only not in (None, name):
                     continue
                 try:
+                    if not has_id(start, name):  # with another id, no salt would be found
+                        detail = f"The row of campaign {name} is inconsistent. Restore a backup."
+                        raise DamagedCampaign(detail)
                     view = _player_campaign(session, salts, name, number, *hashes(name))
                 except Corrupt:
                     if only is not None:
@@ -244,7 +253,6 @@ def _player_campaign(
     session: Session, salts: PlayerSalts, name: str, number: int, hashed: bytes, lookup: bytes
 ) -> PlayerCampaign | None:
     """Return the offers of a campaign to a player; None if nothing is kept."""
-    load_state(session, name)  # even if there is no salt: of a damaged id, none would be found
     salt = salts.find(number, lookup)
     if salt is None:
         return None
