@@ -4,7 +4,9 @@
 
 The logs are those of UCB with `overlap = 0.02`, four arms and 10,000 visitors each, simulated in
 plain NumPy (`tests/support/off_policy_logs.py`). The truth of each log is known: the target's
-probabilities in each decision times the arms' expected outcomes. Prints a table in Markdown.
+probabilities in each decision times the arms' expected outcomes. Prints a table in Markdown: the
+coverage and the mean half-width of the intervals, and the share of logs with a warning that the
+quantity is based on few observations.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ ROUNDING = 1e-9
 
 
 def measure(world: dict[str, Any], campaigns: int, decisions: int, overlap: float) -> Any:
-    """Return the hits and the widths of all intervals, by target, quantity and method."""
-    hits, widths = defaultdict(list), defaultdict(list)
+    """Return the hits and widths of all intervals by target, quantity and method, and warnings."""
+    hits, widths, warned = defaultdict(list), defaultdict(list), defaultdict(list)
     for first in range(0, campaigns, AT_ONCE):
         count = min(AT_ONCE, campaigns - first)
         for log in simulate_logs(MEANS, count, decisions, overlap, first, **world):
@@ -56,11 +58,13 @@ def measure(world: dict[str, Any], campaigns: int, decisions: int, overlap: floa
                 found = evaluate(log.frame, target)
                 truths = {"rating": log.rating(likely), "payment": log.payment(likely)}
                 for quantity, truth in truths.items():
+                    few = f"the {quantity} is based on only"
+                    warned[name, quantity].append(any(few in text for text in found.warnings))
                     for method, one in getattr(found, quantity).items():
                         key = name, quantity, method
                         hits[key].append(one.low - ROUNDING <= truth <= one.high + ROUNDING)
                         widths[key].append(one.high - one.low)
-    return hits, widths
+    return hits, widths, warned
 
 
 def main() -> None:
@@ -71,10 +75,10 @@ def main() -> None:
     options = parser.parse_args()
     print(
         "| campaigns | policy | quantity | inverse propensity | doubly robust | "
-        "adaptively weighted |\n|---|---|---|---|---|---|"
+        "adaptively weighted | warned |\n|---|---|---|---|---|---|---|"
     )
     for name, world in WORLDS.items():
-        hits, widths = measure(world, options.campaigns, options.decisions, options.overlap)
+        hits, widths, warned = measure(world, options.campaigns, options.decisions, options.overlap)
         for target in TARGETS:
             for quantity in ("rating", "payment"):
                 cells = [
@@ -84,6 +88,7 @@ def main() -> None:
                     for key, hit in hits.items()
                     if key[:2] == (target, quantity)
                 ]
+                cells.append(f"{np.mean(warned[target, quantity]):.0%}")
                 print(f"| {name} | {target} | {quantity} | {' | '.join(cells)} |", flush=True)
 
 

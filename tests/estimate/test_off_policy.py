@@ -17,7 +17,7 @@ from writer_fixtures import Service
 
 import entice
 from entice.errors import InputError
-from entice.estimate import Always, Uniform, evaluate, probe_slope
+from entice.estimate import Always, Uniform, decisions, evaluate, probe_slope
 from entice.estimate.decisions import read_decisions
 from entice.estimate.targets import target_probabilities
 from entice.service.domain.commands import Accept, AddArms, ChangeCampaign, Decline, Rate, Reverse
@@ -157,8 +157,8 @@ def covered(overlap: float, seed: int, campaigns: int, distort: Any = None) -> d
     return {key: float(np.mean(hit)) for key, hit in hits.items()}
 
 
-CAMPAIGNS = sized(40, 400)
-LOWEST = sized(31, 356) / CAMPAIGNS
+CAMPAIGNS = sized(20, 400)
+LOWEST = sized(14, 356) / CAMPAIGNS
 """If an interval covers in 93 % of logs, fewer hits have a probability of 3e-4 (long: 1.3e-3)."""
 
 
@@ -183,7 +183,7 @@ def test_control_intervals_with_wrong_propensities_do_not_cover() -> None:
 
 def test_intervals_become_narrower_with_more_overlap() -> None:
     narrow, wide = (
-        evaluate(a_log(overlap=share, decisions=2000).frame, Always("arm-2")).rating[METHODS[1]]
+        evaluate(a_log(overlap=share, decisions=1000).frame, Always("arm-2")).rating[METHODS[1]]
         for share in (0.3, 0.02)
     )
     assert narrow.high - narrow.low < 0.5 * (wide.high - wide.low)
@@ -329,6 +329,37 @@ def test_too_few_ratings_where_the_policy_offers_the_arm_are_refused() -> None:
     with pytest.raises(InputError, match=words):
         evaluate(pl.concat([once[:1], unrated]), Always("arm-2"))
     assert evaluate(once[:4], Always("arm-2")).rated == 4
+
+
+def test_logs_that_are_too_large_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without overlap, decisions have no propensities, and do not count."""
+    path = tmp_path / "log.csv"
+    frame = a_log(decisions=50).frame
+    frame = frame.with_columns(
+        pl.when(pl.col("decision") > 10).then(name).alias(name) for name in ("arms", "propensities")
+    )
+    lists = [name for name, kind in frame.schema.items() if kind == pl.List]
+    text = pl.col(lists).cast(pl.List(pl.String)).list.join(";")
+    frame.with_columns(text).write_csv(path)
+    monkeypatch.setattr(decisions, "MAX_PROBABILITIES", 120)
+    assert evaluate(frame, Uniform()) == evaluate(path, Uniform())
+    monkeypatch.setattr(decisions, "MAX_PROBABILITIES", 119)
+    for log in (frame, path):
+        with pytest.raises(InputError, match=r"at most 119 .*'120 in 40 decisions'.* a part of"):
+            evaluate(log, Uniform())
+
+
+def test_few_answers_to_paid_offers_are_reported_even_without_a_spread() -> None:
+    """Nothing is paid in this log, so intervals have no width."""
+    frame = a_log(overlap=0.02, share_accepted=0.0, share_rated=1.0).frame
+    rarely = evaluate(frame, lambda row: {"arm-0": 0.995, "arm-2": 0.005})
+    assert rarely.payment[METHODS[0]].stderr == 0
+    assert any("answers to paid offers" in text for text in rarely.warnings)
+    assert not any("paid offers" in text for text in evaluate(frame, entice.Greedy()).warnings)
+    enough = evaluate(a_log(overlap=0.5, decisions=900).frame, Uniform())
+    assert enough.warnings == ()
 
 
 @pytest.mark.parametrize(

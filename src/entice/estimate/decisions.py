@@ -24,6 +24,8 @@ _LISTS: dict[str, Any] = {
     "arms": pl.String, "shown": pl.Float64, "propensities": pl.Float64, "amounts": pl.Int64,
     "policy_averages": pl.Float64, "policy_counts": pl.Float64,
 }  # fmt: skip
+MAX_PROBABILITIES = 20_000_000
+"""The most propensities of a log. The estimates take about 200 bytes of memory for each: 4 GB."""
 UNANSWERED = ("offered", "voided")
 """The states of offers that were not answered, and never will be or not yet."""
 REVERSED = "reversed"
@@ -122,7 +124,9 @@ def _load(log: Rounds) -> pl.DataFrame:
                 given=columns,
                 todo="Export the campaign again, with this version of Entice.",
             )
-        frame = lazy.filter(pl.col("kind") == "offer").sort("t").collect()
+        offers = lazy.filter(pl.col("kind") == "offer")
+        _check_size(offers)
+        frame = offers.sort("t").collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError("log", f"cannot be read ({error})", given=log) from error
     return frame.with_columns(
@@ -131,6 +135,24 @@ def _load(log: Rounds) -> pl.DataFrame:
         pl.col("arm", "greedy_arm").str.strip_prefix("'"),
         pl.col("payment").cast(pl.Float64),
     )
+
+
+def _check_size(offers: pl.LazyFrame) -> None:
+    """Reject a log whose matrices are too large, before they are read."""
+    arms = pl.col("arms")
+    is_text = offers.collect_schema()["arms"] == pl.String
+    length = arms.str.count_matches(";", literal=True) + 1 if is_text else arms.list.len()
+    with_overlap = arms.is_not_null()
+    size = offers.select(length.cast(pl.Int64).sum(), with_overlap.sum().alias("rows")).collect()
+    probabilities, rows = size.row(0)
+    if probabilities > MAX_PROBABILITIES:
+        raise InputError(
+            "log",
+            f"must have at most {MAX_PROBABILITIES:,} propensities: decisions times arms",
+            given=f"{probabilities:,} in {rows:,} decisions",
+            todo="Evaluate a part of the log: read the file with polars, filter its rows by "
+            "`decision`, and pass the frame to entice.estimate.evaluate.",
+        )
 
 
 def _as_list(frame: pl.DataFrame, name: str, inner: Any) -> pl.Series:
