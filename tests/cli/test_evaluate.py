@@ -72,6 +72,8 @@ def test_json_names_all_numbers_and_has_null_for_those_that_are_not_finite(
     [
         (("log.parquet", "--policy", "always:tea"), "one of the campaign's arms: arm-0, arm-1"),
         (("log.parquet", "--policy", "ucbb"), "Did you mean 'ucb'?"),
+        (("log.parquet", "--policy", "always"), "always:ARM"),
+        (("log.parquet", "--policy", "epsilon_greedy"), '{ kind = "epsilon_greedy", c = 5 }'),
         (("log.parquet", "--policy", "{ kind = "), "must be a TOML table"),
         (("log.parquet", "--policy", "greedy", "--level", "2"), "must be between 0 and 1"),
         (("other.parquet", "--policy", "greedy"), "must be a file that exists"),

@@ -72,7 +72,11 @@ def evaluate(
 
 def parse_target(text: str) -> Any:
     """Return the policy that an option names."""
+    from msgspec.structs import fields
+
+    from entice.errors import did_you_mean
     from entice.estimate import Always, Uniform
+    from entice.estimate.targets import kinds
     from entice.spec_parsing import parse_entry
 
     text = text.strip()
@@ -86,6 +90,15 @@ def parse_target(text: str) -> Any:
             table = tomllib.loads(f"policy = {text}")["policy"]
         except tomllib.TOMLDecodeError as error:
             raise InputError("--policy", f"must be a TOML table ({error})", given=text) from error
+    elif text not in kinds():
+        todo = did_you_mean(text, [*kinds(), "uniform", "always:ARM"])
+        raise InputError("--policy", "is unknown", given=text, todo=todo)
+    for field in fields(kinds()[text]) if text in kinds() else ():
+        if field.required:
+            todo = f"For example: --policy '{{ kind = \"{text}\", {field.name} = 5 }}'."
+            raise InputError(
+                "--policy", f"must have the setting {field.name}", given=text, todo=todo
+            )
     return parse_entry("policies", "--policy", table)
 
 

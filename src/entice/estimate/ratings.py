@@ -86,7 +86,8 @@ def rated_offers(offers: pl.DataFrame) -> pl.DataFrame:
             "rounds",
             "must have at least one rated offer with a coin toss",
             given=f"{frame.height} ratings, none of a probed offer",
-            todo="Trace with probe=entice.Probe(share=0.05, amount=0.3).",
+            todo="Set `probe` in the campaign, or trace with probe=entice.Probe(share=0.05, "
+            "amount=0.3).",
         )
     return frame
 

@@ -46,6 +46,11 @@ class Uniform(msgspec.Struct, frozen=True):
 Target = EvaluatedPolicy | Greedy | Always | Uniform | TargetFunction
 
 
+def kinds() -> dict[str, type[Any]]:
+    """Return the policies that can be evaluated, by name."""
+    return {str(spec.__struct_config__.tag): spec for spec in (Greedy, *get_args(EvaluatedPolicy))}
+
+
 def target_probabilities(policy: Target, log: Decisions) -> Floats:
     """Return the probability of each arm in each decision.
 
