@@ -50,10 +50,11 @@ LATE = entice.Players(delay=7, loss=0.2)
 CASES = [
     (GAUSSIAN, entice.UCB(), oracle.UCB(), entice.Players()),
     (GAUSSIAN, entice.ThompsonSampling(noise=0.5), oracle.Thompson("variance", 0.5), LATE),
+    (GAUSSIAN, entice.UCB(count_in_flight=True), oracle.UCB(), LATE),
     (GAUSSIAN, entice.UCB(noise=0.5), oracle.UCB(0.5), LATE),
     (GAUSSIAN, entice.EpsilonGreedy(5), oracle.EpsilonGreedy(5), entice.Players()),
     (BETA, entice.KLUCB(), oracle.KLUCB(), entice.Players()),
-][: sized(2, 5)]
+][: sized(3, 6)]
 
 
 def segments(arms: Any = GAUSSIAN, **changes: Any) -> entice.Segments:
@@ -95,6 +96,7 @@ def test_every_round_equals_that_of_the_reference(
         slope=1.1, delay=int(players.delay),  # type: ignore[arg-type]
         is_lost=lambda: players.loss > 0 and uniform(player) < players.loss,
         uniform=lambda: uniform(policy), normal=lambda: normal(policy),
+        in_flight_counts=getattr(ours, "count_in_flight", False),
     )  # fmt: skip
     trace = entice.trace(made, replication=REPLICATION)
     for column, expected in (
@@ -116,9 +118,17 @@ def test_every_round_equals_that_of_the_reference(
     assert row["regret"] != pytest.approx(one_population, rel=0.01)  # the control
 
 
-def test_compiled_runs_equal_those_in_plain_python() -> None:
-    """Compiled with `UCB` and `LinearDrift` on Gaussian arms; immediate ratings, known segments."""
-    made = study(segments())
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"players": LATE, "policies": [entice.UCB(count_in_flight=True)]},
+        {"players": LATE},
+        {"arms": segments(BETA, known=False), "policies": [entice.KLUCB()]},
+    ][: sized(1, 4)],
+)
+def test_compiled_runs_equal_those_in_plain_python(settings: dict[str, Any]) -> None:
+    made = study(**{"arms": segments()} | settings)
     compiled = entice.run(made, progress=False)
     with plain_kernel():
         plain = entice.run(made, progress=False)
@@ -144,6 +154,16 @@ def test_one_segment_is_as_if_there_were_none(kind: str, known: bool) -> None:
     one = final(study(segments([arms], known=known), **settings))
     assert one.equals(final(study(arms, **settings)))
     assert not one.equals(final(study(arms, **settings | {"seed": SEED + 1})))  # the control
+
+
+@pytest.mark.usefixtures("plain")
+def test_one_segment_counts_pulls_in_flight_as_if_there_were_none() -> None:
+    settings: dict[str, Any] = {
+        "policies": [entice.UCB(count_in_flight=True)], "players": LATE, "replications": 1,
+    }  # fmt: skip
+    one = final(study(segments(GAUSSIAN[:1]), **settings))
+    assert one.equals(final(study(GAUSSIAN[0], **settings)))
+    assert not one.equals(final(study(GAUSSIAN[0], **settings | {"policies": [entice.UCB()]})))
 
 
 @pytest.mark.usefixtures("plain")
@@ -253,8 +273,6 @@ def test_what_needs_one_population_is_refused() -> None:
         with pytest.raises(entice.InputError, match="which remembers ratings that may be from"):
             study(segments(), policies=[entice.UCB(), policy])
         assert study(segments(known=False), policies=[policy])
-    with pytest.raises(entice.InputError, match="counts pulls in flight of all segments"):
-        study(segments(), policies=[entice.UCB(count_in_flight=True)], players=LATE)
     with pytest.raises(entice.InputError, match="adversary must be NoAdversary if means"):
         study(segments(), adversary=entice.Attacker())
     with pytest.raises(entice.InputError, match="needs ratings between 0 and 1"):

@@ -154,12 +154,12 @@ def effective_count(pulls: float, everyone: float, squared_pulls: float, strengt
 @compiled
 def see_segment(
     ledgers: SegmentLedgers, ledger: Ledger, segment: int, seen: Ledger, counts: Floats
-) -> None:
+) -> float:
     """Fill in the ledger and the counts with which a visitor of a segment is met.
 
     `ledger` has the ratings of all visitors. `seen` gets the shrunk averages and their greedy arm,
     `counts` the effective counts, for the policy. The cost does not depend on the number of
-    segments.
+    segments. Returns λ, for `count_expected_by_segments`.
     """
     strength = shrinkage(ledgers, ledger)
     for i in range(ledger.pulls.shape[0]):
@@ -169,3 +169,24 @@ def see_segment(
             pulls, float(ledger.pulls[i]), ledgers.squared_pulls[i], strength
         )
     find_greedy(seen)
+    return strength
+
+
+@compiled
+def count_expected_by_segments(
+    cell_counts: Floats, segment: int, strength: float, counts: Floats
+) -> None:
+    """Fill in the effective counts that include ratings still expected from pulls in flight.
+
+    `cell_counts` has the ratings and the expected ratings of each segment and arm, segment by
+    segment, as `in_flight.count_expected` fills it in for as many arms. The cost is that of
+    counting them there: proportional to the numbers of segments and arms.
+    """
+    arms = counts.shape[0]
+    for i in range(arms):
+        everyone, squared = 0.0, 0.0
+        for cell in range(i, cell_counts.shape[0], arms):
+            everyone += cell_counts[cell]
+            squared += cell_counts[cell] * cell_counts[cell]
+        own = cell_counts[segment * arms + i]
+        counts[i] = effective_count(own, everyone, squared, strength)

@@ -367,7 +367,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
                 given = (float(low), float(high))
                 raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
-            check_segments(f"Study: policies[{i}]", policy, self.arms, self.players)
+            check_segments(f"Study: policies[{i}]", policy, self.arms)
 
     def _check_adversary(self) -> None:
         varying = isinstance(self.arms, Changing | Wandering | Segments)

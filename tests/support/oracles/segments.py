@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oracles import algorithm1 as oracle
+from oracles.in_flight import ReferenceInFlight
 
 Ratings = Sequence[Sequence[Sequence[float]]]
 """The ratings of each segment and arm, in the order in which they arrived."""
@@ -63,7 +64,7 @@ def average(ratings: Ratings, segment: int, arm: int, lam: float, prior: float) 
     return (oracle.total(own) + lam * target) / (len(own) + lam)
 
 
-def effective_count(counts: Sequence[int], segment: int, lam: float) -> float:
+def effective_count(counts: Sequence[float], segment: int, lam: float) -> float:
     """σ² / E[(m̂ − μ)²] of a segment's shrunk average, from the weights of all segments' averages.
 
     The average of segment r has the variance σ²/n_r + τ²; μ is the mean of the segment itself.
@@ -93,6 +94,7 @@ def play(
     is_lost: Callable[[], bool],
     uniform: Callable[[], float],
     normal: Callable[[], float],
+    in_flight_counts: bool = False,
     prior: float = 0.0,
 ) -> list[Round]:
     """Run a round for each visitor's segment; first each arm is tried once, unpaid.
@@ -102,12 +104,15 @@ def play(
     ratings: list[list[list[float]]] = [
         [[] for _ in range(arms)] for _ in range(count if known else 1)
     ]
-    pending: list[tuple[int, int, int, float]] = []
+    pending: list[tuple[int, int, int, int, float]] = []
+    flight = ReferenceInFlight(len(segments))
     rounds: list[Round] = []
     for t, segment in enumerate(segments, start=1):
-        for due, seen_by, arm, feedback in pending:
+        flight.update_ages(t)
+        for due, pulled, seen_by, arm, feedback in pending:
             if due == t:
                 ratings[seen_by][arm].append(feedback)
+                flight.end(pulled, t, "rated")
         own = segment if known else 0
         lam = strength(ratings)
         means = [average(ratings, own, i, lam, prior) for i in range(arms)]
@@ -115,15 +120,18 @@ def play(
             arm = greedy = t - 1
             payment = 0.0
         else:
-            counts = [
-                effective_count([len(of_segment[i]) for of_segment in ratings], own, lam)
-                for i in range(arms)
-            ]
+            counts = []
+            for i in range(arms):
+                of_arm: list[float] = [len(of_segment[i]) for of_segment in ratings]
+                if in_flight_counts:
+                    of_arm = [n + flight.expected(s * arms + i) for s, n in enumerate(of_arm)]
+                counts.append(effective_count(of_arm, own, lam))
             arm = oracle.select(policy, t, counts, means, uniform, normal)
             greedy = oracle.greedy_choice(arm, means)
             payment = means[greedy] - means[arm] if arm != greedy else 0.0
         feedback = reward(segment, arm) + slope * payment
         if not is_lost():
-            pending.append((t + 1 + delay, own, arm, feedback))
+            pending.append((t + 1 + delay, t, own, arm, feedback))
+        flight.begin(t, t + 1, own * arms + arm)
         rounds.append(Round(segment, arm, greedy, payment, feedback, means))
     return rounds

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine import delivery, kernel, segments
+from entice.engine import delivery, kernel, segment_delivery, segments
 from entice.engine.fast.drift_pointer import DriftPointer, drift_pointer
 from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
@@ -125,7 +125,9 @@ class Cell:
 
     def _delivery(self) -> delivery.Delivery:
         if self._segments is not None and self._segments.known:
-            return segments.LATE_IN_SEGMENTS if self._late else segments.IMMEDIATE_IN_SEGMENTS
+            if self._counting:
+                return segment_delivery.LATE_COUNTED
+            return segment_delivery.LATE if self._late else segment_delivery.IMMEDIATE
         if self._counting:
             return delivery.LATE_COUNTED
         return delivery.LATE if self._late else delivery.IMMEDIATE
@@ -306,15 +308,18 @@ class Cell:
     def _in_segments(self, workspace: kernel.KernelWorkspace) -> kernel.KernelWorkspace:
         """Add the arrays of the segments."""
         assert self._segments is not None
-        own = segments.new_segment_workspace(self._segments, workspace.ledger)
+        own = segments.new_segment_workspace(
+            self._segments, workspace.ledger, counting=self._counting
+        )
         workspace = workspace._replace(counted_pulls=workspace.arms_memory[:-1], segments=own)
         if not self._segments.known:
             return workspace
-        averages, pending = workspace.displayed is workspace.ledger.means, workspace.undelivered
-        slots = np.zeros(len(pending[0]) if self._late else 0, dtype=np.int64)
+        averages, late = workspace.displayed is workspace.ledger.means, workspace.undelivered
+        pending, flight = late if self._counting else (late, None)
+        slots = len(pending[0]) if self._late else 0
         return workspace._replace(
             displayed=own.seen.means if averages else workspace.displayed,
-            undelivered=segments.SegmentRatings(own, pending, slots),
+            undelivered=segment_delivery.new_segment_ratings(own, pending, slots, flight),
         )
 
     def _undelivered(self) -> tuple[Any, ...]:
@@ -325,5 +330,7 @@ class Cell:
         late = new_pending_ratings(players.longest_wait(horizon))
         if not self._counting:
             return late
-        flight = new_in_flight(self.arms, players.rating_window or horizon)
+        known = self._segments is not None and self._segments.known
+        cells = len(self._instance.gaps) if known else self.arms
+        flight = new_in_flight(cells, players.rating_window or horizon)
         return delivery.CountedRatings(late, flight)
