@@ -99,8 +99,9 @@ class KernelWorkspace(NamedTuple):
     ledger: Ledger
     memory: Floats
     """The policy's memory."""
-    effective_pulls: npt.NDArray[Any]
-    """The counts that the policy sees: the ledger's pulls, with or without expected ratings."""
+    effective_pulls: Any
+    """The counts that the policy sees: the ledger's pulls, with or without expected ratings. With
+    known segments, a `SegmentWorkspace`, with which they are computed."""
     displayed: Floats
     """The values that players see; the ledger's own array if averages are displayed unchanged."""
     all_pulls: Counts
@@ -108,11 +109,10 @@ class KernelWorkspace(NamedTuple):
     drift_memory: Floats
     adversary_memory: Floats
     arms_memory: Floats
-    """The current means of arms that change; the pulls of each segment and arm; else empty."""
+    """The current means of arms that change; the pulls of each segment and arm, and the round's
+    segment; else empty."""
     counted_pulls: npt.NDArray[Any]
     """The pulls that regret is computed from: `all_pulls`, or those of each segment and arm."""
-    segments: tuple[Any, ...]
-    """The segments of visitors; see `segments`. Empty if there are none."""
     streams: npt.NDArray[np.uint64]
     """One stream for each purpose, one row for each of `rng.PURPOSES`."""
     undelivered: tuple[Any, ...]
@@ -125,7 +125,7 @@ class KernelWorkspace(NamedTuple):
 
 @inline_always
 def replicate(
-    make_offer: Callable[..., tuple[int, int, int, float]],
+    make_offer: Callable[..., tuple[int, int, float]],
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
@@ -169,8 +169,7 @@ def replicate(
     # Numba can't inline Python calls with more than 30 arguments.
     ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
     effective_pulls, all_pulls = workspace.effective_pulls, workspace.all_pulls
-    undelivered, rated = workspace.undelivered, workspace.rated
-    segments, trace = workspace.segments, workspace.trace
+    undelivered, rated, trace = workspace.undelivered, workspace.rated, workspace.trace
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     streams = workspace.streams
     arms_memory = workspace.arms_memory
@@ -205,9 +204,9 @@ def replicate(
                 ratings += receive(
                     update, t, ledger, memory, params.policy, effective_pulls, undelivered
                 )
-                first_arm, arm, greedy, payment = make_offer(
+                arm, greedy, payment = make_offer(
                     select, display, payment_rule, t, ledger, effective_pulls, displayed, memory,
-                    params.policy, policy_stream, settings.each_arm_once, segments, streams[ARMS],
+                    params.policy, policy_stream, settings.each_arm_once,
                 )  # fmt: skip
                 observe_display(trace, t, displayed)
                 # Repeated here so that the compiler knows that no index is negative.
@@ -220,9 +219,8 @@ def replicate(
                 if arm != greedy and not accept(payment, params.acceptance, player_stream):
                     arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
                 reward = draw_reward(
-                    sample, t, first_arm + arm, params.arms, arms_memory, streams[ARMS],
-                    reward_stream,
-                )  # fmt: skip
+                    sample, t, arm, params.arms, arms_memory, streams[ARMS], reward_stream
+                )
                 drift = apply_drift(
                     drift_function, reward, payment, t, arm, params.drift, drift_memory,
                     player_stream,

@@ -109,7 +109,7 @@ def _deliver_immediately(
     stream: Stream,
 ) -> tuple[int, float, float]:
     workspace = undelivered.workspace
-    record_in_segment(workspace.ledgers, workspace.current[0], arm, feedback)
+    record_in_segment(workspace.ledgers, int(workspace.current[0]), arm, feedback)
     return _deliver_now(
         update, draw_delay, t, arm, payment, feedback, responds, ledger, memory, policy_params,
         params, undelivered.pending, all_pulls, stream,
@@ -166,7 +166,7 @@ def _deliver_pending(
     stream: Stream,
 ) -> tuple[int, float, float]:
     """Draw when the rating will arrive, if at all, and keep its segment."""
-    undelivered.segment[t % undelivered.segment.shape[0]] = undelivered.workspace.current[0]
+    undelivered.segment[t % undelivered.segment.shape[0]] = int(undelivered.workspace.current[0])
     return _deliver_late(
         update, draw_delay, t, arm, payment, feedback, responds, ledger, memory, policy_params,
         params, undelivered.pending, all_pulls, stream,
@@ -230,7 +230,7 @@ def _deliver_counted(
         update, draw_delay, t, arm, payment, feedback, responds, ledger, memory, policy_params,
         params, undelivered, all_pulls, stream,
     )  # fmt: skip
-    cell = undelivered.workspace.current[0] * ledger.pulls.shape[0] + arm
+    cell = int(undelivered.workspace.current[0]) * ledger.pulls.shape[0] + arm
     update_ages(undelivered.flight, t + 1)
     add_pull(undelivered.flight, t, t + 1, cell)
     return delivered

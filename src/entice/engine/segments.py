@@ -32,12 +32,14 @@ Counts = npt.NDArray[np.int64]
 
 
 class SegmentWorkspace(NamedTuple):
-    """Arrays of a replication whose visitors belong to segments."""
+    """Arrays of a replication whose visitors belong to known segments."""
 
     cumulative: Floats
     """The cumulative shares of the segments."""
-    current: Counts
-    """One element: the segment of the round's visitor."""
+    stream: Stream
+    """The stream that segments are drawn from."""
+    current: Floats
+    """One element: the segment of the round's visitor; the last one of `arms_memory`."""
     ledgers: SegmentLedgers
     seen: Ledger
     """The averages that the round's visitor sees; counts and sums are those of all visitors."""
@@ -49,74 +51,23 @@ class SegmentWorkspace(NamedTuple):
 
 
 def new_segment_workspace(
-    segments: Segments, ledger: Ledger, *, counting: bool
+    segments: Segments, ledger: Ledger, stream: Stream, arms_memory: Floats, *, counting: bool
 ) -> SegmentWorkspace:
-    """Allocate the arrays for a world of segments, beside the ledger of all visitors."""
+    """Allocate the arrays for known segments, beside the ledger of all visitors."""
     arms, count = ledger.pulls.shape[0], len(segments.shares)
     own: SegmentWorkspace = cache_aligned(
         SegmentWorkspace(
             segments.cumulative_shares(),
-            np.zeros(1, np.int64),
+            stream,
+            arms_memory,
             new_segment_ledgers(count, arms),
             new_ledger(arms, 0.0),
             np.zeros(arms),
             np.zeros(count * arms if counting else 0),
         )
     )
-    return own._replace(seen=own.seen._replace(pulls=ledger.pulls, sums=ledger.sums))
-
-
-# How a round is decided. Each function returns the number of the first arm of the visitor's segment
-# among the arms of all segments, and the result of `model.step.offer`.
-
-
-@compiled
-def offer_without_segments(
-    select: Callable[..., int],
-    display: Callable[..., int],
-    payment_rule: Callable[..., float],
-    t: int,
-    ledger: Ledger,
-    effective_pulls: Counts,
-    displayed: Floats,
-    memory: Floats,
-    params: tuple[Any, ...],
-    policy_stream: Stream,
-    each_arm_once: bool,
-    segments: tuple[()],
-    stream: Stream,
-) -> tuple[int, int, int, float]:
-    """Decide a round of a study without segments."""
-    arm, greedy, payment = offer(
-        select, display, payment_rule, t, ledger, effective_pulls, displayed, memory, params,
-        policy_stream, each_arm_once,
-    )  # fmt: skip
-    return 0, arm, greedy, payment
-
-
-@compiled
-def offer_to_unknown_segment(
-    select: Callable[..., int],
-    display: Callable[..., int],
-    payment_rule: Callable[..., float],
-    t: int,
-    ledger: Ledger,
-    effective_pulls: Counts,
-    displayed: Floats,
-    memory: Floats,
-    params: tuple[Any, ...],
-    policy_stream: Stream,
-    each_arm_once: bool,
-    segments: SegmentWorkspace,
-    stream: Stream,
-) -> tuple[int, int, int, float]:
-    """Draw the visitor's segment, and decide the round without it."""
-    segment = draw_segment(segments.cumulative, stream)
-    arm, greedy, payment = offer(
-        select, display, payment_rule, t, ledger, effective_pulls, displayed, memory, params,
-        policy_stream, each_arm_once,
-    )  # fmt: skip
-    return segment * ledger.pulls.shape[0], arm, greedy, payment
+    seen = own.seen._replace(pulls=ledger.pulls, sums=ledger.sums)
+    return own._replace(stream=stream, current=arms_memory[-1:], seen=seen)
 
 
 @compiled
@@ -126,33 +77,31 @@ def offer_to_known_segment(
     payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
-    effective_pulls: Counts,
+    segments: SegmentWorkspace,
     displayed: Floats,
     memory: Floats,
     params: tuple[Any, ...],
-    policy_stream: Stream,
-    each_arm_once: bool,
-    segments: SegmentWorkspace,
     stream: Stream,
-) -> tuple[int, int, int, float]:
-    """Draw the visitor's segment, and decide the round by the averages that it sees."""
-    segment = draw_segment(segments.cumulative, stream)
+    each_arm_once: bool,
+) -> tuple[int, int, float]:
+    """Draw the visitor's segment, and decide the round as `offer` does, by what the segment sees.
+
+    Takes the place of `offer`, with the arrays of the segments instead of counts.
+    """
+    segment = draw_segment(segments.cumulative, segments.stream)
     segments.current[0] = segment
     strength = see_segment(segments.ledgers, ledger, segment, segments.seen, segments.counts)
     if segments.cell_counts.shape[0] > 0:
         count_expected_by_segments(segments.cell_counts, segment, strength, segments.counts)
-    arm, greedy, payment = offer(
+    return offer(
         select, display, payment_rule, t, segments.seen, segments.counts, displayed, memory, params,
-        policy_stream, each_arm_once,
+        stream, each_arm_once,
     )  # fmt: skip
-    return segment * ledger.pulls.shape[0], arm, greedy, payment
 
 
-def offer_function(arms: object) -> Callable[..., tuple[int, int, int, float]]:
+def offer_function(arms: object) -> Callable[..., tuple[int, int, float]]:
     """Return the function that decides the rounds of a study with these arms."""
-    if not isinstance(arms, Segments):
-        return offer_without_segments
-    return offer_to_known_segment if arms.known else offer_to_unknown_segment
+    return offer_to_known_segment if isinstance(arms, Segments) and arms.known else offer
 
 
 def check_segments(where: str, policy: Policy, arms: object) -> None:
@@ -181,4 +130,4 @@ def count_if_rated_in_segment(
     """Count a pull whose rating comes, as `kernel.count_if_rated` does."""
     if not np.isnan(feedback):
         rated[0] += 1.0
-        rated[1] += reward - arms_memory[-1]
+        rated[1] += reward - arms_memory[-2]

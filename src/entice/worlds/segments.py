@@ -127,18 +127,20 @@ class Segments(ArmsSpec, frozen=True, tag="segments"):
             )
         # Computed as for arms without segments, so that one segment has the same metrics.
         means = (self.means().max(axis=1, keepdims=True) - self.gaps()).ravel()
-        return RewardSampler(
-            samplers[0].sample, SegmentParams(params, means), draw_counted, len(means) + 1
-        )
+        segment_params = SegmentParams(params, means, self.cumulative_shares())
+        draw = draw_for_known if self.known else draw_for_unknown
+        return RewardSampler(samplers[0].sample, segment_params, draw, len(means) + 2)
 
 
 class SegmentParams(NamedTuple):
-    """The parameters of `draw_counted`."""
+    """The parameters of `draw_for_known` and `draw_for_unknown`."""
 
     arms: tuple[Any, ...]
     """Those of the arms of all segments."""
     means: Floats
     """Their true means."""
+    cumulative: Floats
+    """The cumulative shares of the segments."""
 
 
 def _check_alike(where: str, arms: Any, first: Any) -> None:
@@ -160,28 +162,49 @@ def _check_alike(where: str, arms: Any, first: Any) -> None:
 
 
 @compiled
-def draw_counted(
-    sample: Callable[..., float],
-    t: int,
-    cell: int,
-    params: SegmentParams,
-    memory: Floats,
-    stream: Stream,
-    reward_stream: Stream,
-) -> float:
-    """Draw the reward of a segment and arm; count the pull, and keep the true mean at the end."""
-    memory[cell] += 1.0
-    memory[-1] = params.means[cell]
-    return sample(cell, params.arms, reward_stream)
-
-
-@compiled
 def draw_segment(cumulative: Floats, stream: Stream) -> int:
     """Draw the segment of a round's visitor."""
     u, segment = uniform(stream), 0
     while u >= cumulative[segment]:
         segment += 1
     return segment
+
+
+# The memory has the pulls of each segment and arm, the true mean of the round's pull, and the
+# round's segment.
+
+
+@compiled
+def draw_for_unknown(
+    sample: Callable[..., float],
+    t: int,
+    arm: int,
+    params: SegmentParams,
+    memory: Floats,
+    stream: Stream,
+    reward_stream: Stream,
+) -> float:
+    """Draw the visitor's segment, and the reward."""
+    memory[-1] = draw_segment(params.cumulative, stream)
+    return draw_for_known(sample, t, arm, params, memory, stream, reward_stream)
+
+
+@compiled
+def draw_for_known(
+    sample: Callable[..., float],
+    t: int,
+    arm: int,
+    params: SegmentParams,
+    memory: Floats,
+    stream: Stream,
+    reward_stream: Stream,
+) -> float:
+    """Draw the reward of the round's segment, which is known from the offer, and count the pull."""
+    arms = params.means.shape[0] // params.cumulative.shape[0]
+    cell = int(memory[-1]) * arms + arm
+    memory[cell] += 1.0
+    memory[-2] = params.means[cell]
+    return sample(cell, params.arms, reward_stream)
 
 
 def segments_by_round(arms: Segments, horizon: int, seed: int, replication: int) -> Counts:

@@ -20,7 +20,7 @@ from entice.model.in_flight import new_in_flight
 from entice.model.ledger import new_ledger
 from entice.parallel import StopFlag, Stopped
 from entice.policies import Policy
-from entice.rng import PURPOSES
+from entice.rng import ARMS, PURPOSES
 from entice.study.run_arrays import RunArrays
 from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
@@ -287,7 +287,6 @@ class Cell:
                 adversary_memory=np.zeros(self._adversary.memory_per_arm * self.arms),
                 arms_memory=np.zeros(self._sampler.memory),
                 counted_pulls=np.zeros(0),
-                segments=(),
                 streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
                 undelivered=self._undelivered(),
                 rated=np.zeros(2),
@@ -308,16 +307,18 @@ class Cell:
     def _in_segments(self, workspace: kernel.KernelWorkspace) -> kernel.KernelWorkspace:
         """Add the arrays of the segments."""
         assert self._segments is not None
-        own = segments.new_segment_workspace(
-            self._segments, workspace.ledger, counting=self._counting
-        )
-        workspace = workspace._replace(counted_pulls=workspace.arms_memory[:-1], segments=own)
+        workspace = workspace._replace(counted_pulls=workspace.arms_memory[:-2])
         if not self._segments.known:
             return workspace
+        own = segments.new_segment_workspace(
+            self._segments, workspace.ledger, workspace.streams[ARMS], workspace.arms_memory,
+            counting=self._counting,
+        )  # fmt: skip
         averages, late = workspace.displayed is workspace.ledger.means, workspace.undelivered
         pending, flight = late if self._counting else (late, None)
         slots = len(pending[0]) if self._late else 0
         return workspace._replace(
+            effective_pulls=own,
             displayed=own.seen.means if averages else workspace.displayed,
             undelivered=segment_delivery.new_segment_ratings(own, pending, slots, flight),
         )
