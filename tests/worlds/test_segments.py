@@ -20,7 +20,7 @@ from tracing import untraced
 import entice
 from entice.rng import PLAYER, POLICY, REWARD, new_stream, normal, uniform
 from entice.testing import check_arms
-from entice.theory import theorem1
+from entice.theory import lower, theorem1
 from entice.worlds.changing_arms import means_by_round
 from entice.worlds.segments import segments_by_round
 
@@ -279,6 +279,9 @@ def test_what_needs_one_population_is_refused() -> None:
         study(segments(STARS), policies=[entice.KLUCB()])
     reasons = theorem1.regret.applies(study(segments())).reasons
     assert "visitors belong to segments, which the model excludes" in reasons
+    tied = segments([entice.Gaussian([0.5, 0.5]), entice.Gaussian([0.2, 0.5])])
+    assert not lower.regret.applies(study(tied))
+    assert "the largest possible value, 48" in lower.regret.vacuous(study(tied)).reasons[0]
     assert segments().largest_gap() == pytest.approx(1.1)
     assert segments().scale() == 1.7
     assert segments(STARS).support() == (1, 5)
