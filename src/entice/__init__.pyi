@@ -52,6 +52,7 @@ from .worlds.drifts import (
 )
 from .worlds.players import AlwaysAccept, LogisticAcceptance, Players, TableAcceptance
 from .worlds.response import LogisticResponse
+from .worlds.segments import Segments
 
 __version__: str
 
@@ -104,6 +105,7 @@ __all__ = [
     "Result",
     "RoundRobinEpsilonGreedy",
     "SaturatingDrift",
+    "Segments",
     "SlidingWindowUCB",
     "Spread",
     "StarCounts",

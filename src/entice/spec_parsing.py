@@ -46,6 +46,11 @@ def parse_entry(field: str, where: str, entry: Any) -> Any:
     settings = {name: value for name, value in entry.items() if name != "kind"}
     if field == "arms" and isinstance(settings.get("arms"), dict):  # those of arms that change
         settings["arms"] = parse_entry("arms", f"{where}: arms", settings["arms"])
+    elif field == "arms" and isinstance(settings.get("arms"), list):  # those of segments
+        settings["arms"] = [
+            parse_entry("arms", f"{where}: arms[{s}]", arms)
+            for s, arms in enumerate(settings["arms"])
+        ]
     return build_spec(kinds[kind], where, settings)
 
 

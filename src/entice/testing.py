@@ -22,8 +22,10 @@ from entice.model.step import PLAYERS_CHOICE, ROUNDING
 from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.rng import PLAYER, POLICY, REWARD, new_stream
+from entice.worlds.arms import FixedArms
 from entice.worlds.changing_arms import Arms, fixed_arms
 from entice.worlds.drifts import ArmDrift, Drift, DriftKernel
+from entice.worlds.segments import Segments
 
 _INDEX_HINT = " (are memory, memory_per_arm and params long enough, and is arms correct?)"
 
@@ -122,7 +124,7 @@ correct arms fail with probability 2e-9 each."""
 def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
     """Draw rewards of each arm, and check that they are numbers with the stated means.
 
-    Of arms that change, those of round 1 are checked.
+    Of arms that change, those of round 1 are checked; of segments, the arms of each.
 
     Averages may differ from the means by 6 standard errors, so a difference that matters needs
     enough draws, the more the heavier the tails. The function must draw from its own stream only
@@ -143,7 +145,11 @@ def check_arms(arms: Arms, *, draws: int = 10_000, seed: int = 1) -> None:
         raise InputError("check_arms: arms", "must be arms", given=arms)
     draws = _at_least_one("check_arms: draws", draws)
     seed = as_seed("check_arms: seed", seed)
-    arms = fixed_arms(arms)
+    for each in arms.arms if isinstance(arms, Segments) else [fixed_arms(arms)]:
+        _check_fixed_arms(each, draws, seed)
+
+
+def _check_fixed_arms(arms: FixedArms, draws: int, seed: int) -> None:
     sampler, label = arms.sampler(), getattr(arms, "label", type(arms).__name__)
     reject_global_random(sampler.sample)
     sample = _checked(sampler.sample)

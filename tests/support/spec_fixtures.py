@@ -32,6 +32,7 @@ CLASSES: dict[str, dict[str, Any]] = {
         "custom": entice.CustomArms,
         "changing": entice.Changing,
         "wandering": entice.Wandering,
+        "segments": entice.Segments,
     },
     "policies": {
         "ucb": entice.UCB,
@@ -110,6 +111,7 @@ ARMS = [
     entice.Empirical(values=[1, 2, 5], weights=[[1, 0, 3], [0.2, 0.5, 0.3]]),
     entice.Changing(entice.Gaussian([0.9, 0.1], std=0.5), at=[5, 7], means=[[0.1, 1e-300], [0, 1]]),
     entice.Wandering(entice.Bernoulli([0.9, 0.1]), rate=0.01),
+    entice.Segments([0.25, 0.75], [entice.Bernoulli([0.9, 0.1]), entice.Bernoulli([0.1, 1e-300])]),
 ]
 POLICIES = [
     entice.UCB(),

@@ -1,6 +1,7 @@
 """The compiled simulation loop: many replications of one cell of a study.
 
-Each round calls `model.step.offer`, draws the reward, applies the drift, and records the rating.
+Each round makes an offer by `model.step.offer`, draws the reward, applies the drift, and records
+the rating.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy.typing as npt
 from entice.jit.decorators import compiled, inline_always
 from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
-from entice.model.step import offer
 from entice.rng import ARMS, PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
 from entice.worlds.changing_arms import mean_of_round, write_regret_by_round
 
@@ -42,7 +42,8 @@ class BanditInstance(NamedTuple):
     """
 
     gaps: Floats
-    """Δ_i: the difference between the best true mean and each arm's."""
+    """Δ_i: the difference between the best true mean and each arm's; with segments, of each segment
+    and arm."""
     best: int
     """The best arm."""
     best_mean: float
@@ -75,6 +76,8 @@ class RunSettings(NamedTuple):
     """The lower end of the range onto which feedback is projected."""
     highest: float
     """The upper end of that range."""
+    regret_by_round: bool
+    """Whether regret is counted round by round, in `arms_memory`, because means change."""
 
 
 class Parameters(NamedTuple):
@@ -96,8 +99,9 @@ class KernelWorkspace(NamedTuple):
     ledger: Ledger
     memory: Floats
     """The policy's memory."""
-    effective_pulls: npt.NDArray[Any]
-    """The counts that the policy sees: the ledger's pulls, with or without expected ratings."""
+    effective_pulls: Any
+    """The counts that the policy sees: the ledger's pulls, with or without expected ratings. With
+    known segments, a `SegmentWorkspace`, with which they are computed."""
     displayed: Floats
     """The values that players see; the ledger's own array if averages are displayed unchanged."""
     all_pulls: Counts
@@ -105,17 +109,23 @@ class KernelWorkspace(NamedTuple):
     drift_memory: Floats
     adversary_memory: Floats
     arms_memory: Floats
-    """The current means of arms that change; empty if they do not."""
+    """The current means of arms that change; the pulls of each segment and arm, and the round's
+    segment; else empty."""
+    counted_pulls: npt.NDArray[Any]
+    """The pulls that regret is computed from: `all_pulls`, or those of each segment and arm."""
     streams: npt.NDArray[np.uint64]
     """One stream for each purpose, one row for each of `rng.PURPOSES`."""
     undelivered: tuple[Any, ...]
     """Ratings on their way to the principal; see `delivery`."""
     rated: Floats
     """The number of pulls whose rating comes, and the sum of their rewards minus true means."""
+    trace: Floats
+    """One row for each round of a traced replication; empty otherwise."""
 
 
 @inline_always
 def replicate(
+    make_offer: Callable[..., tuple[int, int, float]],
     select: Callable[..., int],
     update: Callable[..., None],
     display: Callable[..., int],
@@ -143,7 +153,6 @@ def replicate(
     checkpoints: Counts,
     workspace: KernelWorkspace,
     stop: Counts,
-    trace: Floats,
     metrics: Floats,
     pulls: Counts,
 ) -> tuple[int, int, int, int]:
@@ -160,7 +169,7 @@ def replicate(
     # Numba can't inline Python calls with more than 30 arguments.
     ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
     effective_pulls, all_pulls = workspace.effective_pulls, workspace.all_pulls
-    undelivered, rated = workspace.undelivered, workspace.rated
+    undelivered, rated, trace = workspace.undelivered, workspace.rated, workspace.trace
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     streams = workspace.streams
     arms_memory = workspace.arms_memory
@@ -195,7 +204,7 @@ def replicate(
                 ratings += receive(
                     update, t, ledger, memory, params.policy, effective_pulls, undelivered
                 )
-                arm, greedy, payment = offer(
+                arm, greedy, payment = make_offer(
                     select, display, payment_rule, t, ledger, effective_pulls, displayed, memory,
                     params.policy, policy_stream, settings.each_arm_once,
                 )  # fmt: skip
@@ -240,10 +249,10 @@ def replicate(
                 )  # fmt: skip
                 t += 1
             write_metrics(
-                metrics[row, c], instance, all_pulls, ledger.means,
+                metrics[row, c], instance, workspace.counted_pulls, ledger.means,
                 compensation, compensated, total_drift,
             )  # fmt: skip
-            if arms_memory.shape[0] > 0:
+            if settings.regret_by_round:
                 write_regret_by_round(metrics[row, c], arms_memory, ledger.means)
             if metrics.shape[2] > len(METRICS):
                 write_response_metrics(metrics[row, c], rated, until)

@@ -36,7 +36,7 @@ def offer(
     payment_rule: Callable[..., float],
     t: int,
     ledger: Ledger,
-    effective_pulls: npt.NDArray[np.int64],
+    effective_pulls: npt.NDArray[Any],
     displayed: npt.NDArray[np.float64],
     memory: npt.NDArray[np.float64],
     params: tuple[Any, ...],
@@ -46,8 +46,8 @@ def offer(
     """Decide round t: the principal's arm I, the player's own choice G, and the payment.
 
     `effective_pulls` are the counts that the policy sees: the ratings of each arm, with or without
-    those still expected from pulls in flight. `display` fills `displayed` with the values that
-    players see.
+    those still expected from pulls in flight, or the effective counts of a segment's averages.
+    `display` fills `displayed` with the values that players see.
     """
     arms = ledger.pulls.shape[0]
     if t <= (arms if each_arm_once else 0):

@@ -18,6 +18,7 @@ import tomli_w
 from entice.checks import as_number, as_seed, as_whole_number, is_list, set_number, set_whole
 from entice.engine.fast.selection import FastPath, fast_path
 from entice.engine.kernel import METRICS, RESPONSE_METRICS, RUNAWAY, replicate
+from entice.engine.segments import check_segments, offer_function
 from entice.errors import InputError
 from entice.jit.decorators import import_path
 from entice.jit.fingerprint import NoFingerprint, fingerprint
@@ -40,6 +41,7 @@ from entice.worlds.adversaries import Adversary, NoAdversary
 from entice.worlds.changing_arms import Arms, Changing, Wandering
 from entice.worlds.drifts import ArmDrift, Drift, NoDrift
 from entice.worlds.players import MAX_DELAY_ROUNDS, Players
+from entice.worlds.segments import Segments
 
 _THIS_PROCESS = secrets.token_hex()
 
@@ -223,7 +225,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for keys that are compared between processes, such code is an error.
         """
         means, sampler = self.arms.true_means(), self.arms.sampler()
-        code: list[Any] = [sampler.sample, sampler.draw]
+        code: list[Any] = [sampler.sample, sampler.draw, offer_function(self.arms)]
         numbers: list[Any] = [sampler.params, RUNAWAY]
         for policy in self.policies:
             fast, rules = self.fast_path(policy), policy.kernel(len(means))
@@ -365,10 +367,14 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 todo = "Rescale the arms, or project ratings with feedback_range=(0, 1)."
                 given = (float(low), float(high))
                 raise InputError(f"Study: policies[{i}]", rule, given=given, todo=todo)
+            check_segments(f"Study: policies[{i}]", policy, self.arms)
 
     def _check_adversary(self) -> None:
-        if self.adversary != NoAdversary() and isinstance(self.arms, Changing | Wandering):
-            rule = "must be NoAdversary if means change: the others need a fixed best arm"
+        varying = isinstance(self.arms, Changing | Wandering | Segments)
+        if self.adversary != NoAdversary() and varying:
+            rule = (
+                "must be NoAdversary if means change or differ by segment: others need one best arm"
+            )
             raise InputError("Study: adversary", rule, given=self.adversary)
         self.adversary.kernel(self.arms.true_means())  # checks the target of an attacker
 

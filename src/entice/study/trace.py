@@ -16,6 +16,7 @@ from entice.model.probe import NO_PROBE
 from entice.study.running.cell import Cell
 from entice.study.spec import Study
 from entice.worlds.players import AlwaysAccept
+from entice.worlds.segments import Segments, segments_by_round
 
 _NAMES = (
     "arm", "greedy_arm", "payment", "drift", "feedback", "offered_arm", "probe", "probe_amount",
@@ -58,7 +59,8 @@ def trace(
         `feedback` (null if it never arrived). With players who may decline, `offered_arm`; with
         late ratings, `seen_from` (the round from which the feedback is visible, null if not in this
         run); with a probe, `probe` (1: the coin added the amount, 0: it did not, null: it was not
-        tossed) and `probe_amount`. A run whose payments grow without bound ends in that round.
+        tossed) and `probe_amount`; with segments, `segment`. A run whose
+        payments grow without bound ends in that round.
 
         With `displayed`, a column for each arm, `displayed.0`, `displayed.1`, …: its displayed
         value when the player chose, before the player's own rating. An arm without ratings displays
@@ -97,7 +99,11 @@ def trace(
     arrays = cell.allocate(1)
     cell.run(replication, arrays, rounds)
     played = int(arrays.stopped[0]) - 1 if arrays.stopped[0] else study.horizon
-    return _frame(study, rounds[:played])
+    frame = _frame(study, rounds[:played])
+    if isinstance(study.arms, Segments):
+        segments = segments_by_round(study.arms, played, study.seed, replication)
+        frame.insert_column(1, pl.Series("segment", segments))
+    return frame
 
 
 def _study(study: Study | None, settings: dict[str, Any]) -> Study:

@@ -39,6 +39,7 @@ from entice.theory.setting import (
 from entice.theory.special import digamma
 from entice.worlds.arms import Bernoulli, Beta, CustomArms, FixedArms, Gaussian
 from entice.worlds.changing_arms import fixed_arms
+from entice.worlds.segments import Segments
 
 
 def kl_gaussian(mean: Any, other: Any, std: Any = 1.0, other_std: Any = None) -> Floats:
@@ -158,7 +159,10 @@ def sum_of_ratios(
 
 def _formula_arguments(setting: Setting) -> dict[str, Any]:
     # The divergence of nearly identical arms may round to 0; the bound is then huge, and vacuous.
-    far = np.maximum(divergences(fixed_arms(setting.study.arms)), np.finfo(np.float64).tiny)
+    arms = fixed_arms(setting.study.arms)
+    if isinstance(setting.study.arms, Segments):  # the bound does not apply, but has a formula
+        arms = Gaussian(setting.study.arms.true_means().tolist())
+    far = np.maximum(divergences(arms), np.finfo(np.float64).tiny)
     return {"gaps": setting.gaps, "divergences": far}
 
 

@@ -29,6 +29,7 @@ from entice.worlds.arms import Bernoulli, Gaussian
 from entice.worlds.changing_arms import Arms, Changing, Wandering
 from entice.worlds.drifts import ArmDrift, CustomDrift, Drift, FadingDrift
 from entice.worlds.players import Players
+from entice.worlds.segments import Segments
 
 
 class Setting(NamedTuple):
@@ -76,6 +77,8 @@ def no_model_extensions(setting: Setting) -> Iterator[str]:
     study = setting.study
     if isinstance(study.arms, Changing | Wandering):
         yield "the arms' means change, which the model excludes"
+    if isinstance(study.arms, Segments):
+        yield "visitors belong to segments, which the model excludes"
     if study.players != Players():
         yield "players may decline, or rate late or never, which the model excludes"
     if study.adversary != NoAdversary():
@@ -277,7 +280,7 @@ def largest_value(metric: str, setting: Setting) -> tuple[float, str]:
     """Return the largest possible value of a metric, as far as known, and the reason."""
     study, T, K = setting.study, setting.study.horizon, setting.arms
     if metric == "regret":
-        if isinstance(study.arms, Changing | Wandering):
+        if isinstance(study.arms, Changing | Wandering | Segments):
             return T * study.arms.largest_gap(), "the largest possible gap in every round"
         return T * float(setting.gaps.max()), "the largest gap in every round"
     if metric == "compensated_pulls":

@@ -27,6 +27,7 @@ from entice.worlds.arms import (
     Gaussian,
     RewardSampler,
 )
+from entice.worlds.segments import Segments, segments_by_round
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -191,16 +192,18 @@ class Wandering(_ArmsThatChange, frozen=True, tag="wandering"):
         )
 
 
-Arms = Gaussian | Bernoulli | Beta | Empirical | CustomArms | Changing | Wandering
+Arms = Gaussian | Bernoulli | Beta | Empirical | CustomArms | Changing | Wandering | Segments
 
 
 def fixed_arms(arms: Arms) -> FixedArms:
-    """Return the arms themselves, or those of round 1 if their means change."""
+    """Return the arms themselves, those of round 1 if means change, or those of segment 0."""
+    if isinstance(arms, Segments):
+        return arms.arms[0]
     return arms.arms if isinstance(arms, Changing | Wandering) else arms
 
 
 def means_by_round(arms: Arms, horizon: int, seed: int, replication: int) -> Floats:
-    """Return the true mean of each arm in each round of a replication.
+    """Return the true mean of each arm in each round of a replication, for the round's visitor.
 
     >>> import entice
     >>> from entice.worlds.changing_arms import means_by_round
@@ -208,6 +211,8 @@ def means_by_round(arms: Arms, horizon: int, seed: int, replication: int) -> Flo
     >>> means_by_round(arms, 4, seed=7, replication=0).tolist()
     [[0.9, 0.1], [0.9, 0.1], [0.5, 0.6], [0.5, 0.6]]
     """
+    if isinstance(arms, Segments):
+        return np.asarray(arms.means()[segments_by_round(arms, horizon, seed, replication)])
     start = arms.true_means()
     if isinstance(arms, Changing):
         since = np.searchsorted(arms.at, np.arange(1, horizon + 1), side="right")

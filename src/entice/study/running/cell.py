@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine import delivery, kernel
+from entice.engine import delivery, kernel, segment_delivery, segments
 from entice.engine.fast.drift_pointer import DriftPointer, drift_pointer
 from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
@@ -20,14 +20,15 @@ from entice.model.in_flight import new_in_flight
 from entice.model.ledger import new_ledger
 from entice.parallel import StopFlag, Stopped
 from entice.policies import Policy
-from entice.rng import PURPOSES
+from entice.rng import ARMS, PURPOSES
 from entice.study.run_arrays import RunArrays
 from entice.study.running.python_replay import find_fault_in_run
 from entice.study.spec import Study
 from entice.user_functions import ensure_found
 from entice.worlds.arms import CustomArms
-from entice.worlds.changing_arms import fixed_arms
+from entice.worlds.changing_arms import Changing, Wandering, fixed_arms
 from entice.worlds.drifts import Drift
+from entice.worlds.segments import Segments
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -77,13 +78,16 @@ class Cell:
         )
         self._adversary = study.adversary.kernel(means)
         self._instance = kernel.bandit_instance(means, study.arms.scale())
+        self._segments = study.arms if isinstance(study.arms, Segments) else None
+        if self._segments is not None:
+            self._instance = self._instance._replace(gaps=self._segments.gaps().ravel())
         self._late = not study.players.rates_immediately
         self._counting = self._late and self._policy_kernel.counts_in_flight
-        late = delivery.LATE_COUNTED if self._counting else delivery.LATE
         # A trace needs every round; fast paths skip rounds.
         self._fast = None if traced else study.fast_path(policy)
         self._drift_function = DriftPointer()  # has the type of all others
         self._functions: Any = (
+            segments.offer_function(study.arms),
             *self._policy_kernel.functions,
             self._drift_kernel.function,
             self._drift_kernel.apply_drift,
@@ -92,9 +96,9 @@ class Cell:
             self._acceptance.accept,
             self._adversary.manipulate,
             self._response.responds,
-            kernel.ignore_rated if study.players.response is None else kernel.count_if_rated,
+            self._count_rated(),
             self._delays.draw,
-            *(late if self._late else delivery.IMMEDIATE),
+            *self._delivery(),
             kernel.probe_coin if study.probe is not None else kernel.no_coin,
             kernel.trace_display if traced else kernel.ignore_display,
             kernel.trace_round if traced else kernel.ignore_round,
@@ -112,6 +116,21 @@ class Cell:
         except InputError:
             self._explain()
             raise
+
+    def _count_rated(self) -> Any:
+        if self._study.players.response is None:
+            return kernel.ignore_rated
+        known_means = segments.count_if_rated_in_segment
+        return kernel.count_if_rated if self._segments is None else known_means
+
+    def _delivery(self) -> delivery.Delivery:
+        if self._segments is not None and self._segments.known:
+            if self._counting:
+                return segment_delivery.LATE_COUNTED
+            return segment_delivery.LATE if self._late else segment_delivery.IMMEDIATE
+        if self._counting:
+            return delivery.LATE_COUNTED
+        return delivery.LATE if self._late else delivery.IMMEDIATE
 
     def _explain(self) -> None:
         """Raise a simpler error if the checks of single functions find why compilation failed.
@@ -229,8 +248,8 @@ class Cell:
     def _kernel_arguments(self, first: int, trace: Floats, metrics: Floats, pulls: Counts) -> Any:
         run = self._study.seed, first, self._rounds
         return (
-            self._params(), self._instance, self._run_settings(), *run, self._workspace(),
-            self._stop, trace, metrics, pulls,
+            self._params(), self._instance, self._run_settings(), *run,
+            self._workspace(trace), self._stop, metrics, pulls,
         )  # fmt: skip
 
     def _params(self) -> kernel.Parameters:
@@ -252,9 +271,10 @@ class Cell:
     def _run_settings(self) -> kernel.RunSettings:
         study = self._study
         each_arm_once = study.cold_start == "each_arm_once"
-        return kernel.RunSettings(each_arm_once, study.prior, *study.feedback_limits)
+        by_round = isinstance(study.arms, Changing | Wandering)
+        return kernel.RunSettings(each_arm_once, study.prior, *study.feedback_limits, by_round)
 
-    def _workspace(self) -> kernel.KernelWorkspace:
+    def _workspace(self, trace: Floats) -> kernel.KernelWorkspace:
         policy, averages = self._policy_kernel, self._policy_kernel.display is display_averages
         workspace: kernel.KernelWorkspace = cache_aligned(
             kernel.KernelWorkspace(
@@ -266,16 +286,41 @@ class Cell:
                 drift_memory=np.zeros(self._drift_kernel.memory_per_arm * self.arms),
                 adversary_memory=np.zeros(self._adversary.memory_per_arm * self.arms),
                 arms_memory=np.zeros(self._sampler.memory),
+                counted_pulls=np.zeros(0),
                 streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
                 undelivered=self._undelivered(),
                 rated=np.zeros(2),
+                trace=np.zeros((0, 0)),
             )
         )
         ledger = workspace.ledger
-        return workspace._replace(
+        all_pulls = workspace.all_pulls if self._late else ledger.pulls
+        workspace = workspace._replace(
             effective_pulls=workspace.effective_pulls if self._counting else ledger.pulls,
             displayed=ledger.means if averages else workspace.displayed,
-            all_pulls=workspace.all_pulls if self._late else ledger.pulls,
+            all_pulls=all_pulls,
+            counted_pulls=all_pulls,
+            trace=trace,
+        )
+        return self._in_segments(workspace) if self._segments is not None else workspace
+
+    def _in_segments(self, workspace: kernel.KernelWorkspace) -> kernel.KernelWorkspace:
+        """Add the arrays of the segments."""
+        assert self._segments is not None
+        workspace = workspace._replace(counted_pulls=workspace.arms_memory[:-2])
+        if not self._segments.known:
+            return workspace
+        own = segments.new_segment_workspace(
+            self._segments, workspace.ledger, workspace.streams[ARMS], workspace.arms_memory,
+            counting=self._counting,
+        )  # fmt: skip
+        averages, late = workspace.displayed is workspace.ledger.means, workspace.undelivered
+        pending, flight = late if self._counting else (late, None)
+        slots = len(pending[0]) if self._late else 0
+        return workspace._replace(
+            effective_pulls=own,
+            displayed=own.seen.means if averages else workspace.displayed,
+            undelivered=segment_delivery.new_segment_ratings(own, pending, slots, flight),
         )
 
     def _undelivered(self) -> tuple[Any, ...]:
@@ -286,5 +331,7 @@ class Cell:
         late = new_pending_ratings(players.longest_wait(horizon))
         if not self._counting:
             return late
-        flight = new_in_flight(self.arms, players.rating_window or horizon)
+        known = self._segments is not None and self._segments.known
+        cells = len(self._instance.gaps) if known else self.arms
+        flight = new_in_flight(cells, players.rating_window or horizon)
         return delivery.CountedRatings(late, flight)

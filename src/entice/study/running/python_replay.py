@@ -24,7 +24,7 @@ def find_fault_in_run(
     parts
         The functions that the kernel takes.
     arguments
-        The kernel's other arguments, in its order. Checkpoints, metrics, pulls and trace are
+        The kernel's other arguments, in its order. Checkpoints, metrics and pulls are
         replaced.
     horizon
         Rounds; no more than `MAX_ROUNDS` are replayed.
@@ -35,11 +35,10 @@ def find_fault_in_run(
         interpret(part) if is_user_function(part) or takes_functions(part) else part
         for part in parts
     ]
-    *world, seed, first, _, workspace, stop, _, metrics, pulls = arguments
+    *world, seed, first, _, workspace, stop, metrics, pulls = arguments
     rounds = np.array([min(horizon, MAX_ROUNDS)])
-    nothing = np.empty((0, kernel.TRACE_COLUMNS))
     filled = (
-        rounds, workspace, stop, nothing, np.empty((1, 1, metrics.shape[2])),
+        rounds, workspace, stop, np.empty((1, 1, metrics.shape[2])),
         np.empty((1, pulls.shape[1]), np.int64),
     )  # fmt: skip
     return find_fault(interpret(kernel.replicate), *plain, *world, seed, first, *filled)

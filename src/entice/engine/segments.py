@@ -1,0 +1,133 @@
+"""Visitors of segments in the loop: who arrives, and by which averages their round is decided.
+
+`segment_delivery` records their ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entice.errors import InputError
+from entice.jit.cache_aligned import cache_aligned
+from entice.jit.decorators import compiled
+from entice.model.ledger import Ledger, new_ledger
+from entice.model.segments import (
+    SegmentLedgers,
+    count_expected_by_segments,
+    new_segment_ledgers,
+    see_segment,
+)
+from entice.model.step import offer
+from entice.policies import CustomPolicy, Policy
+from entice.policies.policy import no_update
+from entice.rng import Stream
+from entice.worlds.segments import Segments, draw_segment
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+class SegmentWorkspace(NamedTuple):
+    """Arrays of a replication whose visitors belong to known segments."""
+
+    cumulative: Floats
+    """The cumulative shares of the segments."""
+    stream: Stream
+    """The stream that segments are drawn from."""
+    current: Floats
+    """One element: the segment of the round's visitor; the last one of `arms_memory`."""
+    ledgers: SegmentLedgers
+    seen: Ledger
+    """The averages that the round's visitor sees; counts and sums are those of all visitors."""
+    counts: Floats
+    """The effective counts of these averages."""
+    cell_counts: Floats
+    """The ratings of each segment and arm, with those expected from pulls in flight. Empty if the
+    policy does not count them."""
+
+
+def new_segment_workspace(
+    segments: Segments, ledger: Ledger, stream: Stream, arms_memory: Floats, *, counting: bool
+) -> SegmentWorkspace:
+    """Allocate the arrays for known segments, beside the ledger of all visitors."""
+    arms, count = ledger.pulls.shape[0], len(segments.shares)
+    own: SegmentWorkspace = cache_aligned(
+        SegmentWorkspace(
+            segments.cumulative_shares(),
+            stream,
+            arms_memory,
+            new_segment_ledgers(count, arms),
+            new_ledger(arms, 0.0),
+            np.zeros(arms),
+            np.zeros(count * arms if counting else 0),
+        )
+    )
+    seen = own.seen._replace(pulls=ledger.pulls, sums=ledger.sums)
+    return own._replace(stream=stream, current=arms_memory[-1:], seen=seen)
+
+
+@compiled
+def offer_to_known_segment(
+    select: Callable[..., int],
+    display: Callable[..., int],
+    payment_rule: Callable[..., float],
+    t: int,
+    ledger: Ledger,
+    segments: SegmentWorkspace,
+    displayed: Floats,
+    memory: Floats,
+    params: tuple[Any, ...],
+    stream: Stream,
+    each_arm_once: bool,
+) -> tuple[int, int, float]:
+    """Draw the visitor's segment, and decide the round as `offer` does, by what the segment sees.
+
+    Takes the place of `offer`, with the arrays of the segments instead of counts.
+    """
+    segment = draw_segment(segments.cumulative, segments.stream)
+    segments.current[0] = segment
+    strength = see_segment(segments.ledgers, ledger, segment, segments.seen, segments.counts)
+    if segments.cell_counts.shape[0] > 0:
+        count_expected_by_segments(segments.cell_counts, segment, strength, segments.counts)
+    return offer(
+        select, display, payment_rule, t, segments.seen, segments.counts, displayed, memory, params,
+        stream, each_arm_once,
+    )  # fmt: skip
+
+
+def offer_function(arms: object) -> Callable[..., tuple[int, int, float]]:
+    """Return the function that decides the rounds of a study with these arms."""
+    return offer_to_known_segment if isinstance(arms, Segments) and arms.known else offer
+
+
+def check_segments(where: str, policy: Policy, arms: object) -> None:
+    """Reject a policy that cannot decide by the averages and counts of a known segment.
+
+    The memory of `CustomPolicy` is the user's: it is the same for all segments.
+    """
+    if not (isinstance(arms, Segments) and arms.known):
+        return
+    kernel = policy.kernel(len(arms.true_means()))
+    if kernel.update is not no_update and not isinstance(policy, CustomPolicy):
+        rule = f"is {policy.label}, which remembers ratings that may be from other segments"
+        todo = "Use UCB or another policy of counts and averages, or Segments(…, known=False)."
+        raise InputError(where, rule, todo=todo)
+
+
+@compiled
+def count_if_rated_in_segment(
+    rated: Floats,
+    instance: tuple[Any, ...],
+    arms_memory: Floats,
+    arm: int,
+    reward: float,
+    feedback: float,
+) -> None:
+    """Count a pull whose rating comes, as `kernel.count_if_rated` does."""
+    if not np.isnan(feedback):
+        rated[0] += 1.0
+        rated[1] += reward - arms_memory[-2]
