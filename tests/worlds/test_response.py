@@ -97,7 +97,7 @@ def test_selection_bias_is_zero_unless_the_response_depends_on_the_reward() -> N
 def test_the_satisfied_make_a_noisy_arm_look_better_for_ever() -> None:
     """The atlas has such a world. The bias of the noisy arm is about 1, twice the gap of 0.5.
 
-    The control: if every second player rates, whoever it is, the better arm gets most pulls. The
+    The control: if every second player rates at random, the better arm gets most pulls. The
     averages are 5 standard errors apart after 400 ratings of the noisy arm.
     """
     arms = entice.Gaussian([0.9, 0.4], std=[0.2, 2.0])
