@@ -37,6 +37,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from entice.api_types import (
+    AcceptanceView,
     ArmView,
     CampaignView,
     CreatedWebhook,
@@ -263,6 +264,10 @@ class Client(AbstractContextManager["Client"]):
     def effect(self, campaign: str) -> EffectView:
         """Return the effect of a campaign with a holdout: both groups and their difference."""
         return self._ask("GET", _at(campaign, "/effect"), EffectView)
+
+    def acceptance(self, campaign: str) -> AcceptanceView:
+        """Return the acceptance curve of a campaign with a learned price, with its counts."""
+        return self._ask("GET", _at(campaign, "/acceptance"), AcceptanceView)
 
     def spending(
         self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200

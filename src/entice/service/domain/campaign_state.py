@@ -11,6 +11,7 @@ from entice.money import Currency, recorded_currency
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
+from entice.service.domain.pricing import AcceptanceCounts
 from entice.service.domain.spec import Status
 
 RULE_OF_THREE = 3.0
@@ -56,6 +57,8 @@ class CampaignState(msgspec.Struct, array_like=True):
     """The ages of the offers in flight, since version 2 of the rules."""
     groups: dict[str, GroupCounts] = {}
     """The totals of the two groups, if the campaign has a holdout."""
+    acceptance: AcceptanceCounts | None = None
+    """The answers to offers by price, if the campaign has a learned price."""
 
     @property
     def expectation(self) -> Expectation:
@@ -105,7 +108,17 @@ def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | No
     return int(budget * share)
 
 
-encode_state = msgspec.msgpack.Encoder().encode
+def encode_state(state: CampaignState) -> bytes:
+    """Encode a state for the database.
+
+    The last field is omitted if None, so that the rows of other campaigns stay as they were.
+    """
+    if state.acceptance is not None:
+        return _encode(state)
+    return _encode(msgspec.structs.astuple(state)[:-1])
+
+
+_encode = msgspec.msgpack.Encoder().encode
 decode_state = msgspec.msgpack.Decoder(CampaignState).decode
 ID_WITHIN = 64
 """The id of a campaign is in the first so many bytes of its encoded state."""

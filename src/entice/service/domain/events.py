@@ -98,7 +98,8 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     probe_amount: float | None = None
     shadow: bool = False
     gap: float | None = None
-    """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    """The displayed gap in stars, if the payment may differ from it: if an equal-pay policy pays,
+    which pays at least the gap, or if the price is learned, which pays at most the gap."""
     propensities: tuple[float, ...] | None = None
     """The probability of each arm, 0 for those that could not be offered; only with overlap."""
     counts: tuple[float, ...] | None = None
@@ -107,6 +108,13 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     """The average rating of each arm, in stars, if it differs from `shown`; only with overlap."""
     group: str | None = None
     """The player's group, `paid` or `holdout`, if the campaign has a holdout."""
+    learned_price: float | None = None
+    """The cheapest price that the wanted share of players accepts, in stars; None without a learned
+    price, and while there are too few answers."""
+    price_propensity: float | None = None
+    """The probability of the payment, given the arm, if the price is learned."""
+    price_explored: bool = False
+    """Whether the payment was drawn at random, to learn how many players accept it."""
 
 
 class _OfferEvent(_Event, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from entice.checks import as_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
+from entice.model.learned_price import LearnedPrice
 from entice.model.probe import Probe
 from entice.model.settings import MAX_MONEY as MAX_MONEY
 from entice.model.settings import (
@@ -45,7 +46,7 @@ from entice.policies import (
     SlidingWindowUCB,
     ThompsonSampling,
 )
-from entice.policies.policy import check_probe
+from entice.policies.policy import check_price, check_probe
 from entice.policies.propensity import check_overlap
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 
@@ -155,6 +156,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     holdout_feeds_averages
         Whether ratings of held-out players count in the averages, as unpaid ratings. If not, they
         count in the measured effect only.
+    price
+        What offers of another arm than the player's own choice pay. None: the gap. A
+        `LearnedPrice`: the cheapest price that a wanted share of players accepts, learned from
+        their answers, but never more than the gap.
     disclosure
         Text that each paid offer carries, for players and for readers of their ratings.
     status
@@ -192,6 +197,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     late_ratings: bool = True
     holdout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     holdout_feeds_averages: bool = True
+    price: LearnedPrice | None = None
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
@@ -226,6 +232,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
+        check_price("CampaignSpec: price", self.price, self.policy)
         check_overlap("CampaignSpec: overlap", self.overlap, self.policy, len(self.arms))
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.disclosure is not None:
@@ -294,6 +301,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             settings["policy"] = parse_entry("policies", "policy", table)
         if settings.get("probe") is not None:
             settings["probe"] = build_spec(Probe, "probe", as_table("probe", settings["probe"]))
+        if settings.get("price") is not None:
+            settings["price"] = parse_entry("price", "price", settings["price"])
         spec: CampaignSpec = build_spec(cls, "the campaign", settings)
         return spec
 
