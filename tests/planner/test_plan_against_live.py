@@ -13,7 +13,13 @@ import entice
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
-CELLS = [Cell(0.05, 30, entice.UCB()), Cell(0.4, 30, entice.ThompsonSampling(), holdout=0.3)]
+CELLS = [
+    Cell(0.05, 30, entice.UCB()),
+    Cell(
+        0.4, 30, entice.ThompsonSampling(), holdout=0.3,
+        price=entice.LearnedPrice(acceptance=0.6, explore=0.1),
+    ),
+]  # fmt: skip
 SETTINGS = sized((400, 200, 12), (600, 200, 20))
 """Visitors, runs of the plan, and live campaigns per cell."""
 

@@ -215,7 +215,7 @@ def check_groups(live: LiveRun, visits: Visits, entered: Any, held_out: Any) -> 
         ratings = visits.rating[members & entered & visits.accepted].astype(int)
         assert msgspec.structs.astuple(counts) == (
             members.sum(), len(ratings), ratings.sum(), (ratings**2).sum(),
-            visits.spent[members].sum(), members.sum(),
+            visits.spent[members].sum(), members.sum(), (members & ~visits.accepted).sum(),
         )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class Cell(NamedTuple):
     """Days."""
     policy: Any
     holdout: float = 0.0
+    price: entice.LearnedPrice | None = None
 
 
 class Measured(NamedTuple):
@@ -98,7 +99,7 @@ def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
         rating_delay=entice.ExponentialDelay(mean=MEAN_DELAY),
         acceptance=entice.LogisticAcceptance(midpoint=ACCEPTANCE_MIDPOINT, width=ACCEPTANCE_WIDTH),
         policies=[cell.policy], rating_window=cell.window * DAY, replications=runs, seed=11,
-        holdout=cell.holdout,
+        holdout=cell.holdout, price=cell.price,
     )  # fmt: skip
 
 
@@ -115,6 +116,7 @@ class LiveCampaign:
             name="live", arms=self.items, policy=policy, budget=10**12,
             price_of_a_star=300, unrated_shows=plan.unrated_stars,
             rating_window=plan.rating_window, seed=seed, holdout=plan.holdout,
+            price=plan.price,
         )  # fmt: skip
         self.id = service.do(CreateCampaign(spec))["id"]
         self.due: list[tuple[int, int, Any]] = []
@@ -257,26 +259,35 @@ def certain_counting() -> Iterator[None]:
         yield
 
 
+def _price_text(cell: Cell) -> str:
+    return "the gap" if cell.price is None else f"learned, {100 * cell.price.acceptance:g} %"
+
+
 def table(compared: Sequence[Compared]) -> str:
     """Return a comparison as a Markdown table."""
     lines = [
-        "| share who rate | window | policy | holdout | spend: live, plan | KS p | "
-        "lost stars: live, plan | KS p | right item leads: live, plan | p |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| share who rate | window | policy | holdout | price | spend: live, plan | KS p | "
+        "lost stars: live, plan | KS p | in the 90 % range: spend, lost | right item leads: live, "
+        "plan | p |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for c in compared:
-        values = []
+        values, inside = [], []
         for name in ("spend", "lost"):
             live, planned = (
                 np.median([getattr(m, name) for m in ms]) for ms in (c.live, c.planned)
             )
             values.append(f"{live:,.0f}, {planned:,.0f}")
+            low, high = np.quantile([getattr(m, name) for m in c.planned], (0.05, 0.95))
+            inside.append(sum(low <= getattr(m, name) <= high for m in c.live))
         leads = [np.mean([m.leads for m in ms]) for ms in (c.live, c.planned)]
-        lines.append(
-            f"| {c.cell.share:g} | {c.cell.window} d | {c.cell.policy.label} | "
-            f"{c.cell.holdout:g} | {values[0]} | {c.spend_p:.2g} | {values[1]} | {c.lost_p:.2g} | "
-            f"{leads[0]:.2f}, {leads[1]:.2f} | {c.leads_p:.2g} |"
-        )
+        columns = (
+            f"{c.cell.share:g}", f"{c.cell.window} d", c.cell.policy.label, f"{c.cell.holdout:g}",
+            _price_text(c.cell), values[0], f"{c.spend_p:.2g}", values[1], f"{c.lost_p:.2g}",
+            f"{inside[0]}, {inside[1]} of {len(c.live)}", f"{leads[0]:.2f}, {leads[1]:.2f}",
+            f"{c.leads_p:.2g}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines)
 
 
@@ -287,9 +298,15 @@ def main() -> int:
     parser.add_argument("--campaigns", type=int, default=20, help="Live campaigns in each cell.")
     parser.add_argument("--runs", type=int, default=400, help="Runs of each plan.")
     parser.add_argument("--certain", action="store_true", help="Run the control, which must fail.")
+    parser.add_argument(
+        "--learned-price", action="store_true", help="Run only the rows with a learned price."
+    )
     options = parser.parse_args()
     cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
     cells += [Cell(0.4, 30, policy, holdout=0.3) for policy in POLICIES]
+    price = entice.LearnedPrice(acceptance=0.6, explore=0.1)
+    learned = [Cell(0.4, 30, policy, price=price) for policy in POLICIES]
+    cells = learned if options.learned_price else [*cells, *learned]
     settings = options.visitors, options.runs, options.campaigns
     with tempfile.TemporaryDirectory() as folder:
         if options.certain:
