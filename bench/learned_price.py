@@ -1,12 +1,14 @@
 """Compare a learned price with paying the gap: payments and lost stars, a table of docs/plan.md.
 
-Campaigns of `examples/marketplace.toml` with UCB, with and without a budget. Both ways of paying
-meet the same worlds and visitors, so differences in lost stars are paired.
+Campaigns of `examples/marketplace.toml` with UCB. How much is paid and lost depends on how long a
+campaign explores, so both ways of paying run with several budgets, in the same worlds. Between
+these, the payment at equal lost stars is interpolated.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +34,7 @@ WORLDS: dict[str, dict[str, Any]] = {
         "acceptance": entice.TableAcceptance(payments=[0, 0.1, 0.2], shares=[0.34, 0.67, 0.77])
     },
 }
-BUDGETS: tuple[float | None, ...] = (100, 400, None)
+BUDGETS: tuple[float | None, ...] = (50, 100, 200, 400, None)
 ACCEPTANCES = (0.5, 0.7, 0.9)
 
 
@@ -54,12 +56,20 @@ def run(plan: entice.Plan) -> Totals:
     return Totals(np.array(paid), np.array(lost))
 
 
-def cell(gap: Totals, learned: Totals) -> str:
-    """Return the change of payments in percent, and the paired difference in lost stars."""
-    paid, difference = learned.paid.mean() / gap.paid.mean() - 1, learned.lost - gap.lost
-    error = difference.std(ddof=1) / len(difference) ** 0.5
-    stars = f"{difference.mean():+,.0f} ± {error:,.0f}"
-    return f"€{learned.paid.mean():,.0f} ({100 * paid:+.0f} %), {stars}".replace("-", "−")
+def cell(totals: Totals) -> str:
+    error = totals.lost.std(ddof=1) / len(totals.lost) ** 0.5
+    return f"€{totals.paid.mean():,.0f}, {totals.lost.mean():,.0f} ± {error:,.0f}"
+
+
+def payment_at(level: float, curve: list[Totals]) -> str:
+    """Return the smallest mean payment at which a curve of budgets loses at most so many stars."""
+    points = [(float(totals.paid.mean()), float(totals.lost.mean())) for totals in curve]
+    if points[0][1] <= level:
+        return f"at most €{points[0][0]:,.0f}"
+    for (paid, lost), (more, fewer) in itertools.pairwise(points):
+        if fewer <= level:
+            return f"€{paid + (more - paid) * (lost - level) / (lost - fewer):,.0f}"
+    return "not reached"
 
 
 def main() -> None:
@@ -70,21 +80,27 @@ def main() -> None:
     base = msgspec.structs.replace(
         entice.Plan.from_file(example), policies=[entice.UCB()], replications=given.replications
     )
+    ways = [None, *(entice.LearnedPrice(acceptance) for acceptance in ACCEPTANCES)]
+    heads = ["the gap", *(f"learned, {100 * acceptance:g} %" for acceptance in ACCEPTANCES)]
     print(f"{base.visitors:,} visitors, {given.replications} runs\n")
-    heads = [f"learned, {100 * acceptance:g} %" for acceptance in ACCEPTANCES]
-    print(f"| acceptance | budget | the gap: paid, lost stars | {' | '.join(heads)} |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("Payments and lost stars (± standard error):\n")
+    print(f"| acceptance | budget | {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|")
+    equal = []
     for name, world in WORLDS.items():
+        curves: list[list[Totals]] = [[] for _ in ways]
         for budget in BUDGETS:
             plan = msgspec.structs.replace(base, **world, budget=budget)
-            gap = run(plan)
-            cells = [
-                cell(gap, run(msgspec.structs.replace(plan, price=entice.LearnedPrice(acceptance))))
-                for acceptance in ACCEPTANCES
-            ]
-            paid = f"€{gap.paid.mean():,.0f}, {gap.lost.mean():,.0f}"
+            for curve, price in zip(curves, ways, strict=True):
+                curve.append(run(msgspec.structs.replace(plan, price=price)))
             limit = "none" if budget is None else f"€{budget:,.0f}"
-            print(f"| {name} | {limit} | {paid} | {' | '.join(cells)} |", flush=True)
+            cells = " | ".join(cell(curve[-1]) for curve in curves)
+            print(f"| {name} | {limit} | {cells} |", flush=True)
+        level = min(float(totals.lost.mean()) for totals in curves[0])
+        payments = " | ".join(payment_at(level, curve) for curve in curves)
+        equal.append(f"| {name} | {level:,.0f} | {payments} |")
+    print("\nPayments for the fewest lost stars that paying the gap reaches:\n")
+    print(f"| acceptance | lost stars | {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|")
+    print("\n".join(equal))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
+import entice
 from entice.service.domain import clock as clock_module
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import Accept, Expire, MakeOffer, MakeOffers, Rate, Reverse
@@ -34,6 +35,7 @@ SPEC = CampaignSpec(
     rating_window=RATING_WINDOW,
     holdout=0.2,
     overlap=0.1,
+    price=entice.LearnedPrice(explore=0.2),
     seed=9,
 )
 

@@ -100,6 +100,7 @@ def deliver(
         offer_expires_after=7200,
         # These players have no salts, so a holdout reads all offers to find out who is new.
         holdout=0.2 if offers < 1000 else 0.0, holdout_feeds_averages=False,
+        price=entice.LearnedPrice(),
     )  # fmt: skip
     with sqlite_store() as store:
         with running_writer(store) as writer:

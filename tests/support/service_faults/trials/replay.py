@@ -43,6 +43,7 @@ SPEC = CampaignSpec(
     probe=entice.Probe(share=0.1, amount=0.5),
     holdout=0.1,
     overlap=0.05,
+    price=entice.LearnedPrice(),
     seed=11,
 )
 BATCH = 1_000
