@@ -24,8 +24,6 @@ from entice.service.operations.export import export_campaign
 
 __all__ = ["service"]
 
-pytestmark = pytest.mark.usefixtures("unmeasured")
-
 SHOWN = {"a": 5.0, "b": 4.5, "c": 4.0}
 """What players see: "b" has a gap of 0.5 stars, which is a price of the grid, "c" one of 1 star."""
 LEARNED = entice.LearnedPrice(acceptance=0.6, explore=0.0)

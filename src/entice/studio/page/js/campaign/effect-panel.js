@@ -19,9 +19,9 @@ const GROUPS = [
 const HELD_OUT =
   "Visitors chosen at random who get their own choice and are never paid. They see the same " +
   "averages as everybody, so what the campaign does through better averages is not measured.";
-const RATED =
-  "Of the visitors who did not decline. Visitors who decline take their own choice, and its rating " +
-  "belongs to neither group.";
+const DECLINED =
+  "They take their own choice, and its rating belongs to neither group. The share rated is that of " +
+  "the other visitors.";
 
 /** Make a panel. Returns its node and a function that updates it. */
 export function effectPanel() {
@@ -55,7 +55,7 @@ export function effectPanel() {
 }
 
 function groupTable(effect, view) {
-  const columns = ["Rating", "Visitors", "Declined", term("Rated", RATED), "Paid per visitor"];
+  const columns = ["Rating", "Visitors", "Rated", "Paid per visitor"];
   return h(
     "table",
     { class: "effect-groups" },
@@ -80,7 +80,6 @@ function groupTable(effect, view) {
           h("th", { scope: "row" }, name === "holdout" ? term(label, HELD_OUT) : label),
           h("td", { class: "effect-rating" }, stars(group.rating)),
           h("td", null, number(group.visitors)),
-          h("td", null, group.declined === null ? "–" : number(group.declined)),
           h("td", null, percent(group.share_rated)),
           h("td", null, payment(group.payment, view)),
         );
@@ -179,6 +178,19 @@ function facts(effect, view) {
           `${number(effect.holdout.rated)} in the holdout`,
       ),
     ),
+    effect.paid.declined === null
+      ? null
+      : h(
+          "div",
+          null,
+          h("dt", null, term("Declined", DECLINED)),
+          h(
+            "dd",
+            null,
+            `${number(effect.paid.declined)} with the campaign, ` +
+              `${number(effect.holdout.declined)} in the holdout`,
+          ),
+        ),
   );
 }
 
