@@ -1,14 +1,12 @@
 """Compare a learned price with paying the gap: payments and lost stars, a table of docs/plan.md.
 
 Campaigns of `examples/marketplace.toml` with UCB. How much is paid and lost depends on how long a
-campaign explores, so both ways of paying run with several budgets, in the same worlds. Between
-these, the payment at equal lost stars is interpolated.
+campaign explores, so both ways of paying run with several budgets, in the same worlds.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,24 +55,15 @@ def run(plan: entice.Plan) -> Totals:
 
 
 def cell(totals: Totals) -> str:
+    """Return the mean payment, and the mean number of lost stars with its standard error."""
     error = totals.lost.std(ddof=1) / len(totals.lost) ** 0.5
     return f"€{totals.paid.mean():,.0f}, {totals.lost.mean():,.0f} ± {error:,.0f}"
-
-
-def payment_at(level: float, curve: list[Totals]) -> str:
-    """Return the smallest mean payment at which a curve of budgets loses at most so many stars."""
-    points = [(float(totals.paid.mean()), float(totals.lost.mean())) for totals in curve]
-    if points[0][1] <= level:
-        return f"at most €{points[0][0]:,.0f}"
-    for (paid, lost), (more, fewer) in itertools.pairwise(points):
-        if fewer <= level:
-            return f"€{paid + (more - paid) * (lost - level) / (lost - fewer):,.0f}"
-    return "not reached"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--world", choices=WORLDS, action="append", help="Run only this world.")
     given = parser.parse_args()
     example = Path(__file__).parents[1] / "examples" / "marketplace.toml"
     base = msgspec.structs.replace(
@@ -83,24 +72,13 @@ def main() -> None:
     ways = [None, *(entice.LearnedPrice(acceptance) for acceptance in ACCEPTANCES)]
     heads = ["the gap", *(f"learned, {100 * acceptance:g} %" for acceptance in ACCEPTANCES)]
     print(f"{base.visitors:,} visitors, {given.replications} runs\n")
-    print("Payments and lost stars (± standard error):\n")
     print(f"| acceptance | budget | {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|")
-    equal = []
-    for name, world in WORLDS.items():
-        curves: list[list[Totals]] = [[] for _ in ways]
+    for name in given.world or WORLDS:
         for budget in BUDGETS:
-            plan = msgspec.structs.replace(base, **world, budget=budget)
-            for curve, price in zip(curves, ways, strict=True):
-                curve.append(run(msgspec.structs.replace(plan, price=price)))
+            plan = msgspec.structs.replace(base, **WORLDS[name], budget=budget)
+            cells = [cell(run(msgspec.structs.replace(plan, price=price))) for price in ways]
             limit = "none" if budget is None else f"€{budget:,.0f}"
-            cells = " | ".join(cell(curve[-1]) for curve in curves)
-            print(f"| {name} | {limit} | {cells} |", flush=True)
-        level = min(float(totals.lost.mean()) for totals in curves[0])
-        payments = " | ".join(payment_at(level, curve) for curve in curves)
-        equal.append(f"| {name} | {level:,.0f} | {payments} |")
-    print("\nPayments for the fewest lost stars that paying the gap reaches:\n")
-    print(f"| acceptance | lost stars | {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|")
-    print("\n".join(equal))
+            print(f"| {name} | {limit} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
