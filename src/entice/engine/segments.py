@@ -1,7 +1,4 @@
-"""Visitors of segments in the loop: who arrives, and by which averages their round is decided.
-
-`segment_delivery` records their ratings.
-"""
+"""Visitors of segments in the loop: who arrives, and by which averages their round is decided."""
 
 from __future__ import annotations
 
@@ -11,17 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.engine.delivery import Recorder, new_deliveries
 from entice.errors import InputError
 from entice.jit.cache_aligned import cache_aligned
 from entice.jit.decorators import compiled
+from entice.model.in_flight import InFlight, count_expected
 from entice.model.ledger import Ledger, new_ledger
 from entice.model.segments import (
     SegmentLedgers,
+    clear_segments,
     count_expected_by_segments,
     new_segment_ledgers,
+    record_in_segment,
     see_segment,
 )
-from entice.model.step import offer
+from entice.model.step import offer, settle
 from entice.policies import CustomPolicy, Policy
 from entice.policies.policy import no_update
 from entice.rng import Stream
@@ -46,7 +47,7 @@ class SegmentWorkspace(NamedTuple):
     counts: Floats
     """The effective counts of these averages."""
     cell_counts: Floats
-    """The ratings of each segment and arm, with those expected from pulls in flight. Empty if the
+    """The ratings of each arm and segment, with those expected from pulls in flight. Empty if the
     policy does not count them."""
 
 
@@ -97,6 +98,45 @@ def offer_to_known_segment(
         select, display, payment_rule, t, segments.seen, segments.counts, displayed, memory, params,
         stream, each_arm_once,
     )  # fmt: skip
+
+
+@compiled
+def _clear_ledgers(segments: SegmentWorkspace) -> None:
+    clear_segments(segments.ledgers)
+
+
+@compiled
+def _current_cell(segments: SegmentWorkspace, arm: int) -> int:
+    segment = int(segments.current[0])
+    return arm * int(segments.ledgers.pulls.shape[1]) + segment
+
+
+@compiled
+def _settle_cell(
+    update: Callable[..., None],
+    segments: SegmentWorkspace,
+    ledger: Ledger,
+    memory: Floats,
+    params: tuple[Any, ...],
+    cell: int,
+    payment: float,
+    feedback: float,
+) -> None:
+    """Record a rating twice: in the ledger of its segment, and in that of all visitors."""
+    arm, segment = divmod(cell, segments.ledgers.pulls.shape[1])
+    record_in_segment(segments.ledgers, segment, arm, feedback)
+    settle(update, ledger, memory, params, arm, payment, feedback)
+
+
+@compiled
+def _count_cells(
+    segments: SegmentWorkspace, flight: InFlight, ledger: Ledger, effective_pulls: SegmentWorkspace
+) -> None:
+    count_expected(flight, segments.ledgers.pulls.reshape(-1), segments.cell_counts)
+
+
+FOR_SEGMENTS = new_deliveries(Recorder(_clear_ledgers, _current_cell, _settle_cell, _count_cells))
+"""A ledger for each known segment. A cell is an arm and a segment, as in `SegmentLedgers`."""
 
 
 def offer_function(arms: object) -> Callable[..., tuple[int, int, float]]:
