@@ -40,6 +40,10 @@ UCB, THOMPSON = entice.UCB(), entice.ThompsonSampling()
 EPSILON, CORRECTED = entice.EpsilonGreedy(c=5), entice.DriftCorrectedThompson()
 AN_HOUR, A_DAY = 3600, 24 * 3600
 
+SEGMENTS = entice.PlanSegments(
+    shares=[0.5, 0.3, 0.2], means=[[4.5, 3.5, 4.0, 3.8], [3.2, 4.6, 4.0, 3.6], [3.9, 3.7, 4.0, 4.8]]
+)
+
 CASES: dict[str, dict[str, Any]] = {
     "ratings at once": {"policies": [UCB], "share_who_rate": 1.0},
     "some rate, late": {
@@ -130,11 +134,25 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [UCB], "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.3,
         "response": entice.LogisticResponse(-4, by_reward=0.8, by_payment=2),
     },
+    "segments": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
+        "rating_delay": entice.ExponentialDelay(mean=3), "segments": SEGMENTS, "spread": None,
+    },
+    "segments, budget, probe, overlap, holdout": {
+        "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
+        "overlap": 0.1, "budget": 100, "share_who_rate": 0.4, "acceptance": ALWAYS,
+        "holdout": 0.2, "segments": SEGMENTS, "spread": None,
+    },
+    "segments, 0 to 1": {
+        "policies": [THOMPSON], "policy_sees": "zero_to_one", "share_who_rate": 1.0,
+        "acceptance": LOGISTIC, "rating_delay": entice.ExponentialDelay(mean=1),
+        "holdout": 0.2, "holdout_feeds_averages": False, "segments": SEGMENTS, "spread": None,
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {
     "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count", "response",
-    "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1",
+    "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1", "segments, 0 to 1",
 }  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
@@ -173,7 +191,10 @@ def replay_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day
         players = (hashed(visitor + len(visits.offered) * k) for k in itertools.count())
         return next(one for one in players if (group_of(one) == "holdout") == held_out)
 
-    return play_live(store, spec, len(visits.offered), visitors_a_day, respond, player)
+    def segment(visitor: int) -> str | None:
+        return spec.segments[visits.segment[visitor]] if spec.segments else None
+
+    return play_live(store, spec, len(visits.offered), visitors_a_day, respond, player, segment)
 
 
 def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
@@ -218,6 +239,13 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         check_groups(live, visits, entered, held_out)
         if not plan.holdout_feeds_averages:
             entered &= ~held_out
+        if live.state.segments is not None:
+            counts = live.state.segments
+            for arm, segment in np.ndindex(4, 3):
+                cell = (visits.taken == arm) & (visits.segment == segment)
+                ratings = visits.rating[entered & cell]
+                assert counts.pulls[arm][segment] == len(ratings)
+                assert counts.totals[arm][segment] == ratings.sum()
         for arm in range(4):
             ratings = visits.rating[entered & (visits.taken == arm)]
             assert live.state.pulls[arm] == len(ratings)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.engine.delivery import Recorder, new_deliveries
-from entice.errors import InputError
 from entice.jit.cache_aligned import cache_aligned
 from entice.jit.decorators import compiled
 from entice.model.in_flight import InFlight, count_expected
@@ -23,8 +22,8 @@ from entice.model.segments import (
     see_segment,
 )
 from entice.model.step import offer, settle
-from entice.policies import CustomPolicy, Policy
-from entice.policies.policy import no_update
+from entice.policies import Policy
+from entice.policies import segments as policies_in_segments
 from entice.rng import Stream
 from entice.worlds.segments import Segments, draw_segment
 
@@ -145,17 +144,10 @@ def offer_function(arms: object) -> Callable[..., tuple[int, int, float]]:
 
 
 def check_segments(where: str, policy: Policy, arms: object) -> None:
-    """Reject a policy that cannot decide by the averages and counts of a known segment.
-
-    The memory of `CustomPolicy` is the user's: it is the same for all segments.
-    """
-    if not (isinstance(arms, Segments) and arms.known):
-        return
-    kernel = policy.kernel(len(arms.true_means()))
-    if kernel.update is not no_update and not isinstance(policy, CustomPolicy):
-        rule = f"is {policy.label}, which remembers ratings that may be from other segments"
-        todo = "Use UCB or another policy of counts and averages, or Segments(…, known=False)."
-        raise InputError(where, rule, todo=todo)
+    """Reject a policy that cannot decide by the averages and counts of a known segment."""
+    if isinstance(arms, Segments) and arms.known:
+        count, todo = len(arms.true_means()), "Segments(…, known=False)"
+        policies_in_segments.check_segments(where, policy, count, todo)
 
 
 @compiled
