@@ -128,8 +128,9 @@ def _segments(segments: PlanSegments) -> str:
         else "The campaign does not know them: all visitors are one population."
     )
     return (
-        f"Visitors belong to {len(segments.shares)} segments ({shares}), each with true averages of "
-        f"its own. {known} Lost stars are counted against the best item of the visitor's segment."
+        f"Visitors belong to {len(segments.shares)} segments ({shares}), each with true averages "
+        f"of its own. {known} Lost stars are counted against the best item of the visitor's "
+        "segment."
     )
 
 

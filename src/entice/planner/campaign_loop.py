@@ -365,9 +365,9 @@ def simulate_visits(
             unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
                 state.segments, in_flight, state.in_flight_counts, state.before, policy_params,
-                np.inf, settings.limit_slot, settings.probe_share, settings.probe_amounts, settings.overlap,
-                state.eligible, state.displayed, state.shown, state.permitted, state.means,
-                state.counts, state.counted, state.awaited, stream,
+                np.inf, settings.limit_slot, settings.probe_share, settings.probe_amounts,
+                settings.overlap, state.eligible, state.displayed, state.shown, state.permitted,
+                state.means, state.counts, state.counted, state.awaited, stream,
             )  # fmt: skip
             unlimited_stars *= settings.steps
         if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
