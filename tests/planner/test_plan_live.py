@@ -331,3 +331,32 @@ def test_control_the_comparison_detects_ratings_that_are_not_kept_apart(store: S
     spec = campaign_spec(runner, 0, holdout_feeds_averages=True)
     live = replay_live(store, spec, visits, plan.visitors_a_day)
     assert differing(visits, live, spec)
+
+
+@pytest.mark.parametrize("changes", [{"shares": [0.4, 0.4, 0.2]}, {"known": False}])
+def test_control_the_comparison_detects_other_segments(
+    changes: dict[str, Any], store: Store
+) -> None:
+    """The campaign gets other visitors' segments than the plan's, or none."""
+    settings = CASES["segments"]
+    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
+    runner = PlanRunner(plan)
+    visits, _ = runner.simulate_run(0, 0)
+    other = msgspec.structs.replace(SEGMENTS, **changes)
+    others = PlanRunner(msgspec.structs.replace(plan, segments=other))
+    spec = campaign_spec(others, 0)
+    segments = others.simulate_run(0, 0)[0].segment
+    live = replay_live(store, spec, visits._replace(segment=segments), plan.visitors_a_day)
+    assert differing(visits, live, spec)
+
+
+def test_one_known_segment_changes_nothing() -> None:
+    one = entice.PlanSegments(shares=[1], means=[[4.5, 3.5, 4.0]])
+    settings = CASES["segments"] | {"segments": one}
+    known, unknown = (
+        PlanRunner(make_plan(**settings | {"segments": msgspec.structs.replace(one, known=known)}))
+        for known in (True, False)
+    )
+    for mine, other in zip(known.simulate_run(0, 0), unknown.simulate_run(0, 0), strict=True):
+        for column, expected in zip(mine, other, strict=True):
+            np.testing.assert_array_equal(column, expected)
