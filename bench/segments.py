@@ -56,8 +56,9 @@ def lost_stars(
         drift=[0, 1], budget=budget, policies=[entice.UCB(), entice.ThompsonSampling()],
         replications=runs, seed=seed, progress=False,
     )  # fmt: skip
-    assert found.runs["spend"].max() <= budget
-    return [found.run_values(p, "stars_lost") for p in (0, 1)]
+    for policy in (0, 1):
+        assert found.run_values(policy, "spend").max() <= budget
+    return [found.run_values(policy, "stars_lost") for policy in (0, 1)]
 
 
 def compare_plans(runs: int, seed: int) -> None:
