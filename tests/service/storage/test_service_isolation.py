@@ -28,7 +28,7 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Refusal, Unavailable
-from entice.service.storage import fair_queue, group_commit, slices, unit_of_work, writer
+from entice.service.storage import fair_queue, group_commit, stored_hashes, unit_of_work, writer
 from entice.service.storage.fair_queue import FairQueue, PendingCommand
 from entice.service.storage.group_commit import GroupCommit
 from entice.service.storage.unit_of_work import UnitOfWork
@@ -109,6 +109,7 @@ def in_slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     slices: bool = request.param == "in slices"
     if not slices:
         monkeypatch.setattr(fair_queue, "MAX_SECONDS", 1e9)
+        monkeypatch.setattr(fair_queue, "MAX_SECONDS_SHARED", 1e9)
         monkeypatch.setattr(writer, "MAX_GROUP_SECONDS", float("inf"))
     return slices
 
@@ -295,13 +296,13 @@ def test_a_long_command_is_not_repeated_in_slices_if_its_campaign_must_be_upgrad
     monkeypatch.setattr(Campaign, "create", partial(Campaign.create, rules=version))
     monkeypatch.setattr(fair_queue, "UNKNOWN_COST", 1.0)
     loads: list[int] = []
-    load = slices.prefetch_players
+    load = stored_hashes.prefetch_players
 
     def count(work: UnitOfWork, campaign: Campaign, requests: Any) -> None:
         loads.append(campaign.state.rules)
         load(work, campaign, requests)
 
-    monkeypatch.setattr(slices, "prefetch_players", count)
+    monkeypatch.setattr(stored_hashes, "prefetch_players", count)
     campaign = service.create()
     assert len(service.do(batch(campaign, range(20)))["offers"]) == 20
     assert loads == [version]
@@ -329,9 +330,9 @@ def test_a_long_command_that_conflicts_is_executed_once_and_locks_its_campaign_l
     runs: list[str] = []
     begin_write, commit_alone = UnitOfWork.begin_write, GroupCommit._commit_alone
 
-    def conflicting(self: UnitOfWork, session: Any) -> None:
+    def conflicting(self: UnitOfWork, *arguments: Any) -> None:
         runs.append("in slices")
-        begin_write(self, session)
+        begin_write(self, *arguments)
 
     def alone(self: GroupCommit, pending: PendingCommand) -> Any:
         if isinstance(pending.command, MakeOffers):

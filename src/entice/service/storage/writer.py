@@ -61,7 +61,9 @@ class Writer:
         self.observe = observe
         self._tick = tick
         self._queue = FairQueue()
-        self._groups = GroupCommit(store, clock, self._queue.record, players)
+        self._groups = GroupCommit(
+            store, clock, self._queue.record, players, lambda: self._queue.shared
+        )
         self._maintenance = Maintenance(store, clock, self._groups)
         self._long: deque[LongCommand] = deque()
         self._thread = threading.Thread(target=self._run, name="entice-writer", daemon=True)
