@@ -28,7 +28,7 @@ from entice.service.domain.errors import Refusal, Unavailable
 
 MAX_GROUP = 512
 """Number of offers and ratings at which a transaction is full and takes no more commands."""
-MAX_SECONDS, MAX_SECONDS_SHARED = 0.010, 0.004
+MAX_SECONDS, MAX_SECONDS_SHARED = 0.010, 0.002
 """Estimated seconds at which a transaction is full, for one campaign alone, and for several.
 
 Commands that arrive in the meantime wait for the whole transaction. A campaign alone gets longer
