@@ -100,12 +100,23 @@ class FairQueue:
         self._costs: dict[str, float] = {}
         self._latest: str | None = None
         """The campaign of the latest command."""
+        self._latest_at = -math.inf
         self._shared_until = -math.inf
 
     @property
     def shared(self) -> bool:
         """Whether commands of several campaigns have arrived within the last second."""
         return time.monotonic() < self._shared_until
+
+    def is_used_by_others(self, campaign: str | None) -> bool:
+        """Return whether a command of another campaign has arrived within the last second.
+
+        For None, which stands for all campaigns: whether commands of several campaigns have.
+        """
+        if self.shared:
+            return True
+        recent = time.monotonic() < self._latest_at + SHARED_FOR
+        return campaign is not None and recent and self._latest != campaign
 
     @property
     def depth(self) -> int:
@@ -138,9 +149,10 @@ class FairQueue:
                 queue = self._queues[name] = _CampaignQueue(self._start)
             queue.commands.append(pending)
             queue.weight += weight
+            self._latest_at = time.monotonic()
             if name != self._latest:
                 if self._latest is not None:
-                    self._shared_until = time.monotonic() + SHARED_FOR
+                    self._shared_until = self._latest_at + SHARED_FOR
                 self._latest = name
             self._weight += weight
             self._changed.notify()

@@ -82,6 +82,10 @@ class Writer:
         """The number of offers and ratings in the queue."""
         return self._queue.depth
 
+    def is_used_by_others(self, campaign: str | None) -> bool:
+        """Return whether other campaigns than `campaign` use the writer; see `FairQueue`."""
+        return self._queue.is_used_by_others(campaign)
+
     @property
     def is_running(self) -> bool:
         """Whether the writer thread is alive."""
