@@ -26,11 +26,11 @@ from entice.service.storage.store import open_store
 
 NICENESS = 5
 """Added to the niceness of the service: on a busy machine, offers go before reads."""
-_RESULT, _ERROR = b"r", b"e"
+_RESULT, _ERROR, _FAILED = b"r", b"e", b"f"
 
 
-class ReadProcessEnded(Exception):
-    """The process has ended, for example because memory ran out."""
+class ReadFailed(Exception):
+    """A read that was not completed: the process has ended, or an unexpected error occurred."""
 
 
 class ReadProcess:
@@ -52,7 +52,7 @@ class ReadProcess:
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
         """Call a function of a module with the child's `Queries`; return its result as JSON.
 
-        Raises the error of the function, and `ReadProcessEnded` if the process has ended.
+        Raises the function's error if it is one of the service, and `ReadFailed` otherwise.
         """
         with self._lock:
             try:
@@ -60,10 +60,10 @@ class ReadProcess:
                 message = self._connection.recv_bytes()
             except (EOFError, OSError) as error:
                 self.alive = False
-                raise ReadProcessEnded from error
-        if message[:1] == _ERROR:
-            raise pickle.loads(message[1:])
-        return message[1:]
+                raise ReadFailed from error
+        if message[:1] == _RESULT:
+            return message[1:]
+        raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
 
     def close(self) -> None:
         """End the process."""
@@ -89,8 +89,8 @@ def answer_reads(db: str, connection: Connection) -> None:
                 message = _RESULT + encode_read(queries, function, *arguments)
             except EnticeError as error:
                 message = _ERROR + pickle.dumps(error)
-            except Exception as error:  # whether it can be sent is unknown: send its text
-                message = _ERROR + pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+            except Exception:  # the service repeats the read, and logs the error
+                message = _FAILED
             connection.send_bytes(message)
 
 

@@ -22,7 +22,7 @@ from entice.service.domain.errors import Refusal, not_found
 from entice.service.http.authentication import LOCAL_CALLER, hide_other_campaigns
 from entice.service.http.context import AppContext
 from entice.service.http.problems import body_problem, too_deep
-from entice.service.http.read_process import ReadProcessEnded, encode_read
+from entice.service.http.read_process import ReadFailed, encode_read
 from entice.service.http.responses import EncodedResponse
 from entice.service.storage.api_keys import KeyView
 
@@ -94,8 +94,9 @@ class ServiceRequest(Request[None, KeyView, State]):
         if process is not None and process.alive:
             try:
                 return EncodedResponse(await self.read(process.read, *call, slow=slow))
-            except ReadProcessEnded:  # continue in a thread
-                logs.failure("read-process-ended", pid=process.pid, next="read in threads")
+            except ReadFailed:
+                if not process.alive:
+                    logs.failure("read-process-ended", pid=process.pid, next="read in threads")
         return EncodedResponse(await self.read(encode_read, context.queries, *call, slow=slow))
 
 

@@ -179,6 +179,7 @@ class Writer:
         while True:
             if self._queue.shared != shared:
                 shared = not shared
+                self.store.set_shared(shared)
                 if shared:
                     while_shared.enter_context(FREQUENT_SWITCHES)
                 else:
