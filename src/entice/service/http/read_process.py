@@ -34,20 +34,28 @@ class ReadFailed(Exception):
 
 
 class ReadProcess:
-    """A child process that executes reads, one after the other.
+    """A child process that executes reads, one after the other."""
 
-    Create it before this process has threads or an open database: a fork copies the locks of
-    both in the state that they have at that moment. The child ends with this process.
-    """
-
-    def __init__(self, db: str) -> None:
+    def __init__(self, connection: Connection, pid: int) -> None:
+        self.pid = pid
+        self.alive = True
+        self._connection = connection
         self._lock = threading.Lock()
-        self._connection, other_end = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
+
+    @classmethod
+    def start(cls, db: str) -> ReadProcess:
+        """Start a process, which ends with this one.
+
+        Do so before this process has threads or an open database: a fork copies the locks of both
+        in the state that they have at that moment.
+        """
+        connection, other_end = Pipe()
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
             _run_child(db, other_end)
         other_end.close()
-        self.alive = True
+        return cls(connection, pid)
 
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
         """Call a function of a module with the child's `Queries`; return its result as JSON.
@@ -64,13 +72,6 @@ class ReadProcess:
         if message[:1] == _RESULT:
             return message[1:]
         raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
-
-    def close(self) -> None:
-        """End the process."""
-        self.alive = False
-        self._connection.close()
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
 
 
 def encode_read(queries: Queries, function: Callable[..., Any], *arguments: Any) -> bytes:

@@ -118,7 +118,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     from entice.service.storage.writer import Writer
 
     # First of all: the process has no threads and no open database yet.
-    read_processes = [ReadProcess(settings.db) for _ in ("fast", "slow")]
+    read_processes = [ReadProcess.start(settings.db) for _ in ("fast", "slow")]
     logs.configure()
     # Until the app runs, SIGTERM exits at once: Granian would ignore it, and no request is lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
