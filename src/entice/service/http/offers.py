@@ -121,8 +121,9 @@ async def make_offers(
 ) -> Response[OfferBatch]:
     """Make several offers.
 
-    Decides for up to 1,000 players in one transaction. Each decision takes the earlier ones into
-    account. Either all offers are made or none.
+    Decides for up to 1,000 players. Each decision takes the earlier ones into account. If a request
+    is invalid, no offer is made. If the service or its database fails before the response, some
+    offers may have been made: repeat the request, which returns them and makes the others.
     """
     commands = [_command(request.context.players, campaign, one) for one in data.requests]
     return await execute(request, MakeOffers(campaign, commands), idempotency_key)
