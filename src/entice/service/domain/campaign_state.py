@@ -12,6 +12,7 @@ from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
 from entice.service.domain.pricing import AcceptanceCounts
+from entice.service.domain.segment_state import SegmentCounts
 from entice.service.domain.spec import Status
 
 RULE_OF_THREE = 3.0
@@ -57,13 +58,17 @@ class CampaignState(msgspec.Struct, array_like=True):
     """The ages of the offers in flight, since version 2 of the rules."""
     groups: dict[str, GroupCounts] = {}
     """The totals of the two groups, if the campaign has a holdout."""
+    segments: SegmentCounts | None = None
+    """The ratings of each arm and segment, if the campaign has segments."""
     acceptance: AcceptanceCounts | None = None
     """The answers to offers by price, if the campaign has a learned price."""
 
     @property
     def expectation(self) -> Expectation:
         """The ratings expected from the offers in flight."""
-        return expectation(unpack(self.flight, len(self.arms), self.spec["rating_window"]))
+        per_arm = max(1, len(self.spec.get("segments", ())))
+        cells = len(self.arms) * per_arm
+        return expectation(unpack(self.flight, cells, self.spec["rating_window"]), per_arm)
 
     def without_first_rating(self, expected: Expectation) -> list[int]:
         """Return the active arms that have no rating after enough offers to expect one.
@@ -111,11 +116,12 @@ def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | No
 def encode_state(state: CampaignState) -> bytes:
     """Encode a state for the database.
 
-    The last field is omitted if None, so that the rows of other campaigns stay as they were.
+    The last fields are left out if they are None, as before they existed.
     """
-    if state.acceptance is not None:
-        return _encode(state)
-    return _encode(msgspec.structs.astuple(state)[:-1])
+    fields = msgspec.structs.astuple(state)
+    while fields[-1] is None:
+        fields = fields[:-1]
+    return _encode(fields)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -29,6 +29,7 @@ from entice.service import logs
 from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.offer import OFFERED, OfferRecord
 from entice.service.domain.pending_policies import PENDING
+from entice.service.domain.segment_state import LiveSegments, new_segment_counts
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
 
 RETRY_LOADING, RETRY_COMPILING = 1, 5
@@ -188,6 +189,9 @@ def exercise(policy: ServedPolicy) -> None:
             1, b"", OFFERED, 0, 0, 1, 0, 1.0, 1, None, "explore", 1.0, None, None, 0, 0, None, []
         )
         campaign.pricing.record_answer(offer, True)
+    segments = LiveSegments(new_segment_counts(1, 1), ["one"], 1)
+    segments.count(0, 0, 1, 1)
+    segments.update_arm(0, 1, 1, (0, 1))
 
 
 def main(urgent: int, share: Sequence[str]) -> None:
