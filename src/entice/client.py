@@ -363,7 +363,7 @@ class Client(AbstractContextManager["Client"]):
         path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
         return self._ask("DELETE", path, WebhookView)
 
-    def keys(self) -> list[ApiKeyView]:
+    def list_keys(self) -> list[ApiKeyView]:
         """Return all API keys, oldest first, including revoked ones."""
         return self._ask("GET", "/v1/keys", list[ApiKeyView])
 
