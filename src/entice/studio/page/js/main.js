@@ -176,5 +176,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 themeButton();
 banner();
 addEventListener("hashchange", showScreen);
-showScreen();
-load().catch(() => {}); // in the background
+// Then the script of the charts, for later screens: loaded at once, it delays the first one.
+showScreen().then(load).catch(() => {});
