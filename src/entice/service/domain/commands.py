@@ -26,8 +26,9 @@ from entice.service.domain.views import arm_views, campaign_view, encode, offer_
 
 MORE_DUE = 206
 """The status that `Expire` returns if there are more offers past their deadline."""
-MAX_EXPIRED = 1000
-"""The most offers that one `Expire` processes, so that it does not delay other commands."""
+MAX_EXPIRED = 100
+"""The most offers that one `Expire` processes, because the commands of other campaigns wait for it.
+"""
 
 
 def offer_number(offer: str) -> int:

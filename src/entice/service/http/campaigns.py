@@ -32,6 +32,7 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
+from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
 MAX_PAGE = 1000
@@ -140,12 +141,12 @@ async def list_campaigns(
     responses={200: "The campaign."},
     examples={"live": examples.CAMPAIGN},
 )
-async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
+async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> Response[CampaignView]:
     """Retrieve a campaign.
 
     Returns its money, its counts and its current settings.
     """
-    return await request.read(request.context.queries.campaign, campaign)
+    return await request.respond_with(Queries.campaign, campaign)
 
 
 @route(
@@ -229,12 +230,12 @@ async def update_arm(
     responses={200: "All arms of the campaign."},
     examples={"one of them": [examples.ARM]},
 )
-async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+async def list_arms(request: ServiceRequest, campaign: CampaignId) -> Response[list[ArmView]]:
     """List the arms of a campaign.
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await request.read(request.context.queries.arms, campaign)
+    return await request.respond_with(Queries.arms, campaign)
 
 
 @route(
@@ -254,14 +255,14 @@ async def get_spending(
     points: Annotated[
         int, QueryParameter(ge=2, le=MAX_POINTS, description="Maximum number of points.")
     ] = 200,
-) -> SpendingView:
+) -> Response[SpendingView]:
     """Retrieve the history of spending.
 
     Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
     number of offers. Each point is exact. A long log is read in parts, one per request: while
     `through` is less than `events`, repeat the request.
     """
-    return await request.read(request.context.queries.spending, campaign, by, points, slow=True)
+    return await request.respond_with(Queries.spending, campaign, by, points, slow=True)
 
 
 ROUTES = (
