@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.progress import Report
 from entice.user_functions import ensure_found
+from entice.worlds.players import AcceptanceKernel, AlwaysAccept, LogisticAcceptance
 
 _BELIEF, _SEED = 7, 9
 """Stream numbers that keep these draws independent of a user's draws with the same seed."""
@@ -46,13 +48,14 @@ class WorldSampler:
         assert plan.seed is not None
         self._seed, self._drift = plan.seed, plan.drift
         self._items = plan.item_sampler()
+        self._segments = 1 if plan.segments is None else len(plan.segments.shares)
 
     def draw(self, run: int) -> DrawnWorld:
         """Draw the world of one run, which depends only on the seed and the run."""
         rng = np.random.default_rng((self._seed, run, _BELIEF))
         low, high = self._drift
         slope = float(rng.uniform(low, high))
-        return DrawnWorld(self._items.draw(rng), slope)
+        return DrawnWorld(self._items.draw(rng), slope, self._segments)
 
     def seed(self, run: int) -> int:
         """Draw the seed of one run's campaign and visitors."""
@@ -136,7 +139,19 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         equal_pay=policy.equal_pay,
         holdout=plan.holdout,
         holdout_feeds_averages=plan.holdout_feeds_averages,
+        segments=plan.known_segments,
     )
+
+
+def _acceptance_kernel(plan: Plan) -> AcceptanceKernel:
+    """Return how visitors accept offers, for a loop that most plans share.
+
+    Visitors who always accept are logistic ones with a midpoint of −∞. They draw one more random
+    number, but it is their last one, and nothing else depends on it.
+    """
+    if plan.acceptance == AlwaysAccept():
+        return AcceptanceKernel(LogisticAcceptance(0.0, 1.0).kernel().accept, (-math.inf, 1.0))
+    return plan.acceptance.kernel()
 
 
 class _PolicyRunner:
@@ -147,7 +162,7 @@ class _PolicyRunner:
         self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
         self._shown = plan.unrated_stars
         self._rules = policy.kernel(plan.arms)
-        self._acceptance, self._delays = plan.acceptance.kernel(), plan.delay_sampler()
+        self._acceptance, self._delays = _acceptance_kernel(plan), plan.delay_sampler()
         self._response = plan.response_kernel()
         parts = (
             *self._rules.functions,
@@ -224,7 +239,7 @@ class _PolicyRunner:
         if ended == campaign_loop.BAD_ARM:
             raise StudyError(
                 f"Policy {self._policy.label} selected arm {arm} for visitor {visitor + 1} of run "
-                f"{run}, but arms are numbered 0 to {len(world.shares) - 1}."
+                f"{run}, but arms are numbered 0 to {len(world.means) - 1}."
             )
         return int(visitor)
 
@@ -239,6 +254,7 @@ class _PolicyRunner:
             self._plan.share_who_rate,
             settings.price_of_a_star,
             self._response.params,
+            self._plan.cumulative_shares,
         )
         params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day

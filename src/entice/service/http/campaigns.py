@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from litestar import Response
@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from entice.api_types import ArmView, CampaignStatus, CampaignView, SpendingView
 from entice.errors import InputError
+from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.domain.spec import (
     MAX_ARMS,
@@ -40,6 +41,8 @@ MAX_PAGE = 1000
 class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Settings to change. Omitted settings stay as they are; null removes a limit."""
 
+    fixed_settings: ClassVar = FIXED_SETTINGS
+    """Rejected with the reason (409)."""
     name: Name | UnsetType = UNSET
     status: CampaignStatus | UnsetType = UNSET
     budget: Money | UnsetType = UNSET
@@ -168,7 +171,8 @@ async def update_campaign(
 
     Changes the status, the budget, the caps, the pace, the overlap or the name, with effect from
     the next decision. A budget below the sum spent and reserved is rejected (409). The status
-    `closed` voids all open offers and is final.
+    `closed` voids all open offers and is final. Other settings are fixed at creation: to change one
+    is rejected with the reason (409).
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)

@@ -53,12 +53,23 @@ Displayed = Annotated[
 ]
 
 
+Segment = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        description="Segment of this player. Required if the campaign has segments.",
+    ),
+]
+
+
 class OfferRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A player, and the arms to choose from."""
 
     player: Player
     eligible: Arms | None = None
     displayed: Displayed | None = None
+    segment: Segment | None = None
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,6 +97,7 @@ class OfferBatch(msgspec.Struct):
             "eligible": ["oolong", "sencha"],
             "displayed": {"oolong": 4.6},
         },
+        "in a campaign with segments": {"player": "player-4711", "segment": "regular"},
     },
     id_of="offer",
 )
@@ -132,7 +144,8 @@ async def make_offers(
 def _command(players: PlayerHasher, campaign: str, request: OfferRequest) -> MakeOffer:
     player = players.hash(campaign, request.player)
     lookup = players.lookup(campaign, request.player)
-    return MakeOffer(campaign, player, request.eligible, request.displayed, lookup)
+    shown, segment = request.displayed, request.segment
+    return MakeOffer(campaign, player, request.eligible, shown, lookup, segment)
 
 
 @route(

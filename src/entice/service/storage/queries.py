@@ -103,9 +103,12 @@ class Queries:
         return found, False
 
     def campaign(self, name: str) -> CampaignView:
-        """Return a campaign."""
+        """Return a campaign, with the averages of its segments."""
         with self.store.read() as session:
-            return campaign_view(load_state(session, name))
+            state = load_state(session, name)
+            if state.segments is None:
+                return campaign_view(state)
+            return campaign_view(state, load_campaign(session, name).segment_views())
 
     def arms(self, name: str) -> list[ArmView]:
         """Return the arms of a campaign, including retired ones."""

@@ -85,4 +85,4 @@ def _with_stored_hash(work: UnitOfWork, request: MakeOffer) -> tuple[MakeOffer, 
         salt = work.players.draw(campaign.number, request.lookup)
     player = salted(request.player, [salt])
     work.offers(campaign).add_player(player, request.lookup, is_new)
-    return MakeOffer(request.campaign, player, request.eligible, request.displayed), salt
+    return replace(request, player=player, lookup=b""), salt
