@@ -36,6 +36,7 @@ from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.player_salts import PlayerSalts, salted
 from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
@@ -46,7 +47,6 @@ from entice.service.storage.unit_of_work import (
     load_all_states,
     offer_from_row,
     state_from_row,
-    verified_events,
 )
 
 MAX_SEARCHED = 10_000
@@ -73,9 +73,9 @@ class Queries:
         return [campaign_view(state) for state in states]
 
     def campaign(self, name: str) -> CampaignView:
-        """Return a campaign."""
+        """Return a campaign, with the averages of its segments."""
         with self.store.read() as session:
-            return campaign_view(load_state(session, name))
+            return view_with_segments(session, load_state(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
         """Return the arms of a campaign, including retired ones."""
@@ -249,6 +249,13 @@ def load_state(session: Session, name: str) -> CampaignState:
     if not rows:
         raise not_found("campaign", name)
     return state_from_row(name, rows[0])
+
+
+def view_with_segments(session: Session, state: CampaignState) -> CampaignView:
+    """Return the view of a campaign, with the averages of its segments."""
+    if state.segments is None:
+        return campaign_view(state)
+    return campaign_view(state, load_campaign(session, state.campaign).segment_views())
 
 
 def load_campaign(session: Session, name: str) -> Campaign:
