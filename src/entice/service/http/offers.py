@@ -17,7 +17,10 @@ from entice.service.http.requests import (
     IdempotencyKey,
     OfferId,
     ServiceRequest,
+    Since,
+    Until,
     execute,
+    read_period,
 )
 from entice.service.http.routes import DECIDE, READ, route
 from entice.service.storage.player_hasher import PlayerHasher
@@ -162,6 +165,8 @@ async def list_offers(
             description="Your id for a player: return offers to this player only.",
         ),
     ] = None,
+    since: Since = None,
+    until: Until = None,
     before: Annotated[
         int | None,
         QueryParameter(ge=1, le=2**53 - 1, description="Return offers with lower numbers only."),
@@ -172,15 +177,16 @@ async def list_offers(
 ) -> OfferPage:
     """List the offers of a campaign.
 
-    Returns offers, newest first. One request searches at most 10,000 offers, so a page of a
-    filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
-    until it is null.
+    Returns offers, newest first. One request searches at most 100,000 offers, 10,000 if it filters
+    by `arm`, so a page of a filtered list may have fewer than `limit` offers, or none. To
+    continue, pass `next` as `before` until it is null.
     """
     context, hashed = request.context, None
     if player is not None:
         players = context.players
         hashed = players.hash(campaign, player), players.lookup(campaign, player)
-    arguments = (campaign, before, limit, offer_state, reason, arm, hashed)
+    period = read_period(since, until)
+    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period)
     return await request.read(context.queries.offers, *arguments, slow=True)
 
 

@@ -102,6 +102,11 @@ class Keys:
             (stored.view for stored in self._keys.values()), key=lambda view: view.created
         )
 
+    def name_of(self, number: str) -> str | None:
+        """Return the label of a key, revoked or not, as far as the keys are cached."""
+        stored = self._keys.get(number)
+        return None if stored is None or stored.damaged else stored.view.name
+
     def altered(self) -> frozenset[str]:
         """Return the ids of keys whose rows were altered. They are not accepted."""
         self.reload()
