@@ -235,7 +235,7 @@ def small_plan(page: Page, days: int) -> None:
     page.get_by_role("button", name="Calculate").click()
     finished = "Based on 40 runs of each policy, seed 7."
     expect(page.locator(".plan-status")).to_have_text(finished, timeout=COMPILE_TIMEOUT)
-    page.wait_for_selector(".plan-parts:not([aria-busy])")
+    page.wait_for_selector(".plan-answer:not([aria-busy])")
 
 
 def explore_table(page: Page) -> list[str]:

@@ -8,15 +8,17 @@ import { empty, failed, loading } from "./placeholders.js";
 
 const SCREENS = {
   explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "single-run"] },
-  plan: { folder: "plan", title: "Plan", styles: ["plan", "policies"] },
+  plan: { folder: "plan", title: "Plan" },
   campaigns: { folder: "campaign", title: "Campaigns", styles: ["campaign", "gauges"] },
   campaign: {
     folder: "campaign",
     title: "Campaign",
     tab: "campaigns",
-    styles: ["campaign", "gauges", "effect", "item-list", "feed"],
+    styles: ["campaign", "gauges", "campaign-page"],
   },
   offer: { folder: "offer", title: "Offer", tab: "campaigns" },
+  compare: { folder: "compare", title: "Compare", tab: "campaigns", styles: ["campaign", "campaign-page"] },
+  terms: { folder: "terms", title: "Terms", styles: [] },
   paper: { folder: "paper", title: "Paper" },
   trust: { folder: "trust", title: "Trust" },
 };

@@ -1,51 +1,56 @@
-// One campaign: budget, spending, items, drift, effect, offers. All parts follow its event log.
+// One campaign: budget, spending, items, drift, effect, offers, settings. All parts follow its log.
 
-import { connection, followEvents, get } from "../api.js";
+import { connection, followEvents, get, studioInfo } from "../api.js";
+import { currentKey } from "../api-key.js";
 import { h, replace, setText } from "../dom.js";
-import { counted, percent } from "../format.js";
+import { counted, number, percent, stars } from "../format.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
-import { budgetBar } from "./budget-bar.js";
+import { markdownTable, markdownText, reportButtons, save } from "../report.js";
 import { statusBadge } from "./campaign-list.js";
 import { driftGauge } from "./drift-gauge.js";
-import { effectPanel } from "./effect-panel.js";
-import { EventLog } from "./event-log.js";
+import { effectPanel, evaluationPanel } from "./effect.js";
 import { itemList, itemListKey } from "./item-list.js";
 import { policyName } from "./labels.js";
-import { offerFeed } from "./offer-feed.js";
-import { spendingChart } from "./spending-chart.js";
-import { statusButtons } from "./status-buttons.js";
+import { EventLog, offerPanel } from "./offers.js";
+import { settingsPanel, statusButtons } from "./settings.js";
+import { budgetBar, periodControl, spendingChart } from "./spending.js";
 
 const CAMPAIGN_EVERY = 600; // minimum milliseconds between two reads of the campaign
-const DRIFT_EVERY = 3000;
-const EFFECT_EVERY = 3000;
-const SPENDING_EVERY = 3000;
+const SLOWLY = 3000; // of its drift, effect and spending
 const EFFECT_TEXT = "Ratings with the campaign and without it, in the holdout.";
+const SETTINGS_EVENTS = ["changed", "arms_added", "arm_retired"];
 
 export async function showCampaign(root, id, signal) {
   replace(root, loading("Loading the campaign …"));
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
   const read = () => Promise.all([get(path, { signal }), get(`${path}/arms`, { signal })]);
-  const [[view, arms], drift] = await Promise.all([read(), get(`${path}/drift`, { signal })]);
-  const log = await EventLog.read(view, { signal });
+  const [[view, arms], { plan }, { may }] = await Promise.all([
+    read(),
+    get(`${path}/plan`, { signal }),
+    studioInfo(),
+  ]);
   document.title = `${view.name} · Entice`;
-
   const refresh = throttled(CAMPAIGN_EVERY, signal, async () =>
     page.updateCampaign(...(await read())),
   );
-  const refreshDrift = throttled(DRIFT_EVERY, signal, async () =>
-    page.updateDrift(await get(`${path}/drift`, { signal })),
-  );
-  const refreshEffect = throttled(EFFECT_EVERY, signal, async () =>
+  const page = await build(root, view, plan, { path, signal, may, refresh });
+  page.updateCampaign(view, arms);
+
+  // The rest is read after the first paint: it takes longer in a campaign with many offers.
+  const slowly = (action) => throttled(SLOWLY, signal, action);
+  const refreshDrift = slowly(async () => page.updateDrift(await get(`${path}/drift`, { signal })));
+  const refreshEffect = slowly(async () =>
     page.updateEffect(await get(`${path}/effect`, { signal })),
   );
+  const refreshSpending = slowly(page.refreshSpending);
+  const refreshSettings = slowly(page.refreshSettings);
   const hasHoldout = view.spec.holdout > 0;
-  const spending = spendingChart(path, signal);
-  const refreshSpending = throttled(SPENDING_EVERY, signal, spending.refresh);
-  const page = await build(root, id, log, refresh, spending, hasHoldout);
-  page.updateCampaign(view, arms);
-  page.updateDrift(drift);
+  const log = await EventLog.read(view, { signal });
+  page.updateOffers(log);
+  refreshDrift();
   refreshSpending();
+  refreshSettings();
   if (hasHoldout) refreshEffect();
   // Events that came while the page was built are in the log already, and not in the view.
   if (log.last > view.events) refresh();
@@ -53,30 +58,52 @@ export async function showCampaign(root, id, signal) {
 
   for await (const event of followEvents(id, log.last, { signal })) {
     log.add(event);
-    page.updateOffers();
+    page.updateOffers(log);
     refresh();
     refreshSpending();
     if (hasHoldout) refreshEffect();
-    if (event.body.kind === "rated" || event.body.kind === "organic") refreshDrift();
+    const { kind } = event.body;
+    if (kind === "rated" || kind === "organic") refreshDrift();
+    if (SETTINGS_EVENTS.includes(kind)) refreshSettings();
   }
 }
 
 /** Build the page. Returns functions that update its parts. */
-async function build(root, id, log, refresh, spending, hasHoldout) {
+async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
+  const mayChange = may.includes("admin");
   const budget = budgetBar();
-  const items = itemList();
+  const period = periodControl(() => {
+    spending.clear();
+    spending.refresh().catch(() => {}); // the banner reports a lost connection
+    offers.changePeriod();
+  });
+  const spending = spendingChart(path, signal, period.period, plan);
+  const items = itemList(path, mayChange, refresh);
   const gauge = driftGauge();
   const effect = effectPanel();
-  const offers = offerFeed(id);
+  const evaluation = evaluationPanel(id, signal);
+  const offers = offerPanel(id, signal, period.period);
+  const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
+  const changeBudget = h(
+    "button",
+    { type: "button", class: "small", on: { click: () => settings.change("budget") } },
+    "Change the budget …",
+  );
   const title = h("h1");
   const status = h("span", { role: "status" });
   const lead = h("p", { class: "lead" });
   const key = h("div");
+  const driftCard = card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node);
+  const hasHoldout = spec.holdout > 0;
   let view = null;
   let arms = [];
+  let drift = null;
+  let measured = null;
+  let log = null;
   let corrected = new Map(); // averages without the drift, by arm
   let scheduled = false;
+  const report = () => campaignReport({ view, arms, drift, measured, settings, spending });
 
   replace(
     root,
@@ -89,17 +116,49 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
     ),
     h(
       "div",
-      { class: ["campaign-grid", hasHoldout && "campaign-grid-effect"] },
-      card("budget-card", "Budget", "How the money is used.", budget.node, spending.node),
-      card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node),
-      hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
-      card("items-card", "Items", "Highest displayed rating first.", items.node, key),
-      card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
+      { class: "campaign-tools" },
+      period.node,
+      h("a", { class: "button small", href: `#/compare/${id}` }, "Compare …"),
+      exportButton(path, id),
+      reportButtons(report),
+    ),
+    h(
+      "div",
+      { class: "campaign-grid" },
+      h(
+        "div",
+        { class: "campaign-main" },
+        card(
+          "budget-card",
+          "Budget",
+          "How the money is used.",
+          budget.node,
+          spending.node,
+          changeBudget,
+        ),
+        hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
+        card("items-card", "Items", "Highest displayed rating first.", items.node, key, items.addButton),
+        spec.overlap > 0 &&
+          card("evaluation-card", "Other policies", "What they would have achieved.", evaluation.node),
+      ),
+      h(
+        "div",
+        { class: "campaign-side" },
+        card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
+        driftCard,
+        card(
+          "settings-card",
+          "Settings",
+          "Current values, and who changed them.",
+          settings.node,
+          settings.changeButton,
+        ),
+      ),
     ),
   );
 
   function updateItems() {
-    items.update(arms, corrected, view.spec);
+    items.update(arms, corrected, view.spec, view.status === "closed");
     const hasCorrected = [...corrected.values()].some((average) => average !== null);
     if (key.dataset.corrected === String(hasCorrected)) return;
     key.dataset.corrected = String(hasCorrected);
@@ -107,8 +166,9 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
   }
 
   /** Redraw the offers once per frame, however many events arrive. */
-  function updateOffers() {
-    if (scheduled) return;
+  function updateOffers(newLog = log) {
+    log = newLog;
+    if (scheduled || log === null) return;
     scheduled = true;
     requestAnimationFrame(() => {
       scheduled = false;
@@ -126,19 +186,29 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
         replace(status, statusBadge(view.status));
       }
       setText(lead, summary(view));
+      changeBudget.hidden = !mayChange || view.status === "closed";
       budget.update(view);
       buttons.update(view);
+      settings.update(view);
+      evaluation.update(view);
       updateItems();
       spending.update(view);
       updateOffers();
     },
-    updateDrift(drift) {
+    updateDrift(found) {
+      drift = found;
       corrected = new Map(drift.arms.map((arm) => [arm.id, arm.corrected]));
+      driftCard.classList.toggle("drift-unknown", drift.slope === null);
       gauge.update(drift);
       updateItems();
     },
-    updateEffect: (measured) => effect.update(measured, view),
+    updateEffect(found) {
+      measured = found;
+      effect.update(measured, view);
+    },
     updateOffers,
+    refreshSpending: spending.refresh,
+    refreshSettings: settings.refresh,
   };
 }
 
@@ -151,6 +221,33 @@ function card(name, title, text, ...children) {
   );
 }
 
+/** A menu of formats. The service streams the file, so the request needs the key. */
+function exportButton(path, id) {
+  const select = h(
+    "select",
+    { class: "small", "aria-label": "Export all offers" },
+    h("option", { value: "" }, "Export …"),
+    ["csv", "parquet", "jsonl"].map((name) => h("option", { value: name }, name.toUpperCase())),
+  );
+  const status = h("span", { class: "note", role: "status" });
+  select.addEventListener("change", async () => {
+    const format = select.value;
+    select.value = "";
+    replace(status, "Exporting …");
+    const key = currentKey();
+    const headers = key === null ? {} : { Authorization: `Bearer ${key}` };
+    try {
+      const response = await fetch(`${path}/export?format=${format}`, { headers });
+      if (!response.ok) throw new Error((await response.json()).detail);
+      save(`${id}.${format}`, await response.blob());
+      replace(status, "");
+    } catch (problem) {
+      replace(status, `Not exported: ${problem.message}`);
+    }
+  });
+  return h("span", { class: "export" }, select, status);
+}
+
 function summary(view) {
   const { spec, budget, decisions, ratings, share_who_rate: share } = view;
   const policy = `${policyName(spec.policy)}, ${counted(spec.arms.length, "item")}`;
@@ -158,6 +255,46 @@ function summary(view) {
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
   const rates = share === null ? "" : ` About ${percent(share)} of accepted offers get a rating.`;
   return `${policy}. Budget ${money(budget, view)}, ${price}. ${counts}.${rates}`;
+}
+
+/** The page as Markdown. */
+function campaignReport({ view, arms, drift, measured, settings, spending }) {
+  const verdict = spending.verdict();
+  const changes = settings.rows();
+  return markdownText(
+    `# ${view.name}`,
+    `${summary(view)} Status: ${view.status}. Campaign \`${view.id}\`, ` +
+      `${new Date().toLocaleString("en-GB")}.`,
+    markdownTable([
+      ["Money", "Amount"],
+      ...["budget", "committed", "reserved", "free"].map((name) => [name, money(view[name], view)]),
+    ]),
+    verdict && `**${verdict[0]}.** ${verdict[2]}`,
+    "## Items",
+    markdownTable([
+      ["Item", "Ratings", "Average", "95 % interval", "Displayed"],
+      ...[...arms]
+        .sort((a, b) => b.shown - a.shown)
+        .map((arm) => [
+          arm.retired ? `${arm.id} (retired)` : arm.id,
+          number(arm.rated),
+          stars(arm.average),
+          arm.average === null ? "–" : `${stars(arm.low)} to ${stars(arm.high)}`,
+          stars(arm.shown),
+        ]),
+    ]),
+    measured && ["## Effect against the holdout", measured.sentence],
+    "## Drift",
+    drift === null || drift.slope === null
+      ? "Not measured."
+      : `${drift.slope.toFixed(2)} stars per star paid, ${percent(drift.level)} interval ` +
+          `${drift.low.toFixed(2)} to ${drift.high.toFixed(2)}, from ` +
+          `${counted(drift.probes, "measurement")}.`,
+    changes.length > 0 && [
+      "## Settings changed",
+      markdownTable([["When", "Who", "Setting", "From", "To"], ...changes]),
+    ],
+  );
 }
 
 /** Call a function at once, then at most once per interval. */

@@ -2,7 +2,7 @@
 
 import { h, replace, svg } from "../dom.js";
 import { counted, number, percent } from "../format.js";
-import { term } from "../tooltip.js";
+import { defined } from "../glossary.js";
 
 const RADIUS = 84;
 const WIDTH = 14;
@@ -24,21 +24,34 @@ export function driftGauge() {
 }
 
 function unknown(drift) {
-  const title = drift.probed ? "Not enough measurements yet" : "Not measured";
-  const text = drift.probed
-    ? `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
-      "are enough."
-    : "Payments depend on past ratings, so averages alone cannot show the drift. To measure " +
-      "it, set `probe` when you create a campaign: some visitors then get a random payment.";
-  return [
-    face(null, null, null, 0, 2),
-    h(
+  if (drift.probed)
+    return h(
       "div",
       { class: "drift-gauge-words" },
-      h("h3", null, title),
-      h("p", { class: "note" }, withCode(text)),
+      h("h3", null, "Not enough measurements yet"),
+      h(
+        "p",
+        { class: "note" },
+        `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
+          "are enough.",
+      ),
+    );
+  return h(
+    "div",
+    { class: "drift-gauge-words" },
+    h("p", null, "Not measured: averages alone cannot show it, since payments depend on them."),
+    h(
+      "p",
+      null,
+      "To measure it, create the next campaign with a ",
+      defined("probe", "probe"),
+      ": choose “Measure the drift” when you create it from a ",
+      h("a", { href: "#/plan" }, "plan"),
+      ", or set ",
+      h("code", null, "probe"),
+      ".",
     ),
-  ];
+  );
 }
 
 function known(drift) {
@@ -61,7 +74,7 @@ function known(drift) {
         { class: "drift-gauge-value" },
         h("strong", null, boundsFirst ? range(bounds) : decimals(slope)),
         " ",
-        term("stars per star paid", "The slope of the drift; l in the paper."),
+        defined("drift", "stars per star paid"),
       ),
       boundsFirst
         ? h("p", null, `Payment changes who rates. Slope ${decimals(drift.slope)}, ${interval}`)
@@ -152,9 +165,4 @@ function decimals(x) {
 
 function sentence(note) {
   return note.endsWith(".") ? note : `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
-}
-
-/** Text with `code` between backticks. */
-function withCode(text) {
-  return text.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part));
 }
