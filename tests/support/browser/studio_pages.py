@@ -33,6 +33,8 @@ READY = {
     "campaigns": ".campaign-card",
     "campaign": ".campaign-grid:has(.feed-item):has(.item-row):has(.drift-gauge)",
     "offer": ".hash-chain .link",
+    "compare": ".compare-chart.js-plotly-plot",
+    "terms": ".terms",
     "paper": ".paper-table",
     "trust": ".trust-verdict",
 }
@@ -45,6 +47,7 @@ class Studio:
 
     url: str
     key: str
+    read_key: str
     client: Client
     campaign: str
     offer: str
@@ -59,6 +62,7 @@ class Studio:
             "explore": SMALL,
             "campaign": f"#/campaign/{self.campaign}",
             "offer": f"#/offer/{self.offer}",
+            "compare": f"#/compare/{self.campaign}",
         }
         return self.at(paths.get(screen, f"#/{screen}"))
 
@@ -72,6 +76,7 @@ def run_studio(folder: Path, visitors: int, *, new: bool = False) -> Iterator[St
     """Run a `server` with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
+        _, read_key = Keys(store).create("read", None, "reader")
     with (
         server(folder, new=new) as running,
         Client(running.url, key) as client,
@@ -80,7 +85,8 @@ def run_studio(folder: Path, visitors: int, *, new: bool = False) -> Iterator[St
         simulator = VisitorSimulator(client, seed=7)
         for _ in range(visitors):
             simulator.step([campaign])
-        yield Studio(running.url, key, client, campaign.id, _paid_and_rated(client, campaign.id))
+        offer = _paid_and_rated(client, campaign.id)
+        yield Studio(running.url, key, read_key, client, campaign.id, offer)
 
 
 def _paid_and_rated(client: Client, campaign: str) -> str:

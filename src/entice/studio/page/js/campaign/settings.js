@@ -135,6 +135,7 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   let view = null;
   let history = null;
   let showAll = false;
+  let shown = "";
   changeButton.addEventListener("click", () => change());
   more.addEventListener("click", () => {
     showAll = !showAll;
@@ -174,6 +175,9 @@ export function settingsPanel(path, signal, mayChange, onChange) {
     update(newView) {
       view = newView;
       changeButton.hidden = !mayChange || view.status === "closed";
+      const next = JSON.stringify([view.spec, view.budget]);
+      if (next === shown) return; // keeps the focus, and an open tip
+      shown = next;
       replace(values, settingRows(view));
     },
     /** The changes as rows of text, for the report. */
@@ -219,7 +223,7 @@ function settingText(name, value, view) {
   const { kind } = CHANGEABLE[name] ?? {};
   if (value === null || (kind === "percent" && value === 0)) return "none";
   if (kind === "money") return money(value, view);
-  if (kind === "percent") return percent(value);
+  if (kind === "percent") return `${Number((100 * value).toFixed(4))}\u00a0%`;
   if (kind === "count") return counted(value, "offer");
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

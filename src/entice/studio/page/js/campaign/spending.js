@@ -126,11 +126,7 @@ export function spendingChart(path, signal, period, plan) {
     if (view === null || signal.aborted) return;
     const empty = view.decisions === 0 && !view.spec.pace_over && plan === null;
     chart.hidden = toggle.hidden = tools.hidden = empty;
-    if (plan !== null) {
-      const [word, tone, text] = planVerdict(view, plan);
-      const badge = h("span", { class: ["badge", tone] }, word);
-      replace(verdict, badge, " ", nonBreaking(text), " ", defined("band"));
-    }
+    if (plan !== null) showVerdict();
     if (empty) setText(key, emptyText(view));
     const history = histories[by];
     if (empty || history === undefined) return;
@@ -139,6 +135,15 @@ export function spendingChart(path, signal, period, plan) {
     const lines = linesOf(view, history, whole ? plan : null, until === null, whole);
     setText(key, keyText(lines, history));
     return drawSpending(chart, view, history, lines);
+  }
+
+  let verdictText = "";
+  function showVerdict() {
+    const [word, tone, text] = planVerdict(view, plan);
+    if (text === verdictText) return; // keeps the focus, and an open tip
+    verdictText = text;
+    const badge = h("span", { class: ["badge", tone] }, word);
+    replace(verdict, badge, " ", nonBreaking(text), " ", defined("band"));
   }
 
   return {

@@ -10,6 +10,8 @@ import { empty, loading } from "../placeholders.js";
 import { hashChain, readPreviousHashes, timeline } from "./events.js";
 import { displayedItems, priceTable } from "./price.js";
 
+const PROBES = { heads: "payment added", tails: "nothing added" };
+
 export async function show(root, { params, signal }) {
   if (!params.id) {
     replace(
@@ -123,7 +125,7 @@ function decision(offer, offered, campaign) {
     { class: "decision" },
     fact(defined("policy"), policyName(campaign.spec.policy)),
     fact(defined("propensity"), chance),
-    fact(defined("coin"), offer.probe ?? "none"),
+    fact(defined("probe"), PROBES[offer.probe] ?? "not used"),
     fact("Settings", `version ${number(offered.version)}`),
     fact(defined("hash"), h("code", null, `${offered.player.slice(0, 12)}…`)),
     fact("Offer ID", h("code", null, offer.id)),

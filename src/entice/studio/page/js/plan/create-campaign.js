@@ -44,7 +44,7 @@ export async function createCampaign(settings) {
         h(
           "p",
           { class: "note" },
-          "In 10 % of the offers without payment, a coin flip decides whether the visitor gets " +
+          "In 10 % of the offers without payment, chance decides whether the visitor gets " +
             `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
             "payments come out of the budget; the plan does not include them.",
         ),

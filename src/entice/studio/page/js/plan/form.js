@@ -174,7 +174,7 @@ export function planForm(values, onChange) {
       h(
         "div",
         { class: "field" },
-        h("label", { for: "confidence" }, "Limits hold in"),
+        h("label", { for: "confidence" }, "Limits are kept in"),
         confidence,
       ),
       h("div", { class: "fields" }, MORE.map(fieldNode)),
