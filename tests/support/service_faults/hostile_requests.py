@@ -269,7 +269,17 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
-    for read in ("", "/arms", "/drift", "/effect", "/spending", "/events", "/export"):
+    for read in (
+        "",
+        "/arms",
+        "/drift",
+        "/effect",
+        "/spending",
+        "/settings",
+        "/plan",
+        "/events",
+        "/export",
+    ):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 
 

@@ -252,7 +252,7 @@ function comparisonRows(compared) {
     row("Effect", ({ effect }) =>
       effect.difference === null
         ? "no holdout, or too few ratings"
-        : `${effect.difference.toFixed(2)} ★ (${effect.low.toFixed(2)} to ${effect.high.toFixed(2)})`,
+        : `${stars(effect.difference)} (${stars(effect.low)} to ${stars(effect.high)})`,
     ),
     row("Plan", ({ view, plan }) => (plan === null ? "no plan" : planVerdict(view, plan)[0])),
   ];
