@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser.chart_limits import values_outside_axes
@@ -27,7 +29,9 @@ BAND = {
 @pytest.fixture(scope="module")
 def planned(studio: Studio) -> str:
     """A campaign with a plan and overlap, to which offers were made."""
-    campaign = studio.new_campaign(name="Planned", plan=BAND, overlap=0.5, pace_over=5000)
+    probe = {"share": 1, "amount": 0.5}
+    settings = {"plan": BAND, "overlap": 0.5, "pace_over": 5000, "probe": probe}
+    campaign = studio.new_campaign(name="Planned", **settings)
     for i in range(60):
         offer = studio.client.offer(campaign, f"visitor {i}")
         studio.client.accept(offer.id)
@@ -204,16 +208,31 @@ def test_the_plan_is_drawn_with_the_live_line_in_it(
     page.get_by_role("button", name="By day since the start").click()
     assert values_outside_axes(page) == []
     page.get_by_role("link", name="Remove Planned").click()
+    expect(page.locator(".compare-chips li")).to_have_count(1)
     expect(page.locator(".plan-verdict .badge")).to_have_text("No plan")
 
 
 def test_another_policy_is_estimated(studio: Studio, visit: Visit, planned: str) -> None:
+    """The job itself is tested without a browser: the start of its process takes seconds."""
     page = visit(studio.at(f"#/campaign/{planned}"))
+    asked: list[Any] = []
+
+    def respond(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        found = {"value": 4.0, "low": 3.5, "high": 4.5, "effective": 60}
+        line = {"kind": "evaluation", "policy": "uniform", "rating": found, "payment": found}
+        line |= {"logged_rating": 4.1, "logged_payment": 0.2, "decisions": 60, "rated": 60}
+        body = json.dumps(line | {"left_out": {"in shadow mode": 3}, "warnings": ["few"]})
+        route.fulfill(status=200, content_type="application/x-ndjson", body=f"{body}\n")
+
+    page.route("**/evaluation", respond)
     page.get_by_label("Policy to compare with").select_option("uniform")
     page.get_by_role("button", name="Estimate").click()
     result = page.locator(".evaluation table")
     expect(result).to_contain_text("Each item equally often")
-    expect(result.locator("td", has_text="★")).to_have_count(3)
+    expect(result).to_contain_text("€4.00")
+    expect(page.locator(".evaluation")).to_contain_text("Left out: 3 in shadow mode. Few.")
+    assert asked == [{"policy": "uniform"}]
     show(page, studio.address("campaign"))  # without overlap
     expect(page.locator(".item-row").first).to_be_visible()
     expect(page.get_by_role("button", name="Estimate")).to_have_count(0)
@@ -290,6 +309,9 @@ def test_reports_and_files(studio: Studio, visit: Visit, planned: str) -> None:
     with page.expect_download() as saved:
         card.get_by_role("button", name="PNG").click()
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as saved:
+        page.locator(".drift-card").get_by_role("button", name="PNG").click()
+    assert Path(saved.value.path()).stat().st_size > 5000
     # On paper, there are no controls.
     page.emulate_media(media="print")
     expect(page.locator(".item-row").first).to_be_visible()

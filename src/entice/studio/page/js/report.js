@@ -1,6 +1,6 @@
 // Reports: a screen as Markdown or on paper, and its pictures as PNG and CSV.
 
-import { toPng } from "./chart.js";
+import { toPng, token } from "./chart.js";
 import { h } from "./dom.js";
 
 const SHOWN = 2500; // milliseconds for which a button says that it is done
@@ -61,7 +61,8 @@ function printPage() {
  * Buttons that save a picture.
  * @param {string} name of the files
  * @param {() => Array<Array>} rows of the CSV file, the header first
- * @param {{node: HTMLElement, title: () => string}|null} chart to save as PNG, if it is one
+ * @param {{node: HTMLElement, title?: () => string}|null} chart to save as PNG: a chart of Plotly
+ *   with its title, or an element that contains an SVG picture; null if it is neither
  */
 export function pictureButtons(name, rows, chart = null) {
   const button = (label, title, click) =>
@@ -70,12 +71,39 @@ export function pictureButtons(name, rows, chart = null) {
     save(`${name}.csv`, toCsv(rows()), "text/csv"),
   );
   const png = async () => {
-    const image = await toPng(chart.node, { title: chart.title() });
+    const image = chart.title
+      ? await toPng(chart.node, { title: chart.title() })
+      : await svgToPng(chart.node.querySelector("svg"));
     const bytes = Uint8Array.from(atob(image.split(",")[1]), (c) => c.charCodeAt(0));
     save(`${name}.png`, new Blob([bytes], { type: "image/png" }));
   };
   const saves = chart && button("PNG", "The picture", png);
   return h("div", { class: "picture-buttons" }, saves, csv);
+}
+
+const PAINT = ["fill", "stroke", "stroke-width", "stroke-linecap", "font-size", "font-family"];
+
+/** An SVG element of the page as a PNG, with the styles that it has on the page. */
+async function svgToPng(node, scale = 4) {
+  const { width, height } = node.viewBox.baseVal;
+  const copy = node.cloneNode(true);
+  copy.setAttribute("width", scale * width);
+  copy.setAttribute("height", scale * height);
+  const originals = node.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((part, i) => {
+    const style = getComputedStyle(originals[i]);
+    for (const name of PAINT) part.setAttribute(name, style.getPropertyValue(name));
+  });
+  const image = new Image();
+  const text = new XMLSerializer().serializeToString(copy);
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = h("canvas", { width: scale * width, height: scale * height });
+  const context = canvas.getContext("2d");
+  context.fillStyle = token("--surface");
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(image, 0, 0);
+  return canvas.toDataURL("image/png");
 }
 
 /** Rows as CSV (RFC 4180). */

@@ -3,6 +3,7 @@
 import { h, replace, svg } from "../dom.js";
 import { counted, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { pictureButtons } from "../report.js";
 
 const RADIUS = 84;
 const WIDTH = 14;
@@ -10,17 +11,26 @@ const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are 
 
 /** Make a gauge. Returns its node and a function that updates it. */
 export function driftGauge() {
-  const node = h("div", { class: "drift-gauge" });
+  const gauge = h("div", { class: "drift-gauge" });
+  const tools = pictureButtons("drift", () => csvRows(JSON.parse(shown)), { node: gauge });
   let shown = "";
   return {
-    node,
+    node: h("div", null, gauge, tools),
     update(drift) {
       const next = JSON.stringify(drift);
       if (next === shown) return;
       shown = next;
-      replace(node, drift.slope === null ? unknown(drift) : known(drift));
+      tools.hidden = drift.slope === null;
+      replace(gauge, drift.slope === null ? unknown(drift) : known(drift));
     },
   };
+}
+
+function csvRows({ slope, low, high, level, probes, bounds }) {
+  return [
+    ["slope", "low", "high", "level", "measurements", "bounds_low", "bounds_high"],
+    [slope, low, high, level, probes, bounds?.low, bounds?.high],
+  ];
 }
 
 function unknown(drift) {

@@ -5,6 +5,7 @@ import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
 import { exactMoney, niceStep } from "../money.js";
+import { pictureButtons } from "../report.js";
 
 const VERDICTS = {
   better: ["Higher ratings", "badge-good"],
@@ -49,10 +50,20 @@ export function effectPanel() {
           { class: "effect-figures" },
           groupTable(effect, view),
           effect.difference === null ? null : axis(effect, view.spec),
+          pictureButtons("effect", () => csvRows(effect, view)),
         ),
       );
     },
   };
+}
+
+function csvRows(effect, { currency }) {
+  const columns = ["visitors", "rated", "rating", "share_rated", "paid", "payment"];
+  return [
+    ["group", ...columns, "currency"],
+    ...GROUPS.map(([name]) => [name, ...columns.map((c) => effect[name][c]), currency]),
+    ["difference", effect.difference, effect.low, effect.high],
+  ];
 }
 
 function groupTable(effect, view) {
