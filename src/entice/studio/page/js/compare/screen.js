@@ -81,20 +81,26 @@ export async function show(root, { params, signal }) {
           ),
         ],
   );
-  replace(key, "Line: committed. Shaded: 90 % of the plan's runs, with their median.");
   if (ids.length > 0) await paint();
+  // The service reads a long log in parts, each of which is drawn.
+  for (const one of compared)
+    while (one.spending.through < one.spending.events && !signal.aborted) {
+      const { through, events } = one.spending;
+      replace(key, `Loading the history of ${one.view.name}: ${percent(through / events)}.`);
+      one.spending = await one.readSpending();
+      await paint();
+    }
+  replace(key, "Line: committed. Shaded: 90 % of the plan's runs, with their median.");
 }
 
 async function readCampaign(id, signal) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
-  const [view, arms, { plan }, effect] = await Promise.all(
-    ["", "/arms", "/plan", "/effect"].map((rest) => get(`${path}${rest}`, { signal })),
-  );
-  // The service reads a long log in parts: the first one is shown, then the next.
-  let spending;
-  do spending = await get(`${path}/spending?by=offer&points=${POINTS}`, { signal });
-  while (spending.through < spending.events && !signal.aborted);
-  return { view, arms, plan, effect, spending };
+  const readSpending = () => get(`${path}/spending?by=offer&points=${POINTS}`, { signal });
+  const [spending, view, arms, { plan }, effect] = await Promise.all([
+    readSpending(),
+    ...["", "/arms", "/plan", "/effect"].map((rest) => get(`${path}${rest}`, { signal })),
+  ]);
+  return { view, arms, plan, effect, spending, readSpending };
 }
 
 function leadText(ids) {
