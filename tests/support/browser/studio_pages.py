@@ -30,13 +30,14 @@ SETTINGS = {**DEMO_SETTINGS, "rating_window": 86_400}
 READY = {
     "explore": "body[data-explore=done] .single-run:not(.outdated) .single-run-row",
     "plan": "#budget",
-    "campaigns": ".campaign-card",
+    "campaigns": ".campaign-row",
     "campaign": ".campaign-grid:has(.feed-item):has(.item-row):has(.drift-gauge)",
     "offer": ".hash-chain .link",
     "compare": ".compare-chart.js-plotly-plot",
     "terms": ".terms",
     "paper": ".paper-table",
     "trust": ".trust-verdict",
+    "keys": ".key-table tbody tr",
 }
 """A selector for each screen that matches once its data is shown."""
 

@@ -111,6 +111,40 @@ export const TERMS = {
     text: "Payments, plus lost stars at the price of a star.",
     docs: "plan.md",
   },
+  used: {
+    name: "Budget used",
+    text: "Money paid for accepted offers and money reserved for open ones, as a share of the budget.",
+    docs: "service.md",
+  },
+  rate: {
+    name: "Share who rate",
+    text: "Share of accepted offers that get a rating, estimated from the ages of the offers so far.",
+    docs: "service.md",
+  },
+  status: {
+    name: "Status",
+    text:
+      "Live: visitors are paid. Paused: visitors get their own choice, unpaid. Shadow: decisions " +
+      "are recorded, and nobody is paid. Closed: no more offers.",
+    docs: "service.md#status",
+  },
+  alert: {
+    name: "Warning",
+    text:
+      "A condition that the service checks, such as a budget that is used up. Each has a rule with " +
+      "a limit, and says what to do next.",
+    docs: "service.md#alerts",
+  },
+  key: {
+    name: "Key",
+    text: "A secret that a request carries. It is shown once; the service stores only its hash.",
+    docs: "service.md#keys",
+  },
+  role: {
+    name: "Role",
+    text: "What a key may do. A key can have several roles, for all campaigns or for one.",
+    docs: "service.md#keys",
+  },
   leads: {
     name: "Best item leads",
     text: "From this day to the end, the best item displays the best rating.",

@@ -1,8 +1,7 @@
 // Compare: campaigns with each other, and each with its plan.
 
 import { get } from "../api.js";
-import { statusBadge } from "../campaign/campaign-list.js";
-import { policyName } from "../campaign/labels.js";
+import { policyName, statusBadge } from "../campaign/labels.js";
 import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
