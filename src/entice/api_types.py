@@ -128,7 +128,7 @@ class CampaignPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Name of the policy in the plan."""
     visitors_a_day: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
     days: Annotated[int, msgspec.Meta(ge=1, le=10**6)]
-    drift: tuple[float, float]
+    drift: Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)]
     """Range of drifts that the plan assumes, in stars per star of payment."""
     replications: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
     """Number of runs."""

@@ -23,6 +23,7 @@ def test_a_key_is_created_shown_once_and_revoked(studio: Studio, visit: Visit) -
     expect(dialog).to_contain_text("not shown again")
     key = dialog.get_by_label("Key").input_value()
     dialog.get_by_role("button", name="Done").click()
+    expect(dialog).to_have_count(0)
     [made] = [one for one in studio.client.list_keys() if one.name == "Shop <b>"]
     assert (made.roles, made.campaign) == (["decide"], studio.campaign)
     assert key not in page.content()
