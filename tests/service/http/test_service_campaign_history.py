@@ -11,7 +11,7 @@ from service_fixtures import Service, assert_problem, service
 
 from entice.service.http.examples import PLAN
 from entice.service.operations.verify import verify
-from entice.service.storage import queries, settings_history, spending
+from entice.service.storage import settings_history, spending
 
 
 def changes(shop: Service, campaign: str) -> list[dict[str, Any]]:
@@ -155,24 +155,3 @@ def test_offers_and_spending_of_a_period(shop: Service) -> None:
         assert "until must not be before since" in detail
         detail = assert_problem(shop.client.get(f"{path}/{rest}?since=soon"), 422)["detail"]
         assert "since" in detail
-
-
-def test_the_database_searches_by_reason(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign = shop.campaign(probe={"share": 0.5, "amount": 0.2})
-    path = f"/v1/campaigns/{campaign}"
-    shop.client.post(f"{path}/ratings", json={"ratings": [{"arm": "oolong", "rating": 5}] * 40})
-    players = [{"player": f"player {i}"} for i in range(60)]
-    made = shop.client.post(f"{path}/offers/batch", json={"requests": players}).json()["offers"]
-    reasons = {offer["reason"] for offer in made}
-    assert len(reasons) > 1
-    decoded = []
-    original = queries.offer_from_row
-    monkeypatch.setattr(
-        queries, "offer_from_row", lambda *row: decoded.append(row) or original(*row)
-    )
-    for reason in reasons:
-        expected = [offer["decision"] for offer in made if offer["reason"] == reason][::-1]
-        decoded.clear()
-        page = shop.client.get(f"{path}/offers", params={"reason": reason, "limit": 100}).json()
-        assert [offer["decision"] for offer in page["offers"]] == expected
-        assert len(decoded) == len(expected)  # no other row is decoded
