@@ -49,6 +49,7 @@ def test_a_service_without_campaigns_has_a_welcome_and_a_first_key(
         expect(dialog).to_contain_text("This tab uses it from now on.")
         key = dialog.get_by_label("Key").input_value()
         dialog.get_by_role("button", name="Done").click()
+        expect(dialog).to_have_count(0)
         expect(page.locator(".key-table")).to_contain_text("This tab")
         expect(page.locator(".key-table")).to_contain_text("Last admin key")
         expect(page.get_by_role("button", name="Revoke")).to_have_count(0)

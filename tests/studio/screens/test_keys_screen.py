@@ -34,6 +34,7 @@ def test_a_key_is_created_shown_once_and_revoked(studio: Studio, visit: Visit) -
         row.get_by_role("button", name="Revoke Shop <b>").click()
         expect(dialog).not_to_contain_text("You are using this key")
         dialog.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_role("button", name="Revoke Shop <b>")).to_have_count(0)
         page.locator(".revoked summary").click()
         expect(page.get_by_role("table", name="Revoked keys")).to_contain_text("Shop <b>")
         with pytest.raises(ServiceError, match="API key required"):

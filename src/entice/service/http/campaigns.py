@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,6 +21,7 @@ from entice.api_types import (
     SpendingView,
 )
 from entice.errors import InputError
+from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.domain.spec import (
     MAX_ARMS,
@@ -45,6 +46,7 @@ from entice.service.http.requests import (
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
 from entice.service.operations.campaign_list import Sort
+from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
 MAX_PAGE = 1000
@@ -53,6 +55,8 @@ MAX_PAGE = 1000
 class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Settings to change. Omitted settings stay as they are; null removes a limit."""
 
+    fixed_settings: ClassVar = FIXED_SETTINGS
+    """Rejected with the reason (409)."""
     name: Name | UnsetType = UNSET
     status: CampaignStatus | UnsetType = UNSET
     budget: Money | UnsetType = UNSET
@@ -203,7 +207,8 @@ async def update_campaign(
 
     Changes the status, the budget, the caps, the pace, the overlap or the name, with effect from
     the next decision. A budget below the sum spent and reserved is rejected (409). The status
-    `closed` voids all open offers and is final.
+    `closed` voids all open offers and is final. Other settings are fixed at creation: to change one
+    is rejected with the reason (409).
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)
@@ -261,12 +266,12 @@ async def update_arm(
     responses={200: "All arms of the campaign."},
     examples={"one of them": [examples.ARM]},
 )
-async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+async def list_arms(request: ServiceRequest, campaign: CampaignId) -> Response[list[ArmView]]:
     """List the arms of a campaign.
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await request.read(request.context.queries.arms, campaign)
+    return await request.respond_with(Queries.arms, campaign)
 
 
 @route(
@@ -288,7 +293,7 @@ async def get_spending(
     ] = 200,
     since: Since = None,
     until: Until = None,
-) -> SpendingView:
+) -> Response[SpendingView]:
     """Retrieve the history of spending.
 
     Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
@@ -297,7 +302,7 @@ async def get_spending(
     while `through` is less than `events`, repeat the request.
     """
     arguments = campaign, by, points, read_period(since, until)
-    return await request.read(request.context.queries.spending, *arguments, slow=True)
+    return await request.respond_with(Queries.spending, *arguments, slow=True)
 
 
 @route(
@@ -307,16 +312,17 @@ async def get_spending(
     responses={200: "The changes of settings."},
     examples={"one change": examples.SETTINGS_HISTORY},
 )
-async def get_settings_history(request: ServiceRequest, campaign: CampaignId) -> SettingsHistory:
+async def get_settings_history(
+    request: ServiceRequest, campaign: CampaignId
+) -> Response[SettingsHistory]:
     """Retrieve the history of settings.
 
     Returns who changed which setting, when, from which value to which, newest first, from the event
     log. A long log is read in parts, one per request: while `through` is less than `events`, repeat
     the request.
     """
-    context = request.context
-    read = context.queries.settings_history
-    return await request.read(read, campaign, context.keys.name_of, slow=True)
+    names = request.context.keys.names()
+    return await request.respond_with(Queries.settings_history, campaign, names, slow=True)
 
 
 @route(
@@ -333,12 +339,12 @@ async def get_settings_history(request: ServiceRequest, campaign: CampaignId) ->
         }
     },
 )
-async def get_plan(request: ServiceRequest, campaign: CampaignId) -> CampaignPlanView:
+async def get_plan(request: ServiceRequest, campaign: CampaignId) -> Response[CampaignPlanView]:
     """Retrieve the plan of a campaign.
 
     Returns the forecast that the campaign was created from, as `plan` of `POST /v1/campaigns`.
     """
-    return await request.read(request.context.queries.plan, campaign)
+    return await request.respond_with(Queries.plan, campaign)
 
 
 ROUTES = (

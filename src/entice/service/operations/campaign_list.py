@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from entice.api_types import CampaignWithAlerts
+from entice.api_types import CampaignView, CampaignWithAlerts
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.errors import DamagedCampaign, not_found
 from entice.service.domain.views import campaign_view
 from entice.service.operations.alerts import CampaignAlerts
-from entice.service.storage.queries import load_state
+from entice.service.storage.queries import load_state, view_with_segments
 from entice.service.storage.store import Session, Store
 
 Sort = Literal[
@@ -66,7 +66,8 @@ class CampaignList:
     def campaign(self, name: str) -> CampaignWithAlerts:
         """Return a campaign, with its alerts."""
         with self._store.read() as session:
-            return self._view(session, load_state(session, name))
+            state = load_state(session, name)
+            return self._with_alerts(session, state, view_with_segments(session, state))
 
     def page(
         self,
@@ -100,12 +101,15 @@ class CampaignList:
                     raise not_found("campaign", after)
                 start = places[0] + 1
             end = len(ordered) if limit is None else start + limit
-            views = [self._view(session, load_state(session, e.id)) for e in ordered[start:end]]
+            states = [load_state(session, entry.id) for entry in ordered[start:end]]
+            views = [self._with_alerts(session, state, campaign_view(state)) for state in states]
         return CampaignPage(views, end < len(ordered), len(found))
 
-    def _view(self, session: Session, state: CampaignState) -> CampaignWithAlerts:
-        view = msgspec.structs.asdict(campaign_view(state))
-        return CampaignWithAlerts(**view, alerts=self._alerts.of(session, state))
+    def _with_alerts(
+        self, session: Session, state: CampaignState, view: CampaignView
+    ) -> CampaignWithAlerts:
+        fields = msgspec.structs.asdict(view)
+        return CampaignWithAlerts(**fields, alerts=self._alerts.of(session, state))
 
     def _update(self, session: Session) -> list[_Entry]:
         """Return the entries of all intact campaigns, oldest first."""

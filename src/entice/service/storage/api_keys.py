@@ -113,10 +113,9 @@ class Keys:
             (stored.view for stored in self._keys.values()), key=lambda view: view.created
         )
 
-    def name_of(self, number: str) -> str | None:
-        """Return the label of a key, revoked or not, as far as the keys are cached."""
-        stored = self._keys.get(number)
-        return None if stored is None or stored.damaged else stored.view.name
+    def names(self) -> dict[str, str]:
+        """Return the labels of all keys by id, also of revoked ones, as far as they are cached."""
+        return {key: one.view.name for key, one in self._keys.items() if not one.damaged}
 
     def altered(self) -> frozenset[str]:
         """Return the ids of keys whose rows were altered. They are not accepted."""

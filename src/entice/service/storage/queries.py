@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
@@ -40,6 +41,7 @@ from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord, encoded_text
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.player_salts import PlayerSalts, salted
 from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
@@ -50,7 +52,6 @@ from entice.service.storage.unit_of_work import (
     load_all_states,
     offer_from_row,
     state_from_row,
-    verified_events,
 )
 
 MAX_SEARCHED, MAX_DECODED = 100_000, 10_000
@@ -77,9 +78,9 @@ class Queries:
         return [campaign_view(state) for state in states]
 
     def campaign(self, name: str) -> CampaignView:
-        """Return a campaign."""
+        """Return a campaign, with the averages of its segments."""
         with self.store.read() as session:
-            return campaign_view(load_state(session, name))
+            return view_with_segments(session, load_state(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
         """Return the arms of a campaign, including retired ones."""
@@ -237,12 +238,12 @@ class Queries:
             return self._spendings.view(session, number, state, by, points, period)
 
     def settings_history(
-        self, name: str, name_of: Callable[[str], str | None] = lambda key: None
+        self, name: str, names: Mapping[str, str] = MappingProxyType({})
     ) -> SettingsHistory:
-        """Return the changes of the campaign's settings; `name_of` returns a key's label."""
+        """Return the changes of the campaign's settings; `names` are the labels of keys by id."""
         with self.store.read() as session:
             number, state = number_of(session, name), load_state(session, name)
-            return self._spendings.settings(session, number, state, name_of)
+            return self._spendings.settings(session, number, state, names)
 
     def plan(self, name: str) -> CampaignPlanView:
         """Return the plan that the campaign was created from, which its first event records."""
@@ -305,6 +306,13 @@ def load_state(session: Session, name: str) -> CampaignState:
     if not rows:
         raise not_found("campaign", name)
     return state_from_row(name, rows[0])
+
+
+def view_with_segments(session: Session, state: CampaignState) -> CampaignView:
+    """Return the view of a campaign, with the averages of its segments."""
+    if state.segments is None:
+        return campaign_view(state)
+    return campaign_view(state, load_campaign(session, state.campaign).segment_views())
 
 
 def load_campaign(session: Session, name: str) -> Campaign:

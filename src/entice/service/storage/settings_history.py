@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from entice.api_types import SettingChange
@@ -48,9 +48,8 @@ class SettingChanges:
             case log.ArmRetired(arm=arm, retired=retired):
                 yield "retired", arm, not retired, retired
 
-    def newest_first(self, name_of: Callable[[str], str | None]) -> list[SettingChange]:
-        """Return the changes. `name_of` returns the label of a key by its id."""
-        names = {by: name_of(by) for by in {change.by for change in self._changes} if by}
+    def newest_first(self, names: Mapping[str, str]) -> list[SettingChange]:
+        """Return the changes. `names` are the labels of keys by id."""
         return [
             SettingChange(
                 change.seq, change.at, change.by, names.get(change.by or ""),

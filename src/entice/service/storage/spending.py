@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
@@ -16,9 +16,9 @@ from entice.api_types import SettingsHistory, SpendingView
 from entice.service.domain.campaign_state import CampaignState, paced_budget
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import to_datetime
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.settings_history import KINDS, SettingChanges
 from entice.service.storage.store import Session
-from entice.service.storage.unit_of_work import verified_events
 
 By = Literal["date", "offer"]
 MAX_POINTS = 1000
@@ -241,11 +241,11 @@ class SpendingCache:
         session: Session,
         number: int,
         state: CampaignState,
-        name_of: Callable[[str], str | None],
+        names: Mapping[str, str],
     ) -> SettingsHistory:
         """Return the changes of a campaign's settings, as far as its log has been read."""
         with self._read(session, number, state) as spending:
-            changes, through = spending.settings.newest_first(name_of), spending.seq
+            changes, through = spending.settings.newest_first(names), spending.seq
         money = state.money
         return SettingsHistory(
             state.campaign, money.code, money.digits, through, max(state.seq, through), changes

@@ -13,6 +13,7 @@ import { effectPanel, evaluationPanel } from "./effect.js";
 import { itemList, itemListKey } from "./item-list.js";
 import { policyName, statusBadge } from "./labels.js";
 import { EventLog, offerPanel } from "./offers.js";
+import { segmentsPanel } from "./segments-panel.js";
 import { settingsPanel, statusButtons } from "./settings.js";
 import { budgetBar, periodControl, spendingChart } from "./spending.js";
 
@@ -84,6 +85,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const effect = effectPanel();
   const evaluation = evaluationPanel(id, signal);
   const offers = offerPanel(id, signal, period.period);
+  const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
   const changeBudget = h(
@@ -139,7 +141,15 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
           changeBudget,
         ),
         hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
-        card("items-card", "Items", "Highest displayed rating first.", items.node, key, items.addButton),
+        card(
+          "items-card",
+          "Items",
+          "Highest displayed rating first.",
+          items.node,
+          key,
+          segments.node,
+          items.addButton,
+        ),
         spec.overlap > 0 &&
           card("evaluation-card", "Other policies", "What they would have achieved.", evaluation.node),
       ),
@@ -193,6 +203,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
       budget.update(view);
       buttons.update(view);
       settings.update(view);
+      segments.update(view);
       evaluation.update(view);
       updateItems();
       spending.update(view);
