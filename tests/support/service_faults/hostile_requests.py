@@ -276,7 +276,8 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown, **segment})
-    for read in ("", "/arms", "/drift", "/effect", "/spending", "/events", "/export"):
+    reads = ("", "/arms", "/drift", "/effect", "/spending", "/settings", "/plan", "/events")
+    for read in (*reads, "/export"):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 
 

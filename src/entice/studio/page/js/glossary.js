@@ -91,11 +91,6 @@ export const TERMS = {
     text: "The probability with which this item was offered. Off-policy estimates need it.",
     docs: "off_policy.md",
   },
-  coin: {
-    name: "Coin flip",
-    text: "Part of the probe: heads adds a payment, to measure the drift; tails adds nothing.",
-    docs: "estimate.md",
-  },
   hash: {
     name: "Visitor",
     text: "A keyed hash of the visitor's id. The id itself is not stored.",
