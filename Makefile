@@ -11,13 +11,14 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
 	@echo "make test       Set up, then run everything that CI runs"
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
+	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
@@ -72,6 +73,11 @@ demo: $(RUNTIME)
 
 reproduce: $(RUNTIME)
 	$(BIN)/entice reproduce --out reproduction
+
+# `make reproduction-pack CHECK=old.zip` also compares the new archive with an earlier one.
+PACK ?= reproduction-pack.zip
+reproduction-pack: $(RUNTIME)
+	$(BIN)/python -m entice.paper.pack --lock requirements/demo.txt --archive $(PACK) $(if $(CHECK),--check $(CHECK))
 
 # The compiler for the test of a generated TypeScript client. A machine without npm gets it as a wheel.
 TYPESCRIPT := tests/support/typescript
@@ -179,4 +185,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

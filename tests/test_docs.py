@@ -36,6 +36,7 @@ DOCUMENTS = [
     "docs/studies.md",
     "docs/results.md",
     "docs/reproduction.md",
+    "docs/reproduction_pack.md",
     "docs/cluster.md",
     "docs/plan.md",
     "docs/estimate.md",
