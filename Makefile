@@ -11,12 +11,13 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce reproduction-pack test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
 	@echo "make test       Set up, then run everything that CI runs"
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
+	@echo "make coverage   The same tests as make test, and the lines that they execute: at least 95 %"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
@@ -89,12 +90,10 @@ $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json |
 	@cd $(TYPESCRIPT) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --silent
 	@touch $@
 
+PYTEST := --numprocesses auto --dist worksteal --durations 15
 test: $(READY) browser typescript
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels
-	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --durations 15
-	@$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	$(BIN)/python -m pytest $(PYTEST)
 
 # The policies of campaigns, for the tests' cache. The linters leave a core free.
 kernels: $(READY)
@@ -103,6 +102,13 @@ kernels: $(READY)
 
 test-long: export ENTICE_TESTS = long
 test-long: test
+
+# Its own target: measuring takes an eighth of the CPU time of all tests.
+coverage: $(READY) browser typescript kernels
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest $(PYTEST)
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 lint: $(READY)
 	$(BIN)/ruff check
