@@ -106,7 +106,10 @@ def plot_curves(
         if ax is not None:
             panels = _own_panels(ax, len(result.study.drifts))
             notes = _draw_panels(panels, result, metric, overlay)
-            return _finish_own(panels, notes)
+            _finish_own(panels, notes)
+            own = panels[0].get_figure(root=True)
+            assert own is not None
+            return own
         columns = 1 if style == "paper" else min(3, len(result.study.drifts))
         rows = math.ceil(len(result.study.drifts) / columns)
         size = (1.2 + 4.2 * columns, 0.9 + 3.1 * rows)
@@ -158,16 +161,13 @@ def _own_panels(ax: Axes | Sequence[Axes], drifts: int) -> list[Axes]:
     return panels
 
 
-def _finish_own(panels: Sequence[Axes], notes: Sequence[str]) -> Figure:
+def _finish_own(panels: Sequence[Axes], notes: Sequence[str]) -> None:
     """Add a legend to the first panel and notes below the last; the figure is the user's."""
     panels[0].legend(loc="best")
     if notes:
         width = int(15 * panels[-1].get_position().width * panels[-1].figure.get_figwidth())  # type: ignore[union-attr]
         text = "\n".join(textwrap.fill(note, max(30, width)) for note in notes)
         panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}\n{text}")
-    figure = panels[0].get_figure(root=True)
-    assert figure is not None
-    return figure
 
 
 def stopped_cells(result: Result, metric: str) -> list[str]:
