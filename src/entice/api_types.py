@@ -74,6 +74,27 @@ class ProbeSide(StrEnum):
     TAILS = "tails"
 
 
+class SegmentArmView(msgspec.Struct, frozen=True):
+    """An arm as the players of a segment see it."""
+
+    id: str
+    rated: int
+    """Number of ratings by the segment."""
+    average: float | None
+    """Average rating of the segment. Null without ratings."""
+    shown: float
+    """Value displayed to the segment: its average, shrunk towards the average of all players."""
+
+
+class SegmentView(msgspec.Struct, frozen=True):
+    """A segment of a campaign."""
+
+    id: str
+    rated: int
+    """Number of ratings."""
+    arms: list[SegmentArmView]
+
+
 class CampaignView(msgspec.Struct, frozen=True):
     """A campaign: its money, its counts and its settings."""
 
@@ -111,6 +132,68 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Time of the last event."""
     spec: dict[str, Any]
     """Settings, as `POST /v1/campaigns` accepts them."""
+    segments: list[SegmentView] = []
+    """Averages of each segment. Empty without segments, and in lists of campaigns."""
+
+
+class AlertKind(StrEnum):
+    """The rule of an alert.
+
+    `invariants_broken`: the stored data contradicts itself. `budget_used_up`: at most 1 % of the
+    budget is free. `budget_ahead_of_pace`: at least 95 % of what the pace permits is used, after
+    100 offers or more. `items_without_ratings`: an item has no rating although its offers should
+    have brought at least three. `share_who_rate_falling`: the last 200 offers have brought fewer
+    ratings than earlier ones had at the same age. `drift_above_plan`: the drift's interval is above
+    `planned_drift`.
+    """
+
+    INVARIANTS_BROKEN = "invariants_broken"
+    BUDGET_USED_UP = "budget_used_up"
+    BUDGET_AHEAD_OF_PACE = "budget_ahead_of_pace"
+    ITEMS_WITHOUT_RATINGS = "items_without_ratings"
+    SHARE_WHO_RATE_FALLING = "share_who_rate_falling"
+    DRIFT_ABOVE_PLAN = "drift_above_plan"
+
+
+class AlertView(msgspec.Struct, frozen=True):
+    """A condition of a campaign that needs attention."""
+
+    kind: AlertKind
+    message: str
+    """Condition in plain words, with its numbers."""
+    todo: str
+    """What to do next."""
+
+
+class CampaignWithAlerts(CampaignView, frozen=True):
+    """A campaign, and what about it needs attention."""
+
+    alerts: list[AlertView] = []
+    """Alerts, the most urgent first."""
+
+
+class ApiKeyView(msgspec.Struct, frozen=True):
+    """An API key, without its secret."""
+
+    id: str
+    name: str
+    """Label of the key."""
+    roles: list[str]
+    campaign: str | None
+    """Only campaign that the key has access to. Null: all campaigns."""
+    created_at: Time
+    revoked_at: Time | None
+    current: bool
+    """Whether the request was sent with this key."""
+    altered: bool
+    """Whether the stored key was altered, so that it is rejected. Revoke it."""
+
+
+class CreatedApiKey(ApiKeyView, frozen=True):
+    """A new API key, with its secret."""
+
+    key: str
+    """The key to send as `Authorization: Bearer`. It cannot be retrieved again."""
 
 
 class ArmView(msgspec.Struct, frozen=True):
@@ -176,6 +259,8 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     disclosure: str | None = None
     """Text to show with a paid offer, and wherever its rating is shown, from the campaign's
     settings. Null if nothing is paid or the campaign has no such text."""
+    segment: str | None = None
+    """Segment of the player. Null if the campaign has no segments."""
 
 
 class PriceStep(msgspec.Struct, frozen=True):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from entice.api_types import ArmView, CampaignStatus, CampaignView, SpendingView
+from entice.api_types import ArmView, CampaignStatus, CampaignView, CampaignWithAlerts, SpendingView
 from entice.errors import InputError
+from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.domain.spec import (
     MAX_ARMS,
@@ -31,6 +34,8 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
+from entice.service.operations.campaign_list import Sort
+from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
 MAX_PAGE = 1000
@@ -39,6 +44,8 @@ MAX_PAGE = 1000
 class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Settings to change. Omitted settings stay as they are; null removes a limit."""
 
+    fixed_settings: ClassVar = FIXED_SETTINGS
+    """Rejected with the reason (409)."""
     name: Name | UnsetType = UNSET
     status: CampaignStatus | UnsetType = UNSET
     budget: Money | UnsetType = UNSET
@@ -94,8 +101,11 @@ async def create_campaign(
     "GET",
     "/v1/campaigns",
     roles=READ,
-    responses={200: "The campaigns. With `limit`, the header `Link` has the next page."},
-    examples={"one": [examples.CAMPAIGN]},
+    responses={
+        200: "The campaigns. With `limit`, the header `Link` has the next page. The header "
+        "`Entice-Total` has the number of campaigns on all pages."
+    },
+    examples={"one": [examples.CAMPAIGN_WITH_ALERTS]},
 )
 async def list_campaigns(
     request: ServiceRequest,
@@ -113,21 +123,40 @@ async def list_campaigns(
     status: Annotated[
         CampaignStatus | None, QueryParameter(description="Return campaigns of this status only.")
     ] = None,
-) -> Response[list[CampaignView]]:
+    search: Annotated[
+        str,
+        QueryParameter(
+            max_length=200, description="Words that all occur in the campaign's name or id."
+        ),
+    ] = "",
+    sort: Annotated[
+        Sort,
+        QueryParameter(
+            description="Order: by creation, last event, name, status, used share of the budget, "
+            "share of accepted offers that are rated, or number of alerts. A minus sign reverses "
+            "it."
+        ),
+    ] = "created",
+) -> Response[list[CampaignWithAlerts]]:
     """List campaigns.
 
-    Returns the campaigns that the key has access to, oldest first: all of them, or `limit` at a
-    time. If there are more, the response has a header `Link: <...>; rel="next"`.
+    Returns the campaigns that the key has access to and that match, with their alerts: all of
+    them, or `limit` at a time. If there are more, the response has a header
+    `Link: <...>; rel="next"`.
     """
-    found, more = await request.read(
-        request.context.queries.campaign_page, request.auth.campaign, after, limit, status
-    )
-    headers = {}
-    if more:
-        chosen = f"&status={status}" if status is not None else ""
-        address = f"/v1/campaigns?limit={limit}&after={found[-1].id}{chosen}"
-        headers["Link"] = f'<{address}>; rel="next"'
-    return Response(found, headers=headers)
+    read = partial(
+        request.context.campaigns.page,
+        search=search, status=status, sort=sort, after=after, limit=limit,
+    )  # fmt: skip
+    found = await request.read(read, request.auth.campaign)
+    headers = {"Entice-Total": str(found.total)}
+    if found.more:
+        chosen = {"limit": limit, "after": found.campaigns[-1].id}
+        given = {"status": status or "", "search": search, "sort": sort}
+        default = {"status": "", "search": "", "sort": "created"}
+        chosen |= {name: value for name, value in given.items() if value != default[name]}
+        headers["Link"] = f'</v1/campaigns?{urlencode(chosen)}>; rel="next"'
+    return Response(found.campaigns, headers=headers)
 
 
 @route(
@@ -135,14 +164,14 @@ async def list_campaigns(
     "/v1/campaigns/{campaign:str}",
     roles=READ,
     responses={200: "The campaign."},
-    examples={"live": examples.CAMPAIGN},
+    examples={"live": examples.CAMPAIGN_WITH_ALERTS},
 )
-async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
+async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignWithAlerts:
     """Retrieve a campaign.
 
-    Returns its money, its counts and its current settings.
+    Returns its money, its counts, its current settings and its alerts.
     """
-    return await request.read(request.context.queries.campaign, campaign)
+    return await request.read(request.context.campaigns.campaign, campaign)
 
 
 @route(
@@ -167,7 +196,8 @@ async def update_campaign(
 
     Changes the status, the budget, the caps, the pace, the overlap or the name, with effect from
     the next decision. A budget below the sum spent and reserved is rejected (409). The status
-    `closed` voids all open offers and is final.
+    `closed` voids all open offers and is final. Other settings are fixed at creation: to change one
+    is rejected with the reason (409).
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)
@@ -225,12 +255,12 @@ async def update_arm(
     responses={200: "All arms of the campaign."},
     examples={"one of them": [examples.ARM]},
 )
-async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+async def list_arms(request: ServiceRequest, campaign: CampaignId) -> Response[list[ArmView]]:
     """List the arms of a campaign.
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await request.read(request.context.queries.arms, campaign)
+    return await request.respond_with(Queries.arms, campaign)
 
 
 @route(
@@ -250,14 +280,14 @@ async def get_spending(
     points: Annotated[
         int, QueryParameter(ge=2, le=MAX_POINTS, description="Maximum number of points.")
     ] = 200,
-) -> SpendingView:
+) -> Response[SpendingView]:
     """Retrieve the history of spending.
 
     Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
     number of offers. Each point is exact. A long log is read in parts, one per request: while
     `through` is less than `events`, repeat the request.
     """
-    return await request.read(request.context.queries.spending, campaign, by, points, slow=True)
+    return await request.respond_with(Queries.spending, campaign, by, points, slow=True)
 
 
 ROUTES = (

@@ -17,7 +17,10 @@ from entice.service.http.authentication import Authenticator
 from entice.service.http.connections import Connections
 from entice.service.http.event_streams import EventStreams
 from entice.service.http.quotas import Quota
+from entice.service.http.read_process import ReadProcess
 from entice.service.http.read_threads import ReadTurns
+from entice.service.operations.alerts import CampaignAlerts
+from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.operations.webhook_delivery import WebhookDelivery
@@ -59,6 +62,7 @@ class AppContext:
         extensions: Sequence[Extension],
         connections: Connections,
         webhook_networks: Sequence[Network],
+        read_processes: Sequence[ReadProcess],
     ) -> None:
         self.store = store
         self.writer = writer
@@ -67,10 +71,16 @@ class AppContext:
         self.players = players
         self.authenticator = Authenticator(keys, token)
         self.reads = ReadTurns()
+        self.read_processes = tuple(read_processes)
+        """For fast and for slow reads. Without them, reads use threads only."""
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections
-        self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
+        alerts = CampaignAlerts(queries.drifts)
+        self.campaigns = CampaignList(store, alerts)
+        self.metrics = Metrics(
+            lambda: read_gauges(store, alerts.of, writer.clock_ahead), lambda: writer.depth
+        )
         logs.on_drop(self.metrics.count_dropped_lines)
         self.webhooks = Webhooks(store)
         self.delivery = WebhookDelivery(
@@ -122,6 +132,7 @@ class AppContext:
         while self._open and not self.ready:
             started = time.monotonic()
             try:
+                self.campaigns.page(limit=1)  # reads all campaigns, so that the first list is fast
                 compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
                 logs.database_error(error, during="warm-up")

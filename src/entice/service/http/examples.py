@@ -36,6 +36,30 @@ CAMPAIGN: dict[str, Any] = {
     "created_at": "2026-11-16T07:00:00Z",
     "changed_at": "2026-11-18T16:20:11.123456Z",
     "spec": {**SPEC, "currency_digits": 2, "seed": 7, "status": "live"},
+    "segments": [],
+}
+
+CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
+    **CAMPAIGN,
+    "alerts": [
+        {
+            "kind": "items_without_ratings",
+            "message": "matcha has no rating, although at least three were to be expected from the "
+            "offers so far.",
+            "todo": "Check that visitors can rate these items, or retire them.",
+        }
+    ],
+}
+
+KEY: dict[str, Any] = {
+    "id": "5f1c09ab",
+    "name": "Shop",
+    "roles": ["decide", "feedback"],
+    "campaign": CAMPAIGN_ID,
+    "created_at": "2026-11-16T07:00:00Z",
+    "revoked_at": None,
+    "current": False,
+    "altered": False,
 }
 
 ARM: dict[str, Any] = {
@@ -96,6 +120,7 @@ def offer(state: str) -> dict[str, Any]:
         "offered_at": "2026-11-18T16:20:11.123456Z",
         "expires_at": "2026-11-18T16:35:11.123456Z",
         "disclosure": "You get a discount for trying this tea, whatever you think of it.",
+        "segment": None,
     }
 
 

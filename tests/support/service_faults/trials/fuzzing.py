@@ -120,7 +120,8 @@ def _description(port: int) -> Any:
 
     url = f"http://127.0.0.1:{port}/openapi.json"
     described: Any = schemathesis.openapi.from_url(url, headers=token_header(port))
-    return described.exclude(path_regex="/stream$|/openapi.json$")
+    # The first key would replace the token.
+    return described.exclude(path_regex="/stream$|/openapi.json$|/v1/keys$")
 
 
 def _settings(**more: Any) -> hypothesis.settings:
@@ -171,7 +172,9 @@ def _machine(described: Any, checker: ResponseChecker, token: dict[str, str]) ->
 def send_hostile_requests(port: int, checker: ResponseChecker, share: float = 1.0) -> None:
     """Send the hostile requests, or a random share of them."""
     rng = random.Random(1)
-    _, body = call(port, "POST", "/v1/campaigns", json.dumps(CAMPAIGN).encode(), timeout=60)
+    # Without segments: otherwise most requests are rejected because they name none.
+    sent = json.dumps({**CAMPAIGN, "segments": []}).encode()
+    _, body = call(port, "POST", "/v1/campaigns", sent, timeout=60)
     campaign = json.loads(body)["id"]
     _, body = call(port, "POST", f"/v1/campaigns/{campaign}/offers", b'{"player": "first"}')
     offer = json.loads(body)["id"]
@@ -279,5 +282,5 @@ def run(long: bool) -> Outcome:
 def _operations(port: int) -> int:
     """Count the operations, without the stream and the document itself."""
     paths = json.loads(call(port, "GET", "/openapi.json")[1])["paths"]
-    excluded = ("/stream", "/openapi.json")
+    excluded = ("/stream", "/openapi.json", "/v1/keys")
     return sum(len(methods) for path, methods in paths.items() if not path.endswith(excluded))

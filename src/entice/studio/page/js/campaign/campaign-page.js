@@ -1,18 +1,19 @@
 // One campaign: budget, spending, items, drift, effect, offers. All parts follow its event log.
 
+import { alertPanel } from "../alerts.js";
 import { connection, followEvents, get } from "../api.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, percent } from "../format.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { budgetBar } from "./budget-bar.js";
-import { statusBadge } from "./campaign-list.js";
 import { driftGauge } from "./drift-gauge.js";
 import { effectPanel } from "./effect-panel.js";
 import { EventLog } from "./event-log.js";
 import { itemList, itemListKey } from "./item-list.js";
-import { policyName } from "./labels.js";
+import { policyName, statusBadge } from "./labels.js";
 import { offerFeed } from "./offer-feed.js";
+import { segmentsPanel } from "./segments-panel.js";
 import { spendingChart } from "./spending-chart.js";
 import { statusButtons } from "./status-buttons.js";
 
@@ -63,11 +64,13 @@ export async function showCampaign(root, id, signal) {
 
 /** Build the page. Returns functions that update its parts. */
 async function build(root, id, log, refresh, spending, hasHoldout) {
+  const alerts = alertPanel();
   const budget = budgetBar();
   const items = itemList();
   const gauge = driftGauge();
   const effect = effectPanel();
   const offers = offerFeed(id);
+  const segments = segmentsPanel();
   const buttons = await statusButtons(refresh);
   const title = h("h1");
   const status = h("span", { role: "status" });
@@ -87,13 +90,14 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
       h("div", null, h("div", { class: "title-line" }, title, status), lead),
       buttons.node,
     ),
+    alerts.node,
     h(
       "div",
       { class: ["campaign-grid", hasHoldout && "campaign-grid-effect"] },
       card("budget-card", "Budget", "How the money is used.", budget.node, spending.node),
       card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node),
       hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
-      card("items-card", "Items", "Highest displayed rating first.", items.node, key),
+      card("items-card", "Items", "Highest displayed rating first.", items.node, key, segments.node),
       card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
     ),
   );
@@ -125,8 +129,10 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
         status.dataset.is = view.status;
         replace(status, statusBadge(view.status));
       }
+      alerts.update(view.alerts);
       setText(lead, summary(view));
       budget.update(view);
+      segments.update(view);
       buttons.update(view);
       updateItems();
       spending.update(view);
