@@ -564,9 +564,13 @@ class EffectGroupView(msgspec.Struct, frozen=True):
     rating: float | None
     """Average rating per rated offer. Null without ratings."""
     share_rated: float | None
-    """Share of offers that are rated. Null without offers."""
+    """Share of offers that are rated, of those that were not declined. Null without such offers."""
     payment: float | None
     """Average payment per offer, in minor units. Null without offers."""
+    declined: int | None
+    """Number of offers that were declined. Their players took their own choice; its rating belongs
+    to no group. Null in a campaign of an earlier version, which did not count them: then
+    `share_rated` is the share of all offers."""
 
 
 class SplitView(msgspec.Struct, frozen=True):
@@ -625,6 +629,45 @@ class EffectView(msgspec.Struct, frozen=True):
     verdict: Literal[
         "no_holdout", "split_broken", "too_few_ratings", "no_clear_difference", "better", "worse"
     ]
+    sentence: str
+    """Result in plain words."""
+
+
+class PricePoint(msgspec.Struct, frozen=True):
+    """A price of the grid, and the answers to offers at this price."""
+
+    price: float
+    """Payment in stars. Payments between two prices count at the higher one."""
+    amount: int
+    """Its cost in minor units, with the margin."""
+    answers: int
+    """Number of offers that were accepted or declined. Expired offers do not count."""
+    accepted: int
+    estimate: float | None
+    """Estimated share of players who accept this price, by isotonic regression. Null below the
+    lowest price with an answer."""
+
+
+class AcceptanceView(msgspec.Struct, frozen=True):
+    """The acceptance curve of a campaign with a learned price."""
+
+    campaign: str
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    acceptance: float | None
+    """Wanted share of players who accept. Null if the campaign has no learned price."""
+    explore: float | None
+    """Share of offers whose price is drawn at random. Null without a learned price."""
+    learned_price: float | None
+    """Cheapest price with enough answers that reaches the wanted share, in stars. Larger gaps are
+    paid this price, smaller ones the gap. Null if there is none yet: then all are paid the gap."""
+    learned_amount: int | None
+    """Cost of the learned price in minor units, with the margin."""
+    min_answers: int
+    """Number of answers after which a price can be the learned one."""
+    prices: list[PricePoint]
+    """All prices, lowest first. Empty without a learned price."""
     sentence: str
     """Result in plain words."""
 

@@ -38,6 +38,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from entice.api_types import (
+    AcceptanceView,
     ApiKeyView,
     ArmView,
     CampaignPlan,
@@ -299,6 +300,10 @@ class Client(AbstractContextManager["Client"]):
     def effect(self, campaign: str) -> EffectView:
         """Return the effect of a campaign with a holdout: both groups and their difference."""
         return self._ask("GET", _at(campaign, "/effect"), EffectView)
+
+    def acceptance(self, campaign: str) -> AcceptanceView:
+        """Return the acceptance curve of a campaign with a learned price, with its counts."""
+        return self._ask("GET", _at(campaign, "/acceptance"), AcceptanceView)
 
     def spending(
         self,

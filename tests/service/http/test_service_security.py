@@ -291,6 +291,7 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/export": "read",
     "GET /v1/campaigns/{campaign}/drift": "read",
     "GET /v1/campaigns/{campaign}/effect": "read",
+    "GET /v1/campaigns/{campaign}/acceptance": "read",
     "GET /v1/campaigns/{campaign}/spending": "read",
     "GET /v1/campaigns/{campaign}/settings": "read",
     "GET /v1/campaigns/{campaign}/plan": "read",

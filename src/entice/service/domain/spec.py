@@ -17,6 +17,7 @@ from msgspec import Meta
 from entice.api_types import CampaignPlan
 from entice.checks import as_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
+from entice.model.learned_price import LearnedPrice
 from entice.model.probe import Probe
 from entice.model.segments import MAX_SEGMENTS
 from entice.model.settings import MAX_MONEY as MAX_MONEY
@@ -49,7 +50,7 @@ from entice.policies import (
     SlidingWindowUCB,
     ThompsonSampling,
 )
-from entice.policies.policy import check_probe
+from entice.policies.policy import check_price, check_probe
 from entice.policies.propensity import check_overlap
 from entice.policies.segments import check_segments
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
@@ -168,6 +169,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         offer then names the player's segment, and decisions use the averages of the segment, shrunk
         towards those of all players. Fixed when the campaign is created. Default: all players are
         one population.
+    price
+        What offers of another arm than the player's own choice pay. None: the gap. A
+        `LearnedPrice`: the cheapest price that a wanted share of players accepts, learned from
+        their answers, but never more than the gap.
     disclosure
         Text that each paid offer carries, for players and for readers of their ratings.
     status
@@ -210,6 +215,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     holdout_feeds_averages: bool = True
     planned_drift: Annotated[float, Meta(ge=0)] | None = None
     segments: Annotated[Sequence[ArmName], Meta(max_length=MAX_SEGMENTS), UniqueItems] = ()
+    price: LearnedPrice | None = None
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
@@ -247,6 +253,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
+        check_price("CampaignSpec: price", self.price, self.policy)
         check_overlap("CampaignSpec: overlap", self.overlap, self.policy, len(self.arms))
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.planned_drift is not None and set_number(self, "planned_drift") < 0:
@@ -331,6 +338,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             settings["probe"] = build_spec(Probe, "probe", as_table("probe", settings["probe"]))
         if settings.get("plan") is not None:
             settings["plan"] = _read_plan(settings["plan"])
+        if settings.get("price") is not None:
+            settings["price"] = parse_entry("price", "price", settings["price"])
         spec: CampaignSpec = build_spec(cls, "the campaign", settings)
         return spec
 

@@ -253,6 +253,9 @@ class LogReplay:
         ):
             # Their memory holds intermediate results only, and its form has changed since then.
             stored.memory = self.campaign.memory
+        for group, counts in stored.state.groups.items():
+            if counts.declined is None:  # stored by a version that did not count decliners
+                self.campaign.state.groups[group].declined = None
         if stored.encode() != self.campaign.encode():
             raise _Mismatch("The campaign's row differs from the replay of its events.")
         return self._offers.compare(session)

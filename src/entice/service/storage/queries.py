@@ -1,4 +1,4 @@
-"""Read-only queries: campaigns, arms, offers, events, drift, spending."""
+"""Read-only queries: campaigns, arms, offers, events, drift, effect, acceptance, spending."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from entice.api_types import (
+    AcceptanceView,
     ArmView,
     CampaignPlan,
     CampaignPlanView,
@@ -27,6 +28,7 @@ from entice.api_types import (
     SpendingView,
 )
 from entice.service.domain import events as log
+from entice.service.domain.acceptance import acceptance_view
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import (
     ID_WITHIN,
@@ -224,6 +226,12 @@ class Queries:
         with self.store.read() as session:
             state = load_state(session, name)
         return effect_view(state)
+
+    def acceptance(self, name: str) -> AcceptanceView:
+        """Return the acceptance curve of a campaign, from the counts in its row."""
+        with self.store.read() as session:
+            state = load_state(session, name)
+        return acceptance_view(state)
 
     def spending(
         self,

@@ -186,6 +186,19 @@ function facts(effect, view) {
           `${number(effect.holdout.rated)} in the holdout`,
       ),
     ),
+    effect.paid.declined === null
+      ? null
+      : h(
+          "div",
+          null,
+          h("dt", null, defined("declined")),
+          h(
+            "dd",
+            null,
+            `${number(effect.paid.declined)} with the campaign, ` +
+              `${number(effect.holdout.declined)} in the holdout`,
+          ),
+        ),
   );
 }
 
