@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from pathlib import Path
 
@@ -40,6 +41,18 @@ def describe_assumptions(plan: Plan) -> list[str]:
     if plan.policy_sees == "zero_to_one":
         texts.append("Policies see 1 to 5 stars as 0 to 1.")
     return texts + _limits(plan)
+
+
+def assumptions_html(plan: Plan) -> str:
+    """Return the assumptions and the policies for a notebook."""
+    policies = "Policies: " + ", ".join(policy.label for policy in plan.policies) + "."
+    runs = f"{plan.replications:,} runs, " + (
+        "seed to be drawn." if plan.seed is None else f"seed {plan.seed}."
+    )
+    items = "".join(
+        f"<li>{html.escape(text)}</li>" for text in [*describe_assumptions(plan), policies, runs]
+    )
+    return f"<ul>{items}</ul>"
 
 
 def _raters(plan: Plan) -> str:

@@ -214,6 +214,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Return the plan as TOML, custom functions as "module:name"."""
         return tomli_w.dumps(self.to_plain())
 
+    def _repr_html_(self) -> str:
+        from entice.planner.assumptions import assumptions_html
+
+        return assumptions_html(self)
+
     def with_seed(self) -> Plan:
         """Return the plan with a seed: its own, or a new random one."""
         if self.seed is not None:

@@ -277,8 +277,8 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown, **segment})
-    reads = "/arms", "/drift", "/effect", "/acceptance", "/spending", "/events", "/export"
-    for read in ("", *reads):
+    reads = ("", "/arms", "/drift", "/effect", "/acceptance", "/spending", "/settings", "/plan")
+    for read in (*reads, "/events", "/export"):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 
 

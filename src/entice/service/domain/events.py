@@ -34,6 +34,8 @@ class Created(_AuthoredEvent, frozen=True, tag="created"):
     """The version of Entice that created it."""
     rules: int = 1
     """The version of the rules that decisions follow."""
+    plan: dict[str, Any] | None = None
+    """The forecast that the campaign was created from."""
 
 
 class Upgraded(_Event, frozen=True, tag="upgraded"):

@@ -49,8 +49,8 @@ def _reason(offer: Offered) -> str:
         )
     if offer.probe == "heads":
         return (
-            f"{arm} is the visitor's own choice. A coin flip added {stars}, to measure how much "
-            "payments raise ratings."
+            f"{arm} is the visitor's own choice. The probe added {stars} at random, to measure how "
+            "much payments raise ratings."
         )
     paid_choice = f"It is paid {stars}, like the items it is compared with."
     gap = f"which shows {stars} less than {own}. The payment covers the gap."
@@ -85,8 +85,8 @@ def _reason(offer: Offered) -> str:
         )
     if offer.probe == "tails":
         return (
-            f"{arm} is the visitor's own choice. A coin flip, to measure how much payments raise "
-            "ratings, added nothing."
+            f"{arm} is the visitor's own choice. The probe, which adds a payment at random to "
+            "measure how much payments raise ratings, added nothing."
         )
     return f"The policy chose {arm}, the visitor's own choice: nothing needs to be paid."
 
@@ -133,9 +133,9 @@ def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[
         label = f"{arm} is the visitor's own choice"
         steps = [PriceStep("", label, stars=0.0, note="no gap to cover")]
         if price.probe_added is not None:
-            note = "to measure the drift"
+            note = "added at random, to measure the drift"
             steps += [
-                PriceStep("+", "Coin flip", stars=price.probe_added, note=note),
+                PriceStep("+", "Probe", stars=price.probe_added, note=note),
                 PriceStep("=", "Payment", stars=stars, level="subtotal"),
             ]
     if gap is not None:

@@ -74,10 +74,17 @@ class CampaignRules:
 
     # Settings and arms
 
-    def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
-        """Append the first event, which records the version of Entice."""
+    def create(
+        self,
+        at: int,
+        version: str = entice.__version__,
+        by: str | None = None,
+        plan: dict[str, Any] | None = None,
+    ) -> None:
+        """Append the first event, which records the version of Entice and the plan, if any."""
         state = self.campaign.state
-        self._append(log.Created(*self._header(at), state.spec, version, state.rules, by=by))
+        header = self._header(at)
+        self._append(log.Created(*header, state.spec, version, state.rules, by=by, plan=plan))
 
     def upgrade(self, at: int, rules: int = RULES) -> None:
         """Switch to a later version of the rules, if the campaign's is older."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import tomllib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
+from entice.api_types import CampaignPlan
 from entice.checks import as_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.model.learned_price import LearnedPrice
@@ -177,6 +180,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         recorded but nothing is paid.
     seed
         Random seed of all decisions. Drawn if omitted.
+    plan
+        The forecast that the campaign is created from, to compare its spending with. It is not a
+        setting: it changes no decision, and `GET /v1/campaigns/{id}/plan` returns it.
 
     >>> from entice.service.domain.spec import CampaignSpec
     >>> spec = CampaignSpec(
@@ -213,6 +219,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
+    plan: CampaignPlan | None = None
 
     def __post_init__(self) -> None:
         check_name("CampaignSpec: name", self.name)
@@ -259,6 +266,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", as_seed("CampaignSpec: seed", self.seed))
+        if self.plan is not None:
+            check_plan(self.plan)
 
     def _check_segments(self) -> None:
         where = "CampaignSpec: segments"
@@ -327,18 +336,21 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             settings["policy"] = parse_entry("policies", "policy", table)
         if settings.get("probe") is not None:
             settings["probe"] = build_spec(Probe, "probe", as_table("probe", settings["probe"]))
+        if settings.get("plan") is not None:
+            settings["plan"] = _read_plan(settings["plan"])
         if settings.get("price") is not None:
             settings["price"] = parse_entry("price", "price", settings["price"])
         spec: CampaignSpec = build_spec(cls, "the campaign", settings)
         return spec
 
     def to_plain(self) -> dict[str, Any]:
-        """Convert the campaign to plain tables."""
+        """Convert the settings to plain tables, without the plan."""
         plain = without_holdout_defaults(without_none(msgspec.to_builtins(self)))
         policy = plain["policy"]
         for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:
                 del policy[name]
+        plain.pop("plan", None)
         for name in ("overlap", "segments"):  # added later, too
             if not getattr(self, name):
                 del plain[name]
@@ -359,6 +371,28 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.seed is not None:
             return self
         return msgspec.structs.replace(self, seed=secrets.randbits(53))
+
+
+def _read_plan(given: Any) -> CampaignPlan:
+    try:
+        return msgspec.convert(as_table("plan", given), CampaignPlan)
+    except msgspec.ValidationError as error:
+        raise InputError("plan", f"must be a forecast as a plan returns it ({error})") from error
+
+
+def check_plan(plan: CampaignPlan) -> None:
+    """Check that the columns of a plan fit together."""
+    columns = {name: getattr(plan, name) for name in ("visitors", "low", "typical", "high")}
+    for name, column in columns.items():
+        if len(column) != len(plan.visitors):
+            rule = f"must have as many values as visitors, {len(plan.visitors)}"
+            raise InputError(f"plan.{name}", rule, given=len(column))
+        if any(later < earlier for earlier, later in pairwise(column)):
+            raise InputError(f"plan.{name}", "must not decrease", given=column)
+    if len(set(plan.visitors)) < len(plan.visitors):
+        raise InputError("plan.visitors", "must not contain a number twice", given=plan.visitors)
+    if not 0 <= plan.drift[0] <= plan.drift[1] < math.inf:
+        raise InputError("plan.drift", "must be a range such as [0, 1]", given=plan.drift)
 
 
 def check_name(where: str, given: object, longest: int = 200) -> None:

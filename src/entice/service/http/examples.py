@@ -96,6 +96,38 @@ SPENDING: dict[str, Any] = {
     "paced": [None, None, None],
 }
 
+PLAN: dict[str, Any] = {
+    "policy": "UCB",
+    "visitors_a_day": 300,
+    "days": 60,
+    "drift": [0.0, 1.0],
+    "replications": 400,
+    "seed": 7,
+    "visitors": [300, 9_000, 18_000],
+    "low": [1_200, 9_800, 12_100],
+    "typical": [2_900, 17_400, 21_000],
+    "high": [6_100, 33_000, 41_700],
+}
+SETTINGS_HISTORY: dict[str, Any] = {
+    "campaign": CAMPAIGN_ID,
+    "currency": "EUR",
+    "currency_digits": 2,
+    "through": 655,
+    "events": 655,
+    "changes": [
+        {
+            "seq": 412,
+            "at": "2026-11-17T11:02:00.500000Z",
+            "by": "0123abcd",
+            "by_name": "Ann",
+            "setting": "budget",
+            "arm": None,
+            "before": 50_000,
+            "after": 75_000,
+        }
+    ],
+}
+
 
 def offer(state: str) -> dict[str, Any]:
     """Return an offer in some state."""

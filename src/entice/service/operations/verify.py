@@ -208,7 +208,7 @@ class LogReplay:
             spec = CampaignSpec.from_plain(event.spec)
             campaign = Campaign.create(self._name, spec, event.at, event.rules)
             self._rules = CampaignRules(campaign, self._offers)
-            self._rules.create(event.at, event.entice, event.by)
+            self._rules.create(event.at, event.entice, event.by, event.plan)
             return
         if self._rules is None:
             raise ValueError("the first event must be the campaign's creation")
