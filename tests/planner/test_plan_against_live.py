@@ -24,7 +24,13 @@ import entice
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
-CELLS = [Cell(0.05, 30, entice.UCB()), Cell(0.4, 30, entice.ThompsonSampling(), holdout=0.3)]
+CELLS = [
+    Cell(0.05, 30, entice.UCB()),
+    Cell(
+        0.4, 30, entice.ThompsonSampling(), holdout=0.3,
+        price=entice.LearnedPrice(acceptance=0.6, explore=0.1),
+    ),
+]  # fmt: skip
 OPTIONS = [
     Cell(0.4, 30, entice.UCB(), segments=True, overlap=0.05),
     Cell(0.4, 30, entice.UCB(), segments=False),
