@@ -103,7 +103,7 @@ def _time(days: float) -> str:
 
 
 def _limits(plan: Plan) -> list[str]:
-    """Return the assumptions about margin, caps, pacing, probes, overlap and the holdout."""
+    """Return the assumptions about margin, caps, pacing, probes, prices, overlap, the holdout."""
     texts = []
     if plan.margin > 0:
         texts.append(f"{format_money(plan, plan.margin)} is added to every payment.")
@@ -117,6 +117,12 @@ def _limits(plan: Plan) -> list[str]:
         texts.append(
             f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice, a coin toss "
             f"decides whether {amounts} stars are added, to measure the drift."
+        )
+    if plan.price is not None:
+        texts.append(
+            "The price is learned: instead of the difference, visitors are paid the cheapest price "
+            f"that {_percent(plan.price.acceptance)} of them accept, if that is less. In "
+            f"{_percent(plan.price.explore)} of these offers the price is drawn at random."
         )
     if plan.overlap > 0:
         texts.append(
