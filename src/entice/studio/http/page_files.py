@@ -31,7 +31,15 @@ async def get_page(request: ServiceRequest) -> Response[str]:
     "/studio/{file:path}",
     roles=PUBLIC,
     responses={200: "The file."},
-    media_types=("text/javascript", "text/css", "text/html", "image/svg+xml"),
+    media_types=(
+        "text/javascript",
+        "text/css",
+        "text/html",
+        "image/svg+xml",
+        "image/png",
+        "image/webp",
+        "application/octet-stream",
+    ),
 )
 async def get_page_file(
     request: ServiceRequest,
@@ -44,7 +52,7 @@ async def get_page_file(
 ) -> Response[str]:
     """Retrieve a file of the studio.
 
-    Returns a script or style of the page, or 304 if `If-None-Match` names the current version.
+    Returns a script or style of the page, a page of the documentation if that is built, or 304 if `If-None-Match` names the current version.
     """
     return await _file(request, file.strip("/"))
 
@@ -54,7 +62,7 @@ async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
     if found is None:
         raise not_found("file", path[:80])
     headers = [
-        (b"content-security-policy", page.CSP),
+        (b"content-security-policy", found.csp),
         (b"cache-control", b"no-cache"),  # browsers cache it, but revalidate it by its ETag
         (b"etag", found.etag),
         (b"vary", b"accept-encoding"),
