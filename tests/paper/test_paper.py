@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
+from sizes import sized
 from tracing import untraced_here
 
 import entice
@@ -15,6 +16,7 @@ from entice.paper.reproduce import Reproduction, reproduce
 from entice.paper.setups import COEFFICIENTS, NAMES, published
 from entice.paper.terminal import print_reproduction
 
+RUNS = sized(200, 500)
 COLUMNS = [
     "policy", "l", "metric", "setup", "horizon", "mean", "stderr", "q05", "q50", "q95",
     "published", "inside",
@@ -26,7 +28,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduction, Path]:
     """The complete reproduction, with fewer replications."""
     out = tmp_path_factory.mktemp("full")
     with untraced_here():  # a later test measures it
-        return reproduce(replications=500, seed=2020, out=out, progress=False), out
+        return reproduce(replications=RUNS, seed=2020, out=out, progress=False), out
 
 
 def test_each_setup_explains_the_documented_number_of_published_values(
@@ -119,7 +121,7 @@ def test_the_report_is_one_self_contained_page(full: tuple[Reproduction, Path]) 
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
     assert "<script" not in page
     assert "$" not in re.sub(r"data:[^\"]+", "", page)
-    assert "entice reproduce --replications 500 --seed 2020" in page
+    assert f"entice reproduce --replications {RUNS} --seed 2020" in page
     assert page.count("<td class='number inside'") + page.count("<td class='number outside'") == 168
 
 

@@ -344,7 +344,7 @@ for horizon, checkpoints, replications, cells in json.loads(sys.argv[1]):
     [
         # 160 MB of metrics and 480 MB, or 1,280 MB
         ((200, 200, 20_000, 1), (200, 200, sized(60_000, 160_000), 1)),
-        ((3, 1, 1_000_000, 2), (3, 1, 1_000_000, 6)),  # 160 and 480 MB of last rounds
+        ((3, 1, 500_000, 2), (3, 1, 500_000, 8)),  # 80 and 320 MB of last rounds
         ((8_000, 8_000, 400, 1), (8_000, 8_000, 500, 1)),  # few runs: 128 and 160 MB
     ],
     ids=["runs", "cells", "checkpoints"],

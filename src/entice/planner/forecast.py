@@ -90,12 +90,13 @@ def plan(
     threads, progress
         As in `entice.simulate`. Results do not depend on them.
 
-    >>> from entice.planner.belief import Spread
-    >>> from entice.planner.forecast import plan
-    >>> forecast = plan(arms=4, spread=Spread(centre=4.1, width=0.45), visitors_a_day=50, days=10,
-    ...                 price_of_a_star=2.00, drift=[0, 1], replications=20, seed=7)
-    >>> forecast.runs.height  # 20 runs of each of 5 policies
-    100
+    >>> import entice
+    >>> forecast = entice.plan(
+    ...     arms=4, spread=entice.Spread(centre=4.1, width=0.45), visitors_a_day=50, days=10,
+    ...     price_of_a_star=2.00, drift=[0, 1], policies=[entice.UCB(), entice.Greedy()],
+    ...     replications=20, seed=7)
+    >>> forecast.runs.height  # 20 runs of each of 2 policies
+    40
     """
     spec = Plan(
         arms=arms,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from entice.policies import Policy
 from entice.policies.policy import PolicyKernel
 from entice.progress import Report
 from entice.user_functions import ensure_found
+from entice.worlds.players import AcceptanceKernel, AlwaysAccept, LogisticAcceptance
 
 _BELIEF, _SEED = 7, 9
 """Stream numbers that keep these draws independent of a user's draws with the same seed."""
@@ -139,6 +141,17 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
     )
 
 
+def _acceptance_kernel(plan: Plan) -> AcceptanceKernel:
+    """Return how visitors accept offers, for a loop that most plans share.
+
+    Visitors who always accept are logistic ones with a midpoint of −∞. They draw one more random
+    number, but it is their last one, and nothing else depends on it.
+    """
+    if plan.acceptance == AlwaysAccept():
+        return AcceptanceKernel(LogisticAcceptance(0.0, 1.0).kernel().accept, (-math.inf, 1.0))
+    return plan.acceptance.kernel()
+
+
 class _PolicyRunner:
     """One policy of a plan, compiled."""
 
@@ -147,7 +160,7 @@ class _PolicyRunner:
         self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
         self._shown = plan.unrated_stars
         self._rules = policy.kernel(plan.arms)
-        self._acceptance, self._delays = plan.acceptance.kernel(), plan.delay_sampler()
+        self._acceptance, self._delays = _acceptance_kernel(plan), plan.delay_sampler()
         self._response = plan.response_kernel()
         parts = (
             *self._rules.functions,

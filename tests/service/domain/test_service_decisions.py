@@ -400,11 +400,11 @@ def live_in(service: Service, rounds: int, delay: int, seeds: range) -> list[tup
 
 @pytest.mark.parametrize("in_flight", [1, 100])
 def test_regret_and_compensation_equal_the_simulators(service: Service, in_flight: int) -> None:
-    rounds, seeds = 500, range(20)
+    rounds, seeds = sized(300, 500), range(20)
     live = np.array(live_in(service, rounds, in_flight - 1, seeds))
     simulated = entice.simulate(
         arms=entice.Gaussian(MEANS, std=STD), policies=[entice.UCB(count_in_flight=True)],
-        drifts=[entice.LinearDrift(SLOPE)], horizon=rounds, replications=4000, seed=3,
+        drifts=[entice.LinearDrift(SLOPE)], horizon=rounds, replications=2000, seed=3,
         cold_start="prior", prior=0.5, feedback_range=(0.0, 1.0), engine="generic",
         players=entice.Players(delay=in_flight - 1), checkpoints=[rounds], threads=1,
         progress=False,

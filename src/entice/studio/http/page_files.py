@@ -52,7 +52,8 @@ async def get_page_file(
 ) -> Response[str]:
     """Retrieve a file of the studio.
 
-    Returns a script or style of the page, a page of the documentation if that is built, or 304 if `If-None-Match` names the current version.
+    Returns a script or style of the page, a page of the documentation if that is built, or 304 if
+    `If-None-Match` names the current version.
     """
     return await _file(request, file.strip("/"))
 
