@@ -123,7 +123,7 @@ def test_gallery_examples_are_short_and_say_what_they_show() -> None:
     for example in GALLERY:
         text = example.read_text()
         assert len(text.splitlines()) < 40, example
-        assert re.match(r'"""\n[^\n]+\n=+\n\n\w', text), example
+        assert re.match(r'"""\n[^\n]+\n=+\n\n\S', text), example
 
 
 def test_pages_are_generated_from_the_code(

@@ -7,7 +7,7 @@ and metrics from the collectors. They are written to `docs/reference/generated`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,11 +103,11 @@ def _operation(title: str, operation: Json) -> str:
     if "requestBody" in operation:
         [content] = operation["requestBody"]["content"].values()
         text += f"\nBody: {_type_name(content['schema'])}.\n{_examples(content)}"
-    rows = [
+    statuses = [
         (status, ", ".join(f"`{kind}`" for kind in response["content"]), response["description"])
         for status, response in sorted(operation["responses"].items())
     ]
-    text += "\n" + _table(("status", "media type", ""), rows)
+    text += "\n" + _table(("status", "media type", ""), statuses)
     success = next(r for s, r in operation["responses"].items() if s < "300")
     content = next(iter(success["content"].values()))
     return text + f"\nResponse: {_type_name(content['schema'])}.\n{_examples(content)}"
@@ -128,7 +128,7 @@ def _type_page(name: str) -> str:
 
 def _type(name: str, schema: Json) -> str:
     text = f"# {name}\n\n{_DEVELOPERS} A type of the [HTTP API](http.md).\n\n"
-    text += schema.get("description", "") + "\n\n"
+    text += f"{schema.get('description', '')}\n\n"
     if "enum" in schema:
         return text + "".join(f"- `{value}`\n" for value in schema["enum"])
     required = schema.get("required", [])
@@ -208,7 +208,7 @@ def metrics_page() -> str:
 
 
 def _list_page(
-    title: str, audience: str, head: tuple[str, ...], rows: list[tuple[str, ...]],
+    title: str, audience: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]],
     pages: Mapping[str, str],
 ) -> str:  # fmt: skip
     tree = "\n".join(pages)
