@@ -17,6 +17,7 @@ forecast = entice.plan(
     currency="EUR",
     share_who_rate=0.3,
     drift=[0, 1.5],
+    acceptance=entice.LogisticAcceptance(midpoint=0.1, width=0.1),
     policies=[entice.UCB(), entice.Greedy()],
     replications=100,
     seed=7,
