@@ -6,7 +6,7 @@ from typing import Annotated
 
 from litestar import Response
 from litestar.openapi.spec import Example
-from litestar.params import PathParameter
+from litestar.params import PathParameter, QueryParameter
 
 from entice.service.domain.errors import not_found
 from entice.service.http.read_threads import in_thread
@@ -49,6 +49,18 @@ async def get_page_file(
             description="Path of a file of the studio.", examples=[Example(value="plotly.min.js")]
         ),
     ],
+    v: Annotated[
+        str | None, QueryParameter(description="Version of the file, by which browsers cache it.")
+    ] = None,
+    q: Annotated[
+        str | None, QueryParameter(description="Words that the documentation's page searches.")
+    ] = None,
+    check_keywords: Annotated[
+        str | None, QueryParameter(description="Sent by the form of the documentation's search.")
+    ] = None,
+    area: Annotated[
+        str | None, QueryParameter(description="Sent by the form of the documentation's search.")
+    ] = None,
 ) -> Response[str]:
     """Retrieve a file of the studio.
 
