@@ -8,6 +8,7 @@ from .model.probe import Probe
 from .model.step import PLAYERS_CHOICE
 from .planner.belief import Spread, StarCounts
 from .planner.forecast import Forecast, forecast, plan
+from .planner.segments import PlanSegments
 from .planner.spec import Plan
 from .policies import (
     KLUCB,
@@ -97,6 +98,7 @@ __all__ = [
     "NoDrift",
     "Offer",
     "Plan",
+    "PlanSegments",
     "Players",
     "PowerDrift",
     "Principal",

@@ -74,6 +74,27 @@ class ProbeSide(StrEnum):
     TAILS = "tails"
 
 
+class SegmentArmView(msgspec.Struct, frozen=True):
+    """An arm as the players of a segment see it."""
+
+    id: str
+    rated: int
+    """Number of ratings by the segment."""
+    average: float | None
+    """Average rating of the segment. Null without ratings."""
+    shown: float
+    """Value displayed to the segment: its average, shrunk towards the average of all players."""
+
+
+class SegmentView(msgspec.Struct, frozen=True):
+    """A segment of a campaign."""
+
+    id: str
+    rated: int
+    """Number of ratings."""
+    arms: list[SegmentArmView]
+
+
 class CampaignView(msgspec.Struct, frozen=True):
     """A campaign: its money, its counts and its settings."""
 
@@ -111,6 +132,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Time of the last event."""
     spec: dict[str, Any]
     """Settings, as `POST /v1/campaigns` accepts them."""
+    segments: list[SegmentView] = []
+    """Averages of each segment. Empty without segments, and in lists of campaigns."""
 
 
 class ArmView(msgspec.Struct, frozen=True):
@@ -176,6 +199,8 @@ class OfferView(msgspec.Struct, frozen=True, gc=False):
     disclosure: str | None = None
     """Text to show with a paid offer, and wherever its rating is shown, from the campaign's
     settings. Null if nothing is paid or the campaign has no such text."""
+    segment: str | None = None
+    """Segment of the player. Null if the campaign has no segments."""
 
 
 class PriceStep(msgspec.Struct, frozen=True):

@@ -183,14 +183,23 @@ class Client(AbstractContextManager["Client"]):
         return self._ask("PATCH", path, ArmView, {"retired": retired})
 
     def offer(
-        self, campaign: str, player: str, *, eligible: Ids = None, displayed: Stars = None
+        self,
+        campaign: str,
+        player: str,
+        *,
+        eligible: Ids = None,
+        displayed: Stars = None,
+        segment: str | None = None,
     ) -> OfferView:
         """Make an offer to a player, or return the player's open offer.
 
         `eligible` are the arms that may be offered to this player (default: all), and `displayed`
-        the values that this player sees, in stars (default: the averages).
+        the values that this player sees, in stars (default: the averages). `segment` is the
+        player's segment; a campaign with segments requires it.
         """
         body = {"player": player, "eligible": eligible, "displayed": displayed}
+        if segment is not None:
+            body["segment"] = segment
         return self._ask("POST", _at(campaign, "/offers"), OfferView, body)
 
     def offers(self, campaign: str, players: Iterable[str | Mapping[str, Any]]) -> list[OfferView]:
@@ -241,10 +250,18 @@ class Client(AbstractContextManager["Client"]):
         return self._ask("POST", _of(offer, "/reverse"), OfferView, {})
 
     def enter_ratings(
-        self, campaign: str, ratings: Iterable[tuple[str, int]], *, once: str | None = None
+        self,
+        campaign: str,
+        ratings: Iterable[tuple[str, int] | tuple[str, int, str]],
+        *,
+        once: str | None = None,
     ) -> int:
-        """Enter ratings by players who had no offer, as pairs (arm, stars); return their number."""
-        body = {"ratings": [{"arm": arm, "rating": stars} for arm, stars in ratings]}
+        """Enter ratings by players who had no offer, as pairs (arm, stars); return their number.
+
+        In a campaign with segments: (arm, stars, segment).
+        """
+        names = ("arm", "rating", "segment")
+        body = {"ratings": [dict(zip(names, one, strict=False)) for one in ratings]}
         path, kind = _at(campaign, "/ratings"), dict[str, int]
         return self._ask("POST", path, kind, body, once)["entered"]
 

@@ -142,7 +142,7 @@ def test_the_estimate_and_the_counts_are_right_on_average() -> None:
         estimated.append((seen.means - means[s]) ** 2 * counts)
         control.append((ledger.means - means[s]) ** 2 * ledger.pulls)
         for r, i in np.ndindex(6, 5):
-            n, total = float(pulls[r, i]), ledgers.sums[r, i]
+            n, total = float(pulls[r, i]), ledgers.sums[i, r]
             error = shrunk_average(n, total, ledger.means[i], 4.0) - means[r, i]
             everyone, squared = float(ledger.pulls[i]), ledgers.squared_pulls[i]
             given_lambda.append(error**2 * effective_count(n, everyone, squared, 4.0))

@@ -23,6 +23,7 @@ from plan_fixtures import (
 from sizes import sized
 
 import entice
+from entice.errors import InputError
 from entice.planner.assumptions import describe_assumptions
 from entice.planner.campaign_loop import Visits, new_visits
 from entice.planner.forecast import forecast, plan, quantile
@@ -62,6 +63,47 @@ def test_the_outcome_of_six_visitors_computed_by_hand() -> None:
     assert found.budget_day == NEVER
     strict = measure_outcome(run, run, MEANS, make_plan(visitors_a_day=2, days=3, close_enough=0))
     assert strict.lead_day == 3  # the fifth visitor sees item 2 in the lead; the sixth does not
+
+
+def test_with_segments_the_best_item_is_that_of_the_visitors_segment() -> None:
+    means = np.array([[4.0, 3.0], [3.5, 4.5]])  # items, segments
+    given = make_plan(visitors_a_day=2, days=3)
+    segment = np.array([0, 1, 0, 1, 1, 0])
+    run = make_visits([0, 0, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0], [0] * 6, segment=segment)
+    run.rating[:3] = 4
+    found = measure_outcome(run, run, means, given)
+    assert found.stars_lost == pytest.approx(0 + 1.5 + 0.5)
+    assert found.share_lost == pytest.approx(2 / (3 * 4.0 + 3 * 4.5))
+    # The first segment sees item 1 in the lead until its last visitor, the sixth.
+    assert found.leads_by_day.tolist() == [False, False, True]
+    assert found.lead_day == 3
+    assert found.share_rated == 0.5
+    run.leader[5] = 1
+    assert measure_outcome(run, run, means, given).lead_day == NEVER
+
+
+@pytest.mark.parametrize("missing", ["drift", "days", "price_of_a_star", "visitors_a_day"])
+def test_a_plan_without_a_required_setting_names_it(missing: str) -> None:
+    settings: dict[str, Any] = {
+        "arms": 3, "spread": SPREAD, "visitors_a_day": 10, "days": 2, "price_of_a_star": 2.0,
+        "drift": 0,
+    }  # fmt: skip
+    del settings[missing]
+    with pytest.raises(InputError, match=f"entice.plan: {missing} must be given.* Set it to"):
+        entice.plan(**settings)
+
+
+def test_the_share_of_visitors_who_rate_is_shown_with_a_response() -> None:
+    makers = [lambda i: outcome(share_rated=0.3 + 0.01 * i)] * 2
+    response = entice.LogisticResponse(-4, by_reward=0.8, by_payment=2)
+    found = forecast_of_ten(*makers, share_who_rate=1.0, response=response)
+    text = " ".join(str(found).split())
+    assert "visitors" in text
+    assert "34.0 %" in text  # the median run; nine in ten stay under 38 %
+    assert "38.0 %" in text
+    rows = found.summary().filter(quantity="share_rated")
+    assert rows["q50"].to_list() == pytest.approx([0.34, 0.34])
+    assert "34.0 %" not in str(forecast_of_ten(*makers))
 
 
 def test_visitors_who_decline_are_not_paid() -> None:

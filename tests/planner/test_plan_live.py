@@ -40,6 +40,10 @@ UCB, THOMPSON = entice.UCB(), entice.ThompsonSampling()
 EPSILON, CORRECTED = entice.EpsilonGreedy(c=5), entice.DriftCorrectedThompson()
 AN_HOUR, A_DAY = 3600, 24 * 3600
 
+SEGMENTS = entice.PlanSegments(
+    shares=[0.5, 0.3, 0.2], means=[[4.5, 3.5, 4.0, 3.8], [3.2, 4.6, 4.0, 3.6], [3.9, 3.7, 4.0, 4.8]]
+)
+
 CASES: dict[str, dict[str, Any]] = {
     "ratings at once": {"policies": [UCB], "share_who_rate": 1.0},
     "some rate, late": {
@@ -130,11 +134,25 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [UCB], "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.3,
         "response": entice.LogisticResponse(-4, by_reward=0.8, by_payment=2),
     },
+    "segments": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
+        "rating_delay": entice.ExponentialDelay(mean=3), "segments": SEGMENTS, "spread": None,
+    },
+    "segments, budget, probe, overlap, holdout": {
+        "policies": [EPSILON], "probe": entice.Probe(share=0.3, amount=[0.1, 0.4]),
+        "overlap": 0.1, "budget": 100, "share_who_rate": 0.4, "acceptance": ALWAYS,
+        "holdout": 0.2, "segments": SEGMENTS, "spread": None,
+    },
+    "segments, 0 to 1": {
+        "policies": [THOMPSON], "policy_sees": "zero_to_one", "share_who_rate": 1.0,
+        "acceptance": LOGISTIC, "rating_delay": entice.ExponentialDelay(mean=1),
+        "holdout": 0.2, "holdout_feeds_averages": False, "segments": SEGMENTS, "spread": None,
+    },
     "yen": {"policies": [UCB], "currency": "JPY", "price_of_a_star": 300, "budget": 2000},
 }  # fmt: skip
 PLAIN = {
     "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count", "response",
-    "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1",
+    "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1", "segments, 0 to 1",
 }  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
@@ -173,7 +191,10 @@ def replay_live(store: Store, spec: CampaignSpec, visits: Visits, visitors_a_day
         players = (hashed(visitor + len(visits.offered) * k) for k in itertools.count())
         return next(one for one in players if (group_of(one) == "holdout") == held_out)
 
-    return play_live(store, spec, len(visits.offered), visitors_a_day, respond, player)
+    def segment(visitor: int) -> str | None:
+        return spec.segments[visits.segment[visitor]] if spec.segments else None
+
+    return play_live(store, spec, len(visits.offered), visitors_a_day, respond, player, segment)
 
 
 def differing(visits: Visits, live: LiveRun, spec: CampaignSpec) -> list[int]:
@@ -218,6 +239,13 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         check_groups(live, visits, entered, held_out)
         if not plan.holdout_feeds_averages:
             entered &= ~held_out
+        if live.state.segments is not None:
+            counts = live.state.segments
+            for arm, segment in np.ndindex(4, 3):
+                cell = (visits.taken == arm) & (visits.segment == segment)
+                ratings = visits.rating[entered & cell]
+                assert counts.pulls[arm][segment] == len(ratings)
+                assert counts.totals[arm][segment] == ratings.sum()
         for arm in range(4):
             ratings = visits.rating[entered & (visits.taken == arm)]
             assert live.state.pulls[arm] == len(ratings)
@@ -303,3 +331,32 @@ def test_control_the_comparison_detects_ratings_that_are_not_kept_apart(store: S
     spec = campaign_spec(runner, 0, holdout_feeds_averages=True)
     live = replay_live(store, spec, visits, plan.visitors_a_day)
     assert differing(visits, live, spec)
+
+
+@pytest.mark.parametrize("changes", [{"shares": [0.4, 0.4, 0.2]}, {"known": False}])
+def test_control_the_comparison_detects_other_segments(
+    changes: dict[str, Any], store: Store
+) -> None:
+    """The campaign gets other visitors' segments than the plan's, or none."""
+    settings = CASES["segments"]
+    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **settings)
+    runner = PlanRunner(plan)
+    visits, _ = runner.simulate_run(0, 0)
+    other = msgspec.structs.replace(SEGMENTS, **changes)
+    others = PlanRunner(msgspec.structs.replace(plan, segments=other))
+    spec = campaign_spec(others, 0)
+    segments = others.simulate_run(0, 0)[0].segment
+    live = replay_live(store, spec, visits._replace(segment=segments), plan.visitors_a_day)
+    assert differing(visits, live, spec)
+
+
+def test_one_known_segment_changes_nothing() -> None:
+    one = entice.PlanSegments(shares=[1], means=[[4.5, 3.5, 4.0]])
+    settings = CASES["segments"] | {"segments": one}
+    known, unknown = (
+        PlanRunner(make_plan(**settings | {"segments": msgspec.structs.replace(one, known=known)}))
+        for known in (True, False)
+    )
+    for mine, other in zip(known.simulate_run(0, 0), unknown.simulate_run(0, 0), strict=True):
+        for column, expected in zip(mine, other, strict=True):
+            np.testing.assert_array_equal(column, expected)

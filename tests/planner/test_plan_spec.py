@@ -16,6 +16,7 @@ from entice.errors import InputError
 from entice.planner.belief import STARS, Spread, StarCounts, shares_with_means
 from entice.planner.forecast import forecast
 from entice.planner.runner import WorldSampler
+from entice.planner.segments import PlanSegments
 from entice.planner.spec import Plan
 
 COUNTED = """\
@@ -28,6 +29,9 @@ oven,d,0,20,10,20,40,60
 """
 
 # Specs
+
+
+SEGMENTS = PlanSegments(shares=[0.5, 0.5], means=[[4.5, 4, 3.5], [3.5, 4, 4.5]])
 
 
 def test_a_plan_survives_toml() -> None:
@@ -62,6 +66,9 @@ def test_a_plan_survives_toml() -> None:
     with_response = make_plan(share_who_rate=1.0, response=response)
     assert Plan.from_toml(with_response.to_toml()) == with_response
     assert "response" not in make_plan().to_plain()
+    segments = make_plan(arms=None, spread=None, segments=SEGMENTS)
+    assert Plan.from_toml(segments.to_toml()) == segments
+    assert (segments.arms, segments.known_segments, segments.unrated_stars) == (3, 2, 4.0)
 
 
 def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> None:
@@ -94,12 +101,18 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"spread": None, "segments": SEGMENTS, "arms": 4}, "items of segments.means, 3; got 4"),
+        (
+            {"spread": None, "segments": SEGMENTS, "policies": [entice.EqualPay()]},
+            "policies[0] is EqualPay, which remembers ratings that may be from other segments",
+        ),
+        ({"segments": SEGMENTS}, "segments, the belief about the items; got 'spread and segments'"),
         ({"arms": 1}, "Plan: arms must be a whole number of at least 2; got 1"),
         ({"arms": None}, "Plan: arms must be the number of items"),
-        ({"spread": None}, "must have exactly one of spread and star_counts"),
+        ({"spread": None}, "must have exactly one of spread, star_counts and segments"),
         (
             {"star_counts": StarCounts(counts=[[1, 1, 1, 1, 1]] * 3)},
-            "must have exactly one of spread and star_counts",
+            "must have exactly one of spread, star_counts and segments",
         ),
         ({"policies": [entice.KLUCB()]}, "got 'stars'. Set policy_sees to \"zero_to_one\""),
         ({"spread": 0.4}, "Plan: spread must be a Spread"),
@@ -169,6 +182,12 @@ def test_invalid_plans_are_rejected(changes: dict[str, Any], words: str) -> None
         (lambda: Spread(centre=5, width=1), "centre must be more than 1.02 and less than 4.98"),
         (lambda: Spread(centre=4, width=0), "width must be more than 0"),
         (lambda: Spread(centre=4, width=1, shape="flat"), 'must be "normal" or "uniform"'),
+        (lambda: PlanSegments([0.5, 0.6], [[4, 3]] * 2), "their sum must be 1"),
+        (lambda: PlanSegments([1 / 33] * 33, [[4, 3]] * 33), "at most 32 segments"),
+        (lambda: PlanSegments([0.5, 0.5], [[4, 3]]), "must be 2 lists"),
+        (lambda: PlanSegments([0.5, 0.5], [[4, 3], [4]]), "a number for each item"),
+        (lambda: PlanSegments([1], [[4, 6]]), "means[0][1] must be from 1.02 to 4.98 stars; got 6"),
+        (lambda: PlanSegments([1], [[4, 3]], known=1), "known must be true or false"),
         (lambda: StarCounts(), "must have either counts"),
         (lambda: StarCounts(counts=[[1, 2, 3]]), "lists of 5 numbers"),
         (lambda: StarCounts(counts=[[1, 2, 3, 4, -1]]), "must not be negative"),

@@ -60,11 +60,12 @@ def play_live(
     visitors_a_day: int,
     respond: Callable[[int, dict[str, Any]], Response],
     player: Callable[[int], bytes] = hashed,
+    segment: Callable[[int], str | None] = lambda visitor: None,
 ) -> LiveRun:
     """Run a new campaign with visitors at even intervals; they rate at `Response.rated_at`.
 
     `respond` is called with the number of a visitor, from 0, and the offer; `player` returns the
-    hash of a visitor.
+    hash of a visitor, and `segment` the segment.
     """
     created = _execute_all(store, [(START, CreateCampaign(spec))])[0]
     name: str = created["id"]
@@ -82,14 +83,14 @@ def play_live(
             for visitor in range(first, min(first + TRANSACTION, visitors)):
                 at = visitor * DAY // visitors_a_day
                 enter_ratings(work, at)
-                request = MakeOffer(name, player(visitor))
+                request = MakeOffer(name, player(visitor), segment=segment(visitor))
                 offer = json.loads(execute(work, request, START + at).body)
                 response = respond(visitor, offer)
                 answer = Accept if response.accepted else Decline
                 execute(work, answer(offer["id"]), START + at)
                 rating: Command = Rate(offer["id"], response.rating)
                 if not response.accepted:
-                    organic = Organic(response.taken, response.rating)
+                    organic = Organic(response.taken, response.rating, segment(visitor))
                     rating = EnterRatings(name, [organic])
                 if response.rating:
                     heapq.heappush(pending, (response.rated_at, visitor, rating))

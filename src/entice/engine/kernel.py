@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.engine.delivery import Undelivered
 from entice.jit.decorators import compiled, inline_always
 from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
@@ -115,7 +116,7 @@ class KernelWorkspace(NamedTuple):
     """The pulls that regret is computed from: `all_pulls`, or those of each segment and arm."""
     streams: npt.NDArray[np.uint64]
     """One stream for each purpose, one row for each of `rng.PURPOSES`."""
-    undelivered: tuple[Any, ...]
+    undelivered: Undelivered
     """Ratings on their way to the principal; see `delivery`."""
     rated: Floats
     """The number of pulls whose rating comes, and the sum of their rewards minus true means."""

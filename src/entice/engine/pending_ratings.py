@@ -31,6 +31,7 @@ class PendingRatings(NamedTuple):
     round_pulled: Counts
     """The round of the pull."""
     arm: Counts
+    """The arm, or another cell of `delivery`."""
     payment: Floats
     feedback: Floats
 

@@ -1,7 +1,4 @@
-"""Visitors of segments in the loop: who arrives, and by which averages their round is decided.
-
-`segment_delivery` records their ratings.
-"""
+"""Visitors of segments in the loop: who arrives, and by which averages their round is decided."""
 
 from __future__ import annotations
 
@@ -11,19 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.errors import InputError
+from entice.engine.delivery import Recorder, new_deliveries
 from entice.jit.cache_aligned import cache_aligned
 from entice.jit.decorators import compiled
+from entice.model.in_flight import InFlight, count_expected
 from entice.model.ledger import Ledger, new_ledger
 from entice.model.segments import (
     SegmentLedgers,
+    clear_segments,
     count_expected_by_segments,
     new_segment_ledgers,
+    record_in_segment,
     see_segment,
 )
-from entice.model.step import offer
-from entice.policies import CustomPolicy, Policy
-from entice.policies.policy import no_update
+from entice.model.step import offer, settle
+from entice.policies import Policy
+from entice.policies import segments as policies_in_segments
 from entice.rng import Stream
 from entice.worlds.segments import Segments, draw_segment
 
@@ -46,7 +46,7 @@ class SegmentWorkspace(NamedTuple):
     counts: Floats
     """The effective counts of these averages."""
     cell_counts: Floats
-    """The ratings of each segment and arm, with those expected from pulls in flight. Empty if the
+    """The ratings of each arm and segment, with those expected from pulls in flight. Empty if the
     policy does not count them."""
 
 
@@ -99,23 +99,55 @@ def offer_to_known_segment(
     )  # fmt: skip
 
 
+@compiled
+def _clear_ledgers(segments: SegmentWorkspace) -> None:
+    clear_segments(segments.ledgers)
+
+
+@compiled
+def _current_cell(segments: SegmentWorkspace, arm: int) -> int:
+    segment = int(segments.current[0])
+    return arm * int(segments.ledgers.pulls.shape[1]) + segment
+
+
+@compiled
+def _settle_cell(
+    update: Callable[..., None],
+    segments: SegmentWorkspace,
+    ledger: Ledger,
+    memory: Floats,
+    params: tuple[Any, ...],
+    cell: int,
+    payment: float,
+    feedback: float,
+) -> None:
+    """Record a rating twice: in the ledger of its segment, and in that of all visitors."""
+    arm, segment = divmod(cell, segments.ledgers.pulls.shape[1])
+    record_in_segment(segments.ledgers, segment, arm, feedback)
+    settle(update, ledger, memory, params, arm, payment, feedback)
+
+
+@compiled
+def _count_cells(
+    segments: SegmentWorkspace, flight: InFlight, ledger: Ledger, effective_pulls: SegmentWorkspace
+) -> None:
+    count_expected(flight, segments.ledgers.pulls.reshape(-1), segments.cell_counts)
+
+
+FOR_SEGMENTS = new_deliveries(Recorder(_clear_ledgers, _current_cell, _settle_cell, _count_cells))
+"""A ledger for each known segment. A cell is an arm and a segment, as in `SegmentLedgers`."""
+
+
 def offer_function(arms: object) -> Callable[..., tuple[int, int, float]]:
     """Return the function that decides the rounds of a study with these arms."""
     return offer_to_known_segment if isinstance(arms, Segments) and arms.known else offer
 
 
 def check_segments(where: str, policy: Policy, arms: object) -> None:
-    """Reject a policy that cannot decide by the averages and counts of a known segment.
-
-    The memory of `CustomPolicy` is the user's: it is the same for all segments.
-    """
-    if not (isinstance(arms, Segments) and arms.known):
-        return
-    kernel = policy.kernel(len(arms.true_means()))
-    if kernel.update is not no_update and not isinstance(policy, CustomPolicy):
-        rule = f"is {policy.label}, which remembers ratings that may be from other segments"
-        todo = "Use UCB or another policy of counts and averages, or Segments(…, known=False)."
-        raise InputError(where, rule, todo=todo)
+    """Reject a policy that cannot decide by the averages and counts of a known segment."""
+    if isinstance(arms, Segments) and arms.known:
+        count, todo = len(arms.true_means()), "Segments(…, known=False)"
+        policies_in_segments.check_segments(where, policy, count, todo)
 
 
 @compiled

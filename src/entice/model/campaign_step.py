@@ -21,6 +21,13 @@ from entice.model.in_flight import (
 from entice.model.ledger import Ledger, set_arm_ratings
 from entice.model.overlap import NOT_DRAWN, draw_overlap, offer_drawn_arm
 from entice.model.probe import draw_probe
+from entice.model.segments import (
+    NO_SEGMENT,
+    CampaignSegments,
+    count_expected_by_segments,
+    mark_awaited_by_all,
+    see_as_visitor,
+)
 from entice.model.step import NO_SUCH_ARM, constrained_offer
 from entice.rng import OVERLAP, POLICY, PROBE, Stream, seed_stream
 
@@ -42,6 +49,7 @@ def decide(
     now: int,
     rules_version: int,
     ledger: Ledger,
+    segments: CampaignSegments,
     flight: InFlight,
     open_pulls: Counts,
     memory: Floats,
@@ -63,6 +71,8 @@ def decide(
 ) -> tuple[int, int, float, int, int, int, float, int]:
     """Make decision t of a campaign. Its random numbers depend on the seed and t only.
 
+    `segments.current` is the segment of the visitor, whose averages decide. The cells of pulls in
+    flight are then those of `SegmentLedgers`. Without segments, the cells are arms.
     `now` is the time of the decision; it determines the ages of the pulls in flight.
     `rules_version` is the campaign's version of the rules: before `EXPECTED_RATINGS`, each of the
     `open_pulls` counted in full. `probe_share` and `probe_amounts` are the settings of the probe.
@@ -71,7 +81,17 @@ def decide(
     Returns the values that `constrained_offer` returns; the probe's coin and amount, whether or not
     the caller uses them; and the arm that the policy chose, from which a drawn arm may differ.
     """
-    if rules_version >= EXPECTED_RATINGS:
+    seen, strength = see_as_visitor(segments, ledger, effective_pulls)
+    segment = segments.current[0]
+    if segment != NO_SEGMENT:
+        awaited[:] = False
+        if rules_version >= EXPECTED_RATINGS:
+            update_ages(flight, now)
+            cells = segments.ledgers.pulls.reshape(-1)
+            count_expected(flight, cells, segments.cell_counts)
+            mark_awaited_by_all(segments.cell_counts, ledger.pulls, awaited)
+            count_expected_by_segments(segments.cell_counts, segment, strength, effective_pulls)
+    elif rules_version >= EXPECTED_RATINGS:
         update_ages(flight, now)
         count_expected(flight, ledger.pulls, effective_pulls)
         mark_awaited_arms(ledger.pulls, effective_pulls, awaited)
@@ -79,7 +99,7 @@ def decide(
         count_all_in_flight(t, ledger.pulls, open_pulls, effective_pulls, awaited)
     seed_stream(stream, seed, t, POLICY)
     arm, players_choice, payment, unaffordable, first = constrained_offer(
-        select, display, payment_rule, t, ledger, effective_pulls, awaited, memory, params, stream,
+        select, display, payment_rule, t, seen, effective_pulls, awaited, memory, params, stream,
         max_payment, limit_slot, eligible, display_override, displayed, permitted, policy_means,
         policy_counts,
     )  # fmt: skip
@@ -95,17 +115,17 @@ def decide(
 
 
 @compiled_noinline
-def begin_pull(flight: InFlight, n: int, now: int, arm: int) -> None:
-    """Add offer n to the pulls in flight."""
+def begin_pull(flight: InFlight, n: int, now: int, cell: int) -> None:
+    """Add offer n to the pulls in flight. The cell is its arm, or its arm and segment."""
     update_ages(flight, now)
-    add_pull(flight, n, now, arm)
+    add_pull(flight, n, now, cell)
 
 
 @compiled_noinline
-def end_pull(flight: InFlight, n: int, now: int, arm: int, outcome: int) -> None:
+def end_pull(flight: InFlight, n: int, now: int, cell: int, outcome: int) -> None:
     """Remove offer n from the pulls in flight; see `remove_pull`."""
     update_ages(flight, now)
-    remove_pull(flight, n, arm, outcome)
+    remove_pull(flight, n, cell, outcome)
 
 
 @compiled_noinline

@@ -19,7 +19,7 @@ noise. An arm that a segment has not rated displays m_i.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,21 +30,27 @@ from entice.model.ledger import Ledger, find_greedy
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+Bools = npt.NDArray[np.bool_]
+
 MAX_SEGMENTS = 32
 """Maximum number of segments."""
+NO_SEGMENT = -1
+"""The current segment of a campaign whose visitors are one population."""
 
 
 class SegmentLedgers(NamedTuple):
-    """The ratings of each segment and arm, and totals of each arm for the estimate of λ.
+    """The ratings of each arm and segment, and totals of each arm for the estimate of λ.
 
     All totals but `squares` are functions of the counts and sums: they do not depend on the order
-    in which other cells were rated, and rounding errors do not accumulate.
+    in which other cells were rated, and rounding errors do not accumulate. A campaign may add arms,
+    but no segments: so there is a row for each arm, and the cell of an arm and a segment, counted
+    row by row, keeps its number.
     """
 
     pulls: Counts
-    """n_si: the number of ratings, one row for each segment."""
+    """n_si: the number of ratings, one row for each arm."""
     sums: Floats
-    """The sum of the feedback of each segment and arm."""
+    """The sum of the feedback of each arm and segment."""
     squares: Floats
     """For each arm, the sum of its squared feedback."""
     explained: Floats
@@ -58,7 +64,7 @@ class SegmentLedgers(NamedTuple):
 def new_segment_ledgers(segments: int, arms: int) -> SegmentLedgers:
     """Return ledgers without ratings."""
     return SegmentLedgers(
-        np.zeros((segments, arms), np.int64), np.zeros((segments, arms)),
+        np.zeros((arms, segments), np.int64), np.zeros((arms, segments)),
         np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(arms, np.int64),
     )  # fmt: skip
 
@@ -77,12 +83,44 @@ def clear_segments(ledgers: SegmentLedgers) -> None:
 @compiled
 def record_in_segment(ledgers: SegmentLedgers, segment: int, arm: int, feedback: float) -> None:
     """Record one rating. The ledger of all visitors records it separately."""
-    ledgers.pulls[segment, arm] += 1
-    ledgers.sums[segment, arm] += feedback
+    ledgers.pulls[arm, segment] += 1
+    ledgers.sums[arm, segment] += feedback
     ledgers.squares[arm] += feedback * feedback
+    update_arm_totals(ledgers, arm)
+
+
+@compiled
+def set_cell_ratings(
+    ledgers: SegmentLedgers,
+    arm: int,
+    segment: int,
+    pulls: int,
+    total: int,
+    arm_pulls: int,
+    arm_total: int,
+    arm_squares: int,
+    zero: int,
+    steps: int,
+) -> None:
+    """Replace the ratings of an arm and segment: some may have been revised or reversed.
+
+    Totals are sums of whole ratings; `arm_squares` is the sum of the squares of all ratings of the
+    arm. A policy sees a rating r as (r − zero) / steps. Each result is one division of whole
+    numbers, so it does not depend on the order of ratings.
+    """
+    ledgers.pulls[arm, segment] = pulls
+    ledgers.sums[arm, segment] = (total - pulls * zero) / steps
+    squares = arm_squares - 2 * zero * arm_total + arm_pulls * zero * zero
+    ledgers.squares[arm] = squares / (steps * steps)
+    update_arm_totals(ledgers, arm)
+
+
+@compiled
+def update_arm_totals(ledgers: SegmentLedgers, arm: int) -> None:
+    """Recalculate the totals of an arm from the counts and sums of its segments."""
     explained, squared_pulls, rated_by = 0.0, 0.0, 0
-    for s in range(ledgers.pulls.shape[0]):
-        pulls, total = float(ledgers.pulls[s, arm]), ledgers.sums[s, arm]
+    for s in range(ledgers.pulls.shape[1]):
+        pulls, total = float(ledgers.pulls[arm, s]), ledgers.sums[arm, s]
         if pulls > 0.0:
             explained += total * (total / pulls)
             squared_pulls += pulls * pulls
@@ -153,7 +191,7 @@ def effective_count(pulls: float, everyone: float, squared_pulls: float, strengt
 
 @compiled
 def see_segment(
-    ledgers: SegmentLedgers, ledger: Ledger, segment: int, seen: Ledger, counts: Floats
+    ledgers: SegmentLedgers, ledger: Ledger, segment: int, seen: Ledger, counts: npt.NDArray[Any]
 ) -> float:
     """Fill in the ledger and the counts with which a visitor of a segment is met.
 
@@ -163,8 +201,8 @@ def see_segment(
     """
     strength = shrinkage(ledgers, ledger)
     for i in range(ledger.pulls.shape[0]):
-        pulls = float(ledgers.pulls[segment, i])
-        seen.means[i] = shrunk_average(pulls, ledgers.sums[segment, i], ledger.means[i], strength)
+        pulls = float(ledgers.pulls[i, segment])
+        seen.means[i] = shrunk_average(pulls, ledgers.sums[i, segment], ledger.means[i], strength)
         counts[i] = effective_count(
             pulls, float(ledger.pulls[i]), ledgers.squared_pulls[i], strength
         )
@@ -174,19 +212,74 @@ def see_segment(
 
 @compiled
 def count_expected_by_segments(
-    cell_counts: Floats, segment: int, strength: float, counts: Floats
+    cell_counts: Floats, segment: int, strength: float, counts: npt.NDArray[Any]
 ) -> None:
     """Fill in the effective counts that include ratings still expected from pulls in flight.
 
-    `cell_counts` has the ratings and the expected ratings of each segment and arm, segment by
-    segment, as `in_flight.count_expected` fills it in for as many arms. The cost is that of
-    counting them there: proportional to the numbers of segments and arms.
+    `cell_counts` has the ratings and the expected ratings of each arm and segment, arm by arm, as
+    `in_flight.count_expected` fills it in for as many arms. The cost is that of counting them
+    there: proportional to the numbers of segments and arms.
     """
     arms = counts.shape[0]
+    segments = cell_counts.shape[0] // arms
     for i in range(arms):
         everyone, squared = 0.0, 0.0
-        for cell in range(i, cell_counts.shape[0], arms):
+        for cell in range(i * segments, (i + 1) * segments):
             everyone += cell_counts[cell]
             squared += cell_counts[cell] * cell_counts[cell]
-        own = cell_counts[segment * arms + i]
+        own = cell_counts[i * segments + segment]
         counts[i] = effective_count(own, everyone, squared, strength)
+
+
+class CampaignSegments(NamedTuple):
+    """The ledgers of a campaign's segments, and the arrays of a decision for one of them."""
+
+    current: Counts
+    """One element: the segment of the visitor, or `NO_SEGMENT`."""
+    ledgers: SegmentLedgers
+    means: Floats
+    """The averages that the visitor sees."""
+    greedy: Counts
+    """One element: the best of them, as in `Ledger`."""
+    rival: Floats
+    """One element, as in `Ledger`."""
+    cell_counts: Floats
+    """The ratings of each arm and segment, with those expected from pulls in flight."""
+
+
+def new_campaign_segments(segments: int, arms: int) -> CampaignSegments:
+    """Return the ledgers of a campaign without ratings; `segments` is 0 if it has none."""
+    return CampaignSegments(
+        np.full(1, NO_SEGMENT), new_segment_ledgers(segments, arms), np.zeros(arms),
+        np.zeros(1, np.int64), np.zeros(1), np.zeros(segments * arms),
+    )  # fmt: skip
+
+
+@compiled
+def see_as_visitor(
+    segments: CampaignSegments, ledger: Ledger, counts: npt.NDArray[Any]
+) -> tuple[Ledger, float]:
+    """Return the ledger that a campaign's visitor sees, and λ; fill in the effective counts.
+
+    Without segments, it is the ledger of all visitors, and `counts` do not change.
+    """
+    segment = segments.current[0]
+    if segment == NO_SEGMENT:
+        return ledger, math.inf
+    seen = Ledger(ledger.pulls, ledger.sums, segments.means, segments.greedy, segments.rival)
+    return seen, see_segment(segments.ledgers, ledger, segment, seen, counts)
+
+
+@compiled
+def mark_awaited_by_all(cell_counts: Floats, pulls: Counts, awaited: Bools) -> None:
+    """Mark the unrated arms whose first rating is expected, from a visitor of any segment.
+
+    An arm without ratings displays the same to all segments, so one first rating serves all.
+    """
+    arms = pulls.shape[0]
+    segments = cell_counts.shape[0] // arms
+    for i in range(arms):
+        expected = 0.0
+        for cell in range(i * segments, (i + 1) * segments):
+            expected += cell_counts[cell]
+        awaited[i] = pulls[i] == 0 and expected >= 1.0

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from entice.planner.formatting import format_money
+from entice.planner.segments import PlanSegments
 from entice.planner.spec import Plan
 from entice.worlds.delays import Delay, ExponentialDelay, LogNormalDelay, TableDelay
 from entice.worlds.players import Acceptance, AlwaysAccept, LogisticAcceptance
@@ -119,7 +120,23 @@ def _limits(plan: Plan) -> list[str]:
     return texts
 
 
+def _segments(segments: PlanSegments) -> str:
+    shares = ", ".join(_percent(share) for share in segments.shares)
+    known = (
+        "The campaign knows each visitor's segment, and decides by the segment's averages."
+        if segments.known
+        else "The campaign does not know them: all visitors are one population."
+    )
+    return (
+        f"Visitors belong to {len(segments.shares)} segments ({shares}), each with true averages "
+        f"of its own. {known} Lost stars are counted against the best item of the visitor's "
+        "segment."
+    )
+
+
 def _items(plan: Plan) -> str:
+    if plan.segments is not None:
+        return _segments(plan.segments)
     if plan.spread is not None:
         centre, width = plan.spread.centre, plan.spread.width
         if plan.spread.shape == "normal":

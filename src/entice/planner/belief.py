@@ -23,6 +23,7 @@ STARS = np.arange(1.0, 6.0)
 """The rating scale."""
 _MARGIN = 0.02
 """Minimum distance of an item's mean from the ends of the scale, where ratings cannot vary."""
+LOWEST_MEAN, HIGHEST_MEAN = float(STARS[0]) + _MARGIN, float(STARS[-1]) - _MARGIN
 _PSEUDO_RATINGS = 5.0
 """The number of ratings, distributed like those of all items, that are added to an item's own."""
 
@@ -31,14 +32,17 @@ class DrawnWorld(NamedTuple):
     """True ratings and drift, drawn from a belief."""
 
     shares: Floats
-    """For each item, the shares of 1, 2, … 5 stars among unpaid ratings."""
+    """For each item, the shares of 1, 2, … 5 stars among unpaid ratings. With segments, for each
+    item and segment, item by item."""
     slope: float
     """The number of stars by which a payment worth one star raises a rating."""
+    segments: int = 1
 
     @property
     def means(self) -> Floats:
-        """The true mean of each item, in stars."""
-        return np.asarray(self.shares @ STARS)
+        """The true mean of each item, in stars. With segments, a row of them for each item."""
+        means = np.asarray(self.shares @ STARS)
+        return means if self.segments == 1 else means.reshape(-1, self.segments)
 
 
 class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,11 +20,23 @@ from entice.model.campaign_step import EXPECTED_RATINGS, begin_pull, decide, end
 from entice.model.in_flight import RATED, WITHDRAWN, InFlight, new_in_flight
 from entice.model.ledger import Ledger, new_ledger
 from entice.model.probe import HEADS, NO_PROBE
+from entice.model.segments import (
+    CampaignSegments,
+    new_campaign_segments,
+    see_as_visitor,
+    set_cell_ratings,
+)
 from entice.model.settings import MAX_MONEY
 from entice.model.step import NO_SUCH_ARM, own_choice
 from entice.money import amount_of, max_stars_for
 from entice.planner.pending import pop_pending, push_pending
-from entice.planner.visitors import DAY, VisitorModel, draw_response, is_held_out
+from entice.planner.visitors import (
+    DAY,
+    VisitorModel,
+    draw_response,
+    draw_visitor_segment,
+    is_held_out,
+)
 from entice.policies import greedy
 from entice.policies.policy import PolicyKernel
 from entice.rng import Stream
@@ -84,6 +96,8 @@ class LoopSettings(NamedTuple):
     holdout: float
     """The share of visitors who are never paid."""
     holdout_feeds_averages: bool
+    segments: int
+    """The number of segments that the campaign knows; 0 if visitors are one population."""
 
 
 class LoopState(NamedTuple):
@@ -92,6 +106,11 @@ class LoopState(NamedTuple):
     ledger: Ledger
     totals: Counts
     """The sum of each item's ratings."""
+    cell_totals: Counts
+    """The sum of the ratings of each item and known segment."""
+    squares: Counts
+    """The sum of the squares of each item's ratings."""
+    segments: CampaignSegments
     in_flight: InFlight
     memory: Floats
     """The policy's memory."""
@@ -144,6 +163,7 @@ class Visits(NamedTuple):
     """0 if the visitor does not rate."""
     rated_at: Counts
     """The time of the rating."""
+    segment: npt.NDArray[np.int8]
 
     @property
     def spent(self) -> Counts:
@@ -155,7 +175,7 @@ class Visits(NamedTuple):
         return Visits._make(column.copy() for column in self)
 
 
-VISIT_BYTES = 3 * 4 + 3 * 8 + 4
+VISIT_BYTES = 3 * 4 + 3 * 8 + 5
 """The size of a visitor's record in `Visits`."""
 
 
@@ -172,6 +192,7 @@ def new_visits(visitors: int) -> Visits:
         taken=np.zeros(visitors, np.int32),
         rating=np.zeros(visitors, np.int8),
         rated_at=np.zeros(visitors, np.int64),
+        segment=np.zeros(visitors, np.int8),
     )
 
 
@@ -182,7 +203,10 @@ def new_state(
     state = LoopState(
         ledger=new_ledger(arms, (shown - settings.zero) / settings.steps),
         totals=np.zeros(arms, np.int64),
-        in_flight=new_in_flight(arms, settings.window),
+        cell_totals=np.zeros((arms, settings.segments), np.int64),
+        squares=np.zeros(arms, np.int64),
+        segments=new_campaign_segments(settings.segments, arms),
+        in_flight=new_in_flight(arms * max(1, settings.segments), settings.window),
         memory=np.zeros(rules.memory),
         before=np.zeros(rules.memory),
         budget_limited=np.zeros(1, np.int64),
@@ -300,6 +324,9 @@ def simulate_visits(
         may_repeat = check_limits and (
             limit < ample_amount or (settings.custom_payment_rule and limit < UNLIMITED_AMOUNT)
         )
+        segment = draw_visitor_segment(visitor_model, n, stream)
+        if settings.segments > 0:
+            state.segments.current[0] = segment
         held_out = is_held_out(settings.seed, n, settings.holdout, stream)
         may_repeat = may_repeat and not held_out
         if may_repeat:
@@ -307,15 +334,16 @@ def simulate_visits(
                 state.before[j] = memory[j]
         rules_version = EXPECTED_RATINGS if counting else 0
         if held_out:
+            seen, _ = see_as_visitor(state.segments, ledger, state.counted)
             own = own_choice(
-                display, ledger, memory, policy_params, state.eligible, state.displayed, state.shown
+                display, seen, memory, policy_params, state.eligible, state.displayed, state.shown
             )
             arm, payment, limited, coin, coin_amount = own, 0.0, 0, NO_PROBE, 0.0
             chosen = own
         else:
             arm, own, payment, limited, _, coin, coin_amount, chosen = _decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
-                in_flight, state.in_flight_counts, memory, policy_params,
+                state.segments, in_flight, state.in_flight_counts, memory, policy_params,
                 max_stars / settings.steps, settings.limit_slot, settings.probe_share,
                 settings.probe_amounts, settings.overlap, state.eligible, state.displayed,
                 state.shown, state.permitted, state.means, state.counts, state.counted,
@@ -336,10 +364,10 @@ def simulate_visits(
         if may_repeat and (limited > 0 or settings.custom_payment_rule):
             unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
-                in_flight, state.in_flight_counts, state.before, policy_params, np.inf,
-                settings.limit_slot, settings.probe_share, settings.probe_amounts, settings.overlap,
-                state.eligible, state.displayed, state.shown, state.permitted, state.means,
-                state.counts, state.counted, state.awaited, stream,
+                state.segments, in_flight, state.in_flight_counts, state.before, policy_params,
+                np.inf, settings.limit_slot, settings.probe_share, settings.probe_amounts,
+                settings.overlap, state.eligible, state.displayed, state.shown, state.permitted,
+                state.means, state.counts, state.counted, state.awaited, stream,
             )  # fmt: skip
             unlimited_stars *= settings.steps
         if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
@@ -354,24 +382,30 @@ def simulate_visits(
         amount = _amount_of(stars, settings.price_of_a_star, settings.margin)
         feeds = settings.holdout_feeds_averages or not held_out
         if counting and feeds:
-            _begin_pull(in_flight, n, at, arm)
+            _begin_pull(in_flight, n, at, _cell(settings, arm, segment))
         accepted, taken, rating, after = draw_response(
             accept, draw_delay, response_probability, accept_params, delay_params, visitor_model, n,
-            arm, own, amount, stream,
+            arm, own, amount, stream, segment,
         )  # fmt: skip
         if accepted:
             state.committed[0] += amount
             if after >= settings.window and not settings.late_ratings:
                 rating = 0
         elif counting:  # never in the holdout: visitors accept their own choice
-            _end_pull(in_flight, n, at, arm, WITHDRAWN)
+            _end_pull(in_flight, n, at, _cell(settings, arm, segment), WITHDRAWN)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
-        visits.budget_limited[i] = budget_limited
+        visits.budget_limited[i], visits.segment[i] = budget_limited, segment
         visits.accepted[i], visits.rating[i], visits.rated_at[i] = accepted, rating, at + after
         if rating > 0 and feeds:
             push_pending(state.pending, state.pending_count, visits.rated_at, i)
     return DONE, visits.offered.shape[0], 0
+
+
+@compiled
+def _cell(settings: LoopSettings, arm: int, segment: int) -> int:
+    """Return the cell by which a pull in flight is counted: see `SegmentLedgers`."""
+    return arm * settings.segments + segment if settings.segments > 0 else arm
 
 
 @compiled
@@ -402,11 +436,12 @@ def _apply_next_rating(
         int(visits.rating[visitor]),
         visits.rated_at[visitor],
     )
+    segment = int(visits.segment[visitor])
     paid = 0.0
     if visits.accepted[visitor]:
         paid = visits.stars[visitor]
         if at - visitor * DAY // visitors_a_day < settings.window:
-            _end_pull(state.in_flight, visitor + 1, at, arm, RATED)
+            _end_pull(state.in_flight, visitor + 1, at, _cell(settings, arm, segment), RATED)
     state.totals[arm] += rating
     pulls = state.ledger.pulls[arm] + 1
     state.unrated[0] -= pulls == 1
@@ -417,3 +452,11 @@ def _apply_next_rating(
         above / (pulls * settings.steps), True, paid / settings.steps,
         (rating - settings.zero) / settings.steps,
     )  # fmt: skip
+    if settings.segments > 0:
+        state.cell_totals[arm, segment] += rating
+        state.squares[arm] += rating * rating
+        set_cell_ratings(
+            state.segments.ledgers, arm, segment, state.segments.ledgers.pulls[arm, segment] + 1,
+            state.cell_totals[arm, segment], pulls, state.totals[arm], state.squares[arm],
+            settings.zero, settings.steps,
+        )  # fmt: skip

@@ -15,6 +15,7 @@ import polars as pl
 
 import entice
 from entice.atomic_file import atomic_file
+from entice.errors import InputError
 from entice.extras import require
 from entice.model.probe import Probe
 from entice.model.settings import RATING_WINDOW, PolicyScale
@@ -22,6 +23,7 @@ from entice.parallel import thread_count
 from entice.planner.belief import DrawnWorld, Spread, StarCounts
 from entice.planner.outcome import Outcome
 from entice.planner.runner import PlanRun, PlanRunner
+from entice.planner.segments import PlanSegments
 from entice.planner.spec import Plan
 from entice.policies import Policy
 from entice.progress import Report, reporting
@@ -37,21 +39,31 @@ Floats = npt.NDArray[np.float64]
 
 _ALL_ACCEPT = AlwaysAccept()
 _RESAMPLES = 200
+_REQUIRED = {
+    "visitors_a_day": "Set it to the number of visitors per day.",
+    "days": "Set it to the number of days that the campaign runs.",
+    "price_of_a_star": "Set it to the cost of a payment worth one star.",
+    "drift": "Set it to the stars by which a payment worth one star raises a rating: a pair such "
+    "as [0, 1] if it is unknown, or one number. 0 is no drift.",
+}
+"""The settings that `plan` requires, and what they are."""
 SUMMARISED = (
     "spend", "stars_lost", "share_lost", "cost", "lead_day", "stuck", "needed", "budget_day",
+    "share_rated",
 )  # fmt: skip
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}
 
 
 def plan(
     *,
-    visitors_a_day: int,
-    days: int,
-    price_of_a_star: float,
-    drift: float | Sequence[float],
+    visitors_a_day: int | None = None,
+    days: int | None = None,
+    price_of_a_star: float | None = None,
+    drift: float | Sequence[float] | None = None,
     arms: int | None = None,
     spread: Spread | None = None,
     star_counts: StarCounts | None = None,
+    segments: PlanSegments | None = None,
     currency: str = "",
     currency_digits: int | None = None,
     share_who_rate: float = 1.0,
@@ -81,7 +93,8 @@ def plan(
 ) -> Forecast:
     """Forecast the cost of exploration, and how soon the best item is found, before a launch.
 
-    Parameters not listed here are those of `Plan`.
+    Parameters not listed here are those of `Plan`. `visitors_a_day`, `days`, `price_of_a_star` and
+    `drift` are required.
 
     Parameters
     ----------
@@ -98,13 +111,22 @@ def plan(
     >>> forecast.runs.height  # 20 runs of each of 2 policies
     40
     """
+    required = {
+        "visitors_a_day": visitors_a_day, "days": days, "price_of_a_star": price_of_a_star,
+        "drift": drift,
+    }  # fmt: skip
+    for name, given in required.items():
+        if given is None:
+            todo = _REQUIRED[name]
+            raise InputError(f"entice.plan: {name}", "must be given", given=given, todo=todo)
     spec = Plan(
         arms=arms,
         spread=spread,
         star_counts=star_counts,
-        visitors_a_day=visitors_a_day,
-        days=days,
-        price_of_a_star=price_of_a_star,
+        segments=segments,
+        visitors_a_day=visitors_a_day,  # type: ignore[arg-type]  # checked above
+        days=days,  # type: ignore[arg-type]
+        price_of_a_star=price_of_a_star,  # type: ignore[arg-type]
         currency=currency,
         currency_digits=currency_digits,
         share_who_rate=share_who_rate,
@@ -157,8 +179,10 @@ class Forecast:
         One row for each policy and run: `policy`, `policy_index`, `run`, the drawn world (`slope`,
         `best_mean`), `spend`, `stars_lost`, `share_lost`, `cost` (spend plus lost stars),
         `lead_day` (the day from which a best item leads until the end; null if none does), `stuck`
-        (whether a wrong item leads at the end), `needed` (spending without the budget) and
-        `budget_day` (the day on which the budget first changes an offer; null if it never does).
+        (whether a wrong item leads at the end), `needed` (spending without the budget),
+        `budget_day` (the day on which the budget first changes an offer; null if it never does) and
+        `share_rated` (the share of visitors who rate). With segments, the best item is that of the
+        visitor's segment, and a wrong item leads if it does in any segment.
     days : polars.DataFrame
         One row for each policy and day: quantiles of the cumulative spending without the budget
         (`needed_at_confidence` for the plan's confidence), and the share of runs in which a best

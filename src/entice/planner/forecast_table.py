@@ -49,6 +49,10 @@ def table_columns(forecast: Forecast) -> list[TableColumn]:
         TableColumn("best leads from", [(_day(a, "never"), _day(b, "never")) for a, b in leads]),
         TableColumn("ends wrong", [(f"{100 * share:.0f} %", "") for share in stuck]),
     ]
+    if plan.response is not None:
+        rated = [pair(p, "share_rated") for p in every]
+        cells = [(f"{100 * low:.1f} %", f"{100 * high:.1f} %") for low, high in rated]
+        columns.append(TableColumn("visitors who rate", cells))
     if plan.budget is not None:
         days = [(_day(forecast.median(p, "budget_day"), "the end"), "") for p in every]
         columns.append(TableColumn(f"{format_money(plan, plan.budget)} lasts until", days))

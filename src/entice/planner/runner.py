@@ -48,13 +48,14 @@ class WorldSampler:
         assert plan.seed is not None
         self._seed, self._drift = plan.seed, plan.drift
         self._items = plan.item_sampler()
+        self._segments = 1 if plan.segments is None else len(plan.segments.shares)
 
     def draw(self, run: int) -> DrawnWorld:
         """Draw the world of one run, which depends only on the seed and the run."""
         rng = np.random.default_rng((self._seed, run, _BELIEF))
         low, high = self._drift
         slope = float(rng.uniform(low, high))
-        return DrawnWorld(self._items.draw(rng), slope)
+        return DrawnWorld(self._items.draw(rng), slope, self._segments)
 
     def seed(self, run: int) -> int:
         """Draw the seed of one run's campaign and visitors."""
@@ -138,6 +139,7 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         equal_pay=policy.equal_pay,
         holdout=plan.holdout,
         holdout_feeds_averages=plan.holdout_feeds_averages,
+        segments=plan.known_segments,
     )
 
 
@@ -237,7 +239,7 @@ class _PolicyRunner:
         if ended == campaign_loop.BAD_ARM:
             raise StudyError(
                 f"Policy {self._policy.label} selected arm {arm} for visitor {visitor + 1} of run "
-                f"{run}, but arms are numbered 0 to {len(world.shares) - 1}."
+                f"{run}, but arms are numbered 0 to {len(world.means) - 1}."
             )
         return int(visitor)
 
@@ -252,6 +254,7 @@ class _PolicyRunner:
             self._plan.share_who_rate,
             settings.price_of_a_star,
             self._response.params,
+            self._plan.cumulative_shares,
         )
         params = self._rules.params, self._acceptance.params, self._delays.params
         per_day = self._plan.visitors_a_day

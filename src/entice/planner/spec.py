@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import tomli_w
 
 from entice.checks import as_number, as_seed, is_list, set_number, set_whole
@@ -26,9 +28,11 @@ from entice.model.settings import (
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
+from entice.planner.segments import PlanSegments, SegmentMeansSampler
 from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
 from entice.policies.policy import check_probe
 from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, check_overlap
+from entice.policies.segments import check_segments
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
@@ -46,10 +50,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Parameters
     ----------
     arms
-        Number of items that visitors choose from. Optional with `star_counts.counts`, which has a
-        row for each.
-    spread, star_counts
-        Belief about the items' true ratings, exactly one of the two. Each run draws from it.
+        Number of items that visitors choose from. Optional with `star_counts.counts` and
+        `segments`, which have an entry for each.
+    spread, star_counts, segments
+        Belief about the items' true ratings, exactly one of the three. Each run draws from it.
+        `segments` are a `PlanSegments`: segments of visitors with known means of their own.
     visitors_a_day, days
         Number of visitors per day, each of whom takes one item, and number of days.
     price_of_a_star
@@ -73,8 +78,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies
         Policies to compare; by default UCB, Thompson sampling, ε-greedy (c = 5), equal pay with the
         expected number of ratings as its horizon, and `Greedy`, which never pays. Equal pay is left
-        out if there is a probe or overlap, Thompson sampling if there is overlap and more than 100
-        arms.
+        out if there is a probe, overlap or known segments, Thompson sampling if there is overlap
+        and more than 100 arms.
     budget
         Amount that may be spent, if it is fixed.
     confidence
@@ -114,6 +119,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     arms: int | None = None
     spread: Spread | None = None
     star_counts: StarCounts | None = None
+    segments: PlanSegments | None = None
     visitors_a_day: int
     days: int
     price_of_a_star: float
@@ -244,9 +250,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         kernel = self.response_kernel()
         return float(kernel.probability(self.item_sampler().centre, 0.0, kernel.params))
 
-    def item_sampler(self) -> ItemSampler:
+    @property
+    def known_segments(self) -> int:
+        """The number of segments that the campaign has; 0 if visitors are one population."""
+        return len(self.segments.shares) if self.segments is not None and self.segments.known else 0
+
+    @property
+    def cumulative_shares(self) -> npt.NDArray[np.float64]:
+        """The cumulative shares of the visitors' segments, known or not."""
+        return np.ones(1) if self.segments is None else self.segments.cumulative_shares()
+
+    def item_sampler(self) -> ItemSampler | SegmentMeansSampler:
         """Return a sampler for the items' true ratings; reads star counts."""
-        belief = self.spread or self.star_counts
+        belief = self.spread or self.star_counts or self.segments
         assert belief is not None
         assert self.arms is not None
         return belief.sampler(self.arms)
@@ -260,6 +276,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 settings[field] = build_spec(Spread, field, as_table(field, given))
             elif field == "star_counts":
                 settings[field] = build_spec(StarCounts, field, as_table(field, given))
+            elif field == "segments":
+                settings[field] = build_spec(PlanSegments, field, as_table(field, given))
             elif field == "acceptance":
                 settings[field] = parse_entry(field, field, given)
             elif field == "rating_delay" and isinstance(given, dict):
@@ -277,26 +295,36 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return plan
 
     def _set_items(self) -> None:
-        for field, kind in (("spread", Spread), ("star_counts", StarCounts)):
+        kinds: dict[str, type] = {
+            "spread": Spread, "star_counts": StarCounts, "segments": PlanSegments,
+        }  # fmt: skip
+        for field, kind in kinds.items():
             given = getattr(self, field)
             if given is not None and not isinstance(given, kind):
                 raise InputError(f"Plan: {field}", f"must be a {kind.__name__}", given=given)
-        if (self.spread is None) == (self.star_counts is None):
+        found = [field for field in kinds if getattr(self, field) is not None]
+        if len(found) != 1:
             raise InputError(
                 "Plan",
-                "must have exactly one of spread and star_counts, the belief about the items",
+                "must have exactly one of spread, star_counts and segments, the belief about the "
+                "items",
+                given=" and ".join(found) or "none",
                 todo="If in doubt, use a spread with centre 4.1 and width 0.45, as among real "
                 "products.",
             )
-        listed = self.star_counts.counts if self.star_counts is not None else None
+        listed = None
+        if self.star_counts is not None and self.star_counts.counts is not None:
+            listed, where = len(self.star_counts.counts), "rows of star_counts"
+        elif self.segments is not None:
+            listed, where = self.segments.items, "items of segments.means"
         if self.arms is None:
             if listed is None:
                 rule = "must be the number of items"
                 raise InputError("Plan: arms", rule, given=self.arms)
-            msgspec.structs.force_setattr(self, "arms", len(listed))
+            msgspec.structs.force_setattr(self, "arms", listed)
         set_whole(self, "arms", at_least=2, at_most=10_000)
-        if listed is not None and len(listed) != self.arms:
-            rule = f"must be the number of rows of star_counts, {len(listed)}"
+        if listed is not None and listed != self.arms:
+            rule = f"must be the number of {where}, {listed}"
             raise InputError("Plan: arms", rule, given=self.arms)
 
     def _set_currency(self) -> None:
@@ -357,7 +385,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         paper: tuple[Policy, ...] = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
         if self.overlap and self.arms > MAX_ARMS_TO_INTEGRATE:
             paper = UCB(), EpsilonGreedy(c=5)
-        if self.probe is not None or self.overlap:
+        if self.probe is not None or self.overlap or self.known_segments:
             return *paper, Greedy()
         # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
         # counted in ratings. Their standard deviation is about one star.
@@ -381,6 +409,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
             check_probe("Plan: probe", self.probe, member)
             check_overlap("Plan: overlap", overlap, member, self.arms)
+            if self.known_segments:
+                todo = "PlanSegments(…, known=False)"
+                check_segments(f"Plan: policies[{i}]", member, self.arms, todo)
             if member.unit_ratings and self.policy_sees == "stars":
                 rule = f"is {member.label}, which requires ratings between 0 and 1"
                 todo = 'Set policy_sees to "zero_to_one".'

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.jit.decorators import compiled
-from entice.rng import HOLDOUT, PLAYER, Stream, seed_stream, uniform
+from entice.rng import ARMS, HOLDOUT, PLAYER, Stream, seed_stream, uniform
+from entice.worlds.segments import draw_segment
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,7 +26,8 @@ class VisitorModel(NamedTuple):
 
     seed: int
     cumulative: Floats
-    """For each item, the share of unpaid ratings of at most 1, 2, … stars."""
+    """For each item, the share of unpaid ratings of at most 1, 2, … stars. With segments, for each
+    item and segment, item by item."""
     slope: float
     """The number of stars by which a payment worth one star raises a rating."""
     share_who_rate: float
@@ -33,6 +35,8 @@ class VisitorModel(NamedTuple):
     """In minor units: money divided by it is a payment in stars."""
     response: tuple[Any, ...] = ()
     """The parameters of `response_probability`, which has the last word on who rates."""
+    cumulative_shares: Floats = np.ones(1)
+    """The cumulative shares of the segments."""
 
 
 class VisitorResponse(NamedTuple):
@@ -61,6 +65,15 @@ def is_held_out(seed: int, visitor: int, holdout: float, stream: Stream) -> bool
 
 
 @compiled
+def draw_visitor_segment(visitor_model: VisitorModel, visitor: int, stream: Stream) -> int:
+    """Draw the segment of visitor number 1, 2, …; 0 if there is only one."""
+    if visitor_model.cumulative_shares.shape[0] == 1:
+        return 0
+    seed_stream(stream, visitor_model.seed, visitor, ARMS)
+    return draw_segment(visitor_model.cumulative_shares, stream)
+
+
+@compiled
 def draw_response(
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
@@ -73,6 +86,7 @@ def draw_response(
     own: int,
     amount: int,
     stream: Stream,
+    segment: int = 0,
 ) -> VisitorResponse:
     """Draw the response of visitor number 1, 2, … to an offer of an item and an amount of money.
 
@@ -96,8 +110,8 @@ def draw_response(
     if not rated:
         return VisitorResponse(accepted, item, 0, 0)
     highest = visitor_model.cumulative.shape[1]
-    stars = 1
-    while stars < highest and opinion >= visitor_model.cumulative[item, stars - 1]:
+    stars, row = 1, item * visitor_model.cumulative_shares.shape[0] + segment
+    while stars < highest and opinion >= visitor_model.cumulative[row, stars - 1]:
         stars += 1
     if not rates < response_probability(float(stars), paid, visitor_model.response):
         return VisitorResponse(accepted, item, 0, 0)

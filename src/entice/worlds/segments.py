@@ -62,13 +62,7 @@ class Segments(ArmsSpec, frozen=True, tag="segments"):
             raise InputError("Segments: known", "must be true or false", given=self.known)
 
     def _set_shares(self) -> None:
-        shares = set_numbers(self, "shares", at_least=1)
-        if len(shares) > MAX_SEGMENTS:
-            rule = f"must describe at most {MAX_SEGMENTS} segments"
-            raise InputError("Segments: shares", rule, given=f"{len(shares)} segments")
-        if min(shares) <= 0 or abs(math.fsum(shares) - 1) > _TOLERANCE:
-            rule = "must be greater than 0, and their sum must be 1"
-            raise InputError("Segments: shares", rule, given=shares)
+        check_shares("Segments: shares", set_numbers(self, "shares", at_least=1))
 
     def _set_arms(self) -> None:
         given: Any = self.arms
@@ -109,9 +103,7 @@ class Segments(ArmsSpec, frozen=True, tag="segments"):
 
     def cumulative_shares(self) -> Floats:
         """Return the probability of each segment or one before it."""
-        cumulative = np.cumsum(self.shares)
-        cumulative[-1] = 1.0  # rounding may leave it just below
-        return cumulative
+        return cumulative_shares(self.shares)
 
     def sampler(self) -> RewardSampler:
         """Return a sampler with an arm for each segment and arm, segment by segment."""
@@ -130,6 +122,23 @@ class Segments(ArmsSpec, frozen=True, tag="segments"):
         segment_params = SegmentParams(params, means, self.cumulative_shares())
         draw = draw_for_known if self.known else draw_for_unknown
         return RewardSampler(samplers[0].sample, segment_params, draw, len(means) + 2)
+
+
+def check_shares(where: str, shares: Sequence[float]) -> None:
+    """Check the shares of segments."""
+    if len(shares) > MAX_SEGMENTS:
+        rule = f"must describe at most {MAX_SEGMENTS} segments"
+        raise InputError(where, rule, given=f"{len(shares)} segments")
+    if min(shares) <= 0 or abs(math.fsum(shares) - 1) > _TOLERANCE:
+        rule = "must be greater than 0, and their sum must be 1"
+        raise InputError(where, rule, given=shares)
+
+
+def cumulative_shares(shares: Sequence[float]) -> Floats:
+    """Return the probability of each segment or one before it."""
+    cumulative = np.cumsum(shares)
+    cumulative[-1] = 1.0  # rounding may leave it just below
+    return cumulative
 
 
 class SegmentParams(NamedTuple):

@@ -185,10 +185,10 @@ def test_bodies_must_be_json(shop: Service, media_type: str | None) -> None:
 def test_an_unexpected_error_returns_the_request_id_only(
     shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: str) -> None:
+    def broken(*_: object) -> None:
         raise KeyError("the inside")
 
-    monkeypatch.setattr(shop.context.queries, "campaign", broken)
+    monkeypatch.setattr("entice.service.http.campaigns.Queries.campaign", broken)
     answer = shop.client.get("/v1/campaigns/c_0")
     problem = assert_problem(answer, 500, "internal")
     assert problem["instance"] == f"urn:entice:request:{answer.headers['x-request-id']}"

@@ -19,7 +19,6 @@ from entice.service.domain.commands import Expire
 from entice.service.domain.errors import Refusal
 from entice.service.http import read_threads
 from entice.service.http.read_threads import (
-    SWITCH_INTERVAL,
     ReadTurns,
     in_slow_thread,
     in_thread,
@@ -27,6 +26,7 @@ from entice.service.http.read_threads import (
 from entice.service.operations.invariants import read_trust_view
 from entice.service.operations.metrics import read_campaign_gauges
 from entice.service.storage import queries
+from entice.service.thread_switching import INTERVAL
 
 
 @pytest.fixture(scope="module")
@@ -94,16 +94,16 @@ def test_python_switches_between_threads_more_often_during_reads_only() -> None:
     async def run() -> None:
         long = asyncio.create_task(in_slow_thread(release.wait, 10))
         # Reads that end, also with an error, do not end it for the others.
-        assert await in_thread(sys.getswitchinterval) == pytest.approx(SWITCH_INTERVAL)
+        assert await in_thread(sys.getswitchinterval) == pytest.approx(INTERVAL)
         with pytest.raises(ValueError):
             await in_thread(fail)
-        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL)
+        assert sys.getswitchinterval() == pytest.approx(INTERVAL)
         release.set()
         await long
         assert sys.getswitchinterval() == pytest.approx(before)
 
     asyncio.run(run())
-    assert pytest.approx(before) != SWITCH_INTERVAL
+    assert pytest.approx(before) != INTERVAL
     assert sys.getswitchinterval() == pytest.approx(before)
 
 

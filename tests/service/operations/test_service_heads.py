@@ -19,11 +19,12 @@ from entice.service.domain.offer import digest
 from entice.service.operations.heads import Heads, check_heads, encode_heads, load_heads, read_heads
 from entice.service.operations.verify import LogReplay, rows_without_events, verify
 from entice.service.storage.api_keys import Keys, KeyView
+from entice.service.storage.event_log import iterate_events
 from entice.service.storage.maintenance import RESPONSE_LIFETIME
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.row_checksums import KEY, RESPONSE
 from entice.service.storage.store import open_store
-from entice.service.storage.unit_of_work import iterate_events, offer_to_row
+from entice.service.storage.unit_of_work import offer_to_row
 
 __all__ = ["service"]
 

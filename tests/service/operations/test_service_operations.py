@@ -266,7 +266,7 @@ def test_unexpected_errors_are_logged_without_their_message(
     def broken(*_: Any) -> None:
         raise KeyError("unlikely-ann")
 
-    monkeypatch.setattr(own_shop.context.queries, "offer", broken)
+    monkeypatch.setattr("entice.service.http.offers.Queries.offer", broken)
     answer = own_shop.client.get("/v1/offers/c_0.1")
     assert answer.status_code == 500
     logs.flush()

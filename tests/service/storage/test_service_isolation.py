@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -28,10 +30,18 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.errors import Refusal, Unavailable
-from entice.service.storage import fair_queue, group_commit, slices, unit_of_work, writer
+from entice.service.storage import (
+    fair_queue,
+    group_commit,
+    slices,
+    stored_hashes,
+    unit_of_work,
+    writer,
+)
 from entice.service.storage.fair_queue import FairQueue, PendingCommand
 from entice.service.storage.group_commit import GroupCommit
-from entice.service.storage.unit_of_work import UnitOfWork
+from entice.service.storage.unit_of_work import Part, UnitOfWork
+from entice.service.thread_switching import INTERVAL
 
 __all__ = ["service"]
 
@@ -100,6 +110,97 @@ def test_only_the_flooding_campaign_is_rejected(monkeypatch: pytest.MonkeyPatch)
         queue.put(pending("other"))
 
 
+@pytest.mark.parametrize(("most", "with_it"), [(0.002, False), (1e9, True)], ids=["", "control"])
+def test_a_command_is_not_committed_with_one_that_takes_longer(
+    monkeypatch: pytest.MonkeyPatch, most: float, with_it: bool
+) -> None:
+    """In the control, the quick campaign would get its response after the slow command."""
+    monkeypatch.setattr(fair_queue, "MAX_SECONDS_SHARED", most)
+    queue = FairQueue()
+    queue.record(pending("slow"), 0.05)
+    queue.record(pending("quick"), 1e-4)
+    queue.put(pending("slow"))
+    queue.put(pending("quick"))
+    queue.put(pending("quick", 1))
+    groups = []
+    while queue.depth:
+        groups.append({each.campaign for each in queue.take(())[0]})
+    assert ({"slow", "quick"} in groups) == with_it
+
+
+def test_the_writer_is_shared_while_commands_of_several_campaigns_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = FairQueue()
+    assert not queue.is_used_by_others("a")
+    queue.put(pending("a"))
+    assert not queue.shared
+    assert [queue.is_used_by_others(each) for each in ("a", "b", None)] == [False, True, False]
+    queue.put(pending("b"))
+    assert queue.shared
+    assert [queue.is_used_by_others(each) for each in ("a", "b", None)] == [True, True, True]
+    monkeypatch.setattr(fair_queue, "SHARED_FOR", -1.0)
+    queue.put(pending("a"))
+    assert not queue.shared
+    assert not queue.is_used_by_others("b")
+
+
+@pytest.mark.parametrize(("shared", "most"), [(True, 16), (False, 40)], ids=["", "control: alone"])
+def test_few_commands_of_a_campaign_are_in_progress_while_the_writer_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, most: int
+) -> None:
+    monkeypatch.setattr(FairQueue, "shared", shared)
+    one = Service(tmp_path / "entice.db")
+    busy, quiet = one.create(), one.create()
+    later = writer.Writer(one.store, one.clock, tick=1e6)
+
+    async def run() -> None:
+        commands = [MakeOffer(busy, hashed(player)) for player in range(40)]
+        waiting = [asyncio.create_task(later.execute(command)) for command in commands]
+        await asyncio.sleep(0)
+        assert later.depth == most
+        waiting.append(asyncio.create_task(later.execute(MakeOffer(quiet, hashed(0)))))
+        await asyncio.sleep(0)
+        assert later.depth == most + 1
+        later.start()
+        assert {result.status for result in await asyncio.gather(*waiting)} == {201}
+        assert not later._turns
+
+    asyncio.run(run())
+    later.stop()
+    one.close()
+
+
+def test_campaigns_with_few_results_get_them_first() -> None:
+    order: list[str] = []
+    names = ["busy"] * 3 + ["quiet"] + ["busy"] * 2
+    group = [pending(name)._replace(done=lambda _, name=name: order.append(name)) for name in names]
+    writer._respond(group, [CommandResult(200, b"")] * len(group))
+    assert order == ["quiet"] + ["busy"] * 5
+
+
+def test_python_switches_threads_more_often_while_the_writer_is_shared(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interval_becomes(seconds: float) -> bool:
+        end = time.monotonic() + 10
+        while sys.getswitchinterval() != pytest.approx(seconds) and time.monotonic() < end:
+            time.sleep(0.001)
+        return sys.getswitchinterval() == pytest.approx(seconds)
+
+    before = sys.getswitchinterval()
+    monkeypatch.setattr(fair_queue, "SHARED_FOR", 1e6)
+    one, other = service.create(), service.create()  # two commands of "no campaign"
+    assert sys.getswitchinterval() == pytest.approx(before)
+    service.offer(one, 1)
+    service.offer(other, 1)
+    assert interval_becomes(INTERVAL)
+    monkeypatch.setattr(fair_queue, "SHARED_FOR", -1.0)
+    service.offer(one, 2)
+    assert interval_becomes(before)
+    assert pytest.approx(before) != INTERVAL
+
+
 # Long commands
 
 
@@ -109,6 +210,7 @@ def in_slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     slices: bool = request.param == "in slices"
     if not slices:
         monkeypatch.setattr(fair_queue, "MAX_SECONDS", 1e9)
+        monkeypatch.setattr(fair_queue, "MAX_SECONDS_SHARED", 1e9)
         monkeypatch.setattr(writer, "MAX_GROUP_SECONDS", float("inf"))
     return slices
 
@@ -180,7 +282,9 @@ def test_slices_make_the_same_offers_as_one_transaction(
 ) -> None:
     """Also for players with an open offer, an expired one, and two requests in the batch."""
     made = []
-    monkeypatch.setattr("entice.service.storage.slices.SLICE", 1e-9)  # one step in each slice
+    monkeypatch.setattr(slices, "SLICE", 1e-9)  # one step in each slice
+    monkeypatch.setattr(slices, "MAX_WRITTEN", 4)
+    monkeypatch.setattr(FairQueue, "shared", property(lambda _: True))
     for cost in (1.0, 0.0):
         monkeypatch.setattr(fair_queue, "UNKNOWN_COST", cost)
         service = Service(tmp_path / f"{cost}.db")
@@ -230,6 +334,114 @@ def test_a_batch_that_fails_in_the_middle_makes_no_offer(
     assert service.refusal(invalid).detail.startswith("requests[500]: ")
     assert service.queries.campaign(campaign).decisions == 2
     assert service.faults(campaign) == [None]
+
+
+def known(campaign: str, numbers: range) -> MakeOffers:
+    """Return a batch for players who get salts, as those of the HTTP API do."""
+    return MakeOffers(campaign, [MakeOffer(campaign, hashed(n), lookup=hashed(n)) for n in numbers])
+
+
+@pytest.fixture(params=[True, False], ids=["in parts", "control: alone"])
+def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether other campaigns use the writer; otherwise a batch is written at once."""
+    monkeypatch.setattr(FairQueue, "shared", property(lambda _: request.param))
+    monkeypatch.setattr(fair_queue, "UNKNOWN_COST", 1.0)
+    return bool(request.param)
+
+
+def test_other_campaigns_commit_between_the_parts_of_a_batch(
+    service: Service, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part that is written is followed by an offer of the other campaign."""
+    large, quick = service.create(), service.create()
+    service.writer._queue._costs.clear()
+    order: list[int] = []
+    others = itertools.count()
+    write, submit = Part.write, service.writer.submit
+
+    def write_and_submit(part: Part, session: Any) -> None:
+        order.append(len(part.offers))
+        write(part, session)
+        future = submit(MakeOffer(quick, hashed(next(others))))
+        future.add_done_callback(lambda _: order.append(0))
+
+    monkeypatch.setattr(Part, "write", write_and_submit)
+    answer = service.do(known(large, range(500)))
+    assert len(answer["offers"]) == 500
+    assert order[:14] == ([64, 0] * 7 if shared else [64] * 7 + [0] * 7)[: len(order)]
+    assert order.count(64) == 7
+    assert service.faults(large) == service.faults(quick) == [None]
+
+
+def test_a_batch_that_was_written_in_part_is_completed_by_a_retry(
+    service: Service, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No offer is made twice, and no player has a salt without an offer."""
+    campaign = service.create()
+    write, parts = Part.write, itertools.count(1)
+
+    def write_or_fail(part: Part, session: Any) -> None:
+        if next(parts) == 3:
+            raise Unavailable("the disk is full")
+        write(part, session)
+
+    def rows(table: str) -> int:
+        with service.store.read() as session:
+            return int(session.rows(f"SELECT count(*) FROM {table}")[0][0])
+
+    monkeypatch.setattr(Part, "write", write_or_fail)
+    with pytest.raises(Unavailable):
+        service.answer(known(campaign, range(300)), key="k", request=b"r")
+    written = 128 if shared else 0
+    assert rows("offers") == rows("players") == written
+    assert rows("answers") == 0
+    assert service.queries.campaign(campaign).decisions == written
+    assert service.faults(campaign) == [None]
+    answer = service.answer(known(campaign, range(300)), key="k", request=b"r")
+    ids = [offer["id"] for offer in json.loads(answer.body)["offers"]]
+    assert ids == [f"{campaign}.{n}" for n in range(1, 301)]
+    assert rows("offers") == rows("players") == 300
+    again = service.answer(known(campaign, range(300)), key="k", request=b"r")
+    assert again.replayed
+    assert again.body == answer.body
+    assert service.faults(campaign) == [None]
+
+
+def test_a_batch_that_another_process_interrupts_between_its_parts_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FairQueue, "shared", property(lambda _: True))
+    one, two = (Service(tmp_path / "entice.db") for _ in range(2))
+    campaign = one.create()
+    write, writes = one.store.write, itertools.count(1)
+
+    def write_after_the_other() -> Any:
+        if one.writer._groups.busy and next(writes) == 3:
+            two.offer(campaign, 1000)
+        return write()
+
+    monkeypatch.setattr(one.store, "write", write_after_the_other)
+    answer = one.do(known(campaign, range(300)))
+    numbers = [int(offer["id"].partition(".")[2]) for offer in answer["offers"]]
+    assert numbers == [*range(1, 129), *range(130, 302)]
+    assert two.faults(campaign) == [None]
+    one.close()
+    two.close()
+
+
+@pytest.mark.parametrize("shared_store", [True, False], ids=["", "control: alone"])
+def test_a_commit_copies_few_pages_of_the_log_while_the_store_is_shared(
+    service: Service, shared_store: bool
+) -> None:
+    """SQLite starts its log again after it was copied, so the file stays short."""
+    service.store.set_shared(shared_store)
+    with service.store.write() as session:
+        session.run("CREATE TABLE filling (page BLOB)")
+    for _ in range(200):
+        with service.store.write() as session:
+            session.run("INSERT INTO filling VALUES (zeroblob(40000))")
+    size = service.path.with_name(service.path.name + "-wal").stat().st_size
+    assert (size < 4 * 4096 * 500) == shared_store
 
 
 def test_a_campaigns_commands_keep_their_order_around_a_long_one(service: Service) -> None:
@@ -295,13 +507,13 @@ def test_a_long_command_is_not_repeated_in_slices_if_its_campaign_must_be_upgrad
     monkeypatch.setattr(Campaign, "create", partial(Campaign.create, rules=version))
     monkeypatch.setattr(fair_queue, "UNKNOWN_COST", 1.0)
     loads: list[int] = []
-    load = slices.prefetch_players
+    load = stored_hashes.prefetch_players
 
     def count(work: UnitOfWork, campaign: Campaign, requests: Any) -> None:
         loads.append(campaign.state.rules)
         load(work, campaign, requests)
 
-    monkeypatch.setattr(slices, "prefetch_players", count)
+    monkeypatch.setattr(stored_hashes, "prefetch_players", count)
     campaign = service.create()
     assert len(service.do(batch(campaign, range(20)))["offers"]) == 20
     assert loads == [version]
@@ -329,9 +541,9 @@ def test_a_long_command_that_conflicts_is_executed_once_and_locks_its_campaign_l
     runs: list[str] = []
     begin_write, commit_alone = UnitOfWork.begin_write, GroupCommit._commit_alone
 
-    def conflicting(self: UnitOfWork, session: Any) -> None:
+    def conflicting(self: UnitOfWork, *arguments: Any) -> None:
         runs.append("in slices")
-        begin_write(self, session)
+        begin_write(self, *arguments)
 
     def alone(self: GroupCommit, pending: PendingCommand) -> Any:
         if isinstance(pending.command, MakeOffers):

@@ -20,6 +20,7 @@ from entice.service.storage.store import Store
 from service_faults.audit import audit, bodies, faults
 from service_faults.processes import LOST, token_header
 
+SEGMENTS = ["new", "regular"]
 TIMEOUT = 20.0
 """Seconds after which a request without a response or a broken connection counts as timed out."""
 PAUSE = 0.02
@@ -82,10 +83,11 @@ class LoadClient(threading.Thread):
         rng, luck = self._rng, self._rng.random()
         offers = f"/v1/campaigns/{self._campaign}/offers"
         if luck < 0.05:
-            arms = [{"arm": f"item-{rng.randrange(5)}", "rating": rng.randint(1, 5)}] * 2
+            rated = {"arm": f"item-{rng.randrange(5)}", "rating": rng.randint(1, 5)}
+            arms = [{**rated, "segment": segment} for segment in SEGMENTS]
             self._write(f"/v1/campaigns/{self._campaign}/ratings", {"ratings": arms})
         elif luck < 0.10:
-            players = [{"player": self._player()} for _ in range(rng.randint(1, 8))]
+            players = [self._player() for _ in range(rng.randint(1, 8))]
             answer = self._write(f"{offers}/batch", {"requests": players})
             self._open += [offer["id"] for offer in answer.get("offers", [])]
         elif self._open and luck < 0.55:
@@ -102,13 +104,14 @@ class LoadClient(threading.Thread):
             else:
                 self._write(f"/v1/offers/{offer}/reverse", {})
         else:
-            answer = self._write(offers, {"player": self._player()})
+            answer = self._write(offers, self._player())
             self._open += [answer["id"]] if "id" in answer else []
 
-    def _player(self) -> str:
-        """Return a new player, so that every request makes a new offer."""
+    def _player(self) -> dict[str, str]:
+        """Return a request for a new player, so that every request makes a new offer."""
         self._expected_effects += 1
-        return f"{self.name} player {self._expected_effects}"
+        number = self._expected_effects
+        return {"player": f"{self.name} player {number}", "segment": SEGMENTS[number % 2]}
 
     def _write(self, path: str, sent: Any) -> Any:
         """Send a write until it is acknowledged."""

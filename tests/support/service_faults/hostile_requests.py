@@ -179,7 +179,7 @@ CAMPAIGN: dict[str, Any] = {
     "cap_per_offer": 5, "cap_per_player": 50, "pace_over": 100, "offer_expires_after": 60,
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
     "policy": {"kind": "ucb"}, "probe": {"share": 1.0, "amount": 1.0},
-    "holdout": 0.3, "holdout_feeds_averages": False,
+    "holdout": 0.3, "holdout_feeds_averages": False, "segments": ["new", "regular"],
 }  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     {"kind": "epsilon_greedy", "c": 5.0}, {"kind": "thompson_sampling"}, {"kind": "greedy"},
@@ -221,13 +221,18 @@ def _fields(at: str, offer: str) -> Iterator[HostileRequest]:
     for policy in POLICIES:
         body = json.dumps({**CAMPAIGN, "policy": policy}).encode()
         yield HostileRequest("policy", "POST", "/v1/campaigns", JSON, body)
-    change = ("name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over", "seed")
+    change = (
+        "name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over", "seed",
+        "segments",
+    )  # fmt: skip
     for value in everything:
         for field in change:
             yield HostileRequest(field, "PATCH", at, JSON, _with({}, field, value))
         yield HostileRequest("retired", "PATCH", f"{at}/arms/a", JSON, _with({}, "retired", value))
         yield HostileRequest("arms", "POST", f"{at}/arms", JSON, b'{"arms": [%s]}' % _bytes(value))
         yield HostileRequest("player", "POST", f"{at}/offers", JSON, _with({}, "player", value))
+        some = _with({"player": "w"}, "segment", value)
+        yield HostileRequest("segment", "POST", f"{at}/offers", JSON, some)
         some = _with({"player": "x"}, "eligible", f"[{value}]")
         yield HostileRequest("eligible", "POST", f"{at}/offers", JSON, some)
         for shown in (
@@ -254,21 +259,23 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     """Yield requests that an accepted campaign must handle, however odd its settings are."""
     at, spec = f"/v1/campaigns/{campaign['id']}", campaign["spec"]
     low, high = spec["lowest_rating"], spec["highest_rating"]
+    segment = {"segment": spec["segments"][0]} if spec.get("segments") else {}
 
     def post(path: str, sent: Any) -> HostileRequest:
         return HostileRequest("lifecycle", "POST", path, JSON, json.dumps(sent).encode())
 
     for n in (1, 2):
-        yield post(f"{at}/offers", {"player": f"early player {n}"})
-    ratings = [{"arm": arm, "rating": rating} for arm in spec["arms"] for rating in (low, high)]
+        yield post(f"{at}/offers", {"player": f"early player {n}", **segment})
+    pairs = [(arm, rating) for arm in spec["arms"] for rating in (low, high)]
+    ratings = [{"arm": arm, "rating": rating, **segment} for arm, rating in pairs]
     yield post(f"{at}/ratings", {"ratings": ratings[:100]})
     for n in (3, 4, 5):
-        yield post(f"{at}/offers", {"player": f"player {n}"})
+        yield post(f"{at}/offers", {"player": f"player {n}", **segment})
         yield post(f"/v1/offers/{campaign['id']}.{n}/accept", {})
         yield post(f"/v1/offers/{campaign['id']}.{n}/rating", {"rating": (low, high, low)[n - 3]})
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
-    yield post(f"{at}/offers", {"player": "player 6", "displayed": shown})
+    yield post(f"{at}/offers", {"player": "player 6", "displayed": shown, **segment})
     for read in ("", "/arms", "/drift", "/effect", "/spending", "/events", "/export"):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 

@@ -10,7 +10,7 @@ import contextlib
 import json
 import random
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -98,8 +98,14 @@ SPECS = (
         holdout=0.3,
         holdout_feeds_averages=False,
         overlap=0.1,
+        segments=["new", "regular"],
     ),
 )
+
+
+def segment_of(segments: Sequence[str], number: int) -> str | None:
+    """Return the segment of a player with this number; None without segments."""
+    return segments[number % len(segments)] if segments else None
 
 
 class Scenario:
@@ -109,6 +115,7 @@ class Scenario:
         self.rng = random.Random(seed)
         self.campaigns: list[str] = []
         self.arms: dict[str, list[str]] = {}
+        self.segments: dict[str, Sequence[str]] = {}
         self.states: dict[str, str] = {}  # of offers, as last reported
         self.count = 0
 
@@ -130,7 +137,9 @@ class Scenario:
         if kind < 0.40:
             return MakeOffers(campaign, [self._offer(campaign) for _ in range(rng.randint(2, 6))])
         if kind < 0.44:
-            some = [Organic(rng.choice(arms), rng.randint(1, 5)) for _ in range(3)]
+            rated = [(rng.choice(arms), rng.randint(1, 5)) for _ in range(3)]
+            segments = self.segments[campaign]
+            some = [Organic(arm, stars, segment_of(segments, stars)) for arm, stars in rated]
             return EnterRatings(campaign, some)
         if kind < 0.46:
             return AddArms(campaign, [f"arm-{self.count}"])
@@ -145,10 +154,11 @@ class Scenario:
         return self._answer()
 
     def _offer(self, campaign: str) -> MakeOffer:
-        player = self.rng.randrange(40).to_bytes(16)
+        number = self.rng.randrange(40)
+        player, segment = number.to_bytes(16), segment_of(self.segments[campaign], number)
         if self.rng.random() < 0.1:
-            return MakeOffer(campaign, player, eligible=self.arms[campaign][:2])
-        return MakeOffer(campaign, player)
+            return MakeOffer(campaign, player, self.arms[campaign][:2], segment=segment)
+        return MakeOffer(campaign, player, segment=segment)
 
     def _answer(self) -> Command:
         """Return a command for an offer: usually a possible one, sometimes any."""
@@ -176,6 +186,7 @@ class Scenario:
             case CreateCampaign(spec=spec):
                 self.campaigns.append(body["id"])
                 self.arms[body["id"]] = list(spec.arms)
+                self.segments[body["id"]] = spec.segments
             case AddArms(campaign=campaign, arms=arms):
                 self.arms[campaign] += arms
             case MakeOffers():

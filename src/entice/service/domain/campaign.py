@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entice.api_types import SegmentView
 from entice.jit.specialize import specialize
 from entice.model import campaign_step, in_flight
 from entice.model.campaign_step import EXPECTED_RATINGS
@@ -37,6 +38,7 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
+from entice.service.domain.segment_state import LiveSegments, new_segment_counts
 from entice.service.domain.spec import CampaignSpec
 
 RULES = EXPECTED_RATINGS
@@ -131,6 +133,7 @@ class Campaign:
                 pulls=[0] * arms, totals=[0] * arms, in_flight=[0] * arms, memory=b"",
                 rules=rules, offered=[0] * arms if rules >= EXPECTED_RATINGS else [],
                 groups=new_groups(spec.holdout),
+                segments=new_segment_counts(len(spec.segments), arms),
             )
         )  # fmt: skip
 
@@ -154,7 +157,8 @@ class Campaign:
         self.memory = memory.copy() if len(memory) else np.zeros(self.kernel.memory)
         self._prior = self.to_policy_scale(spec.unrated_stars)
         self._ledger = new_ledger(arms, self._prior)
-        self._flight = unpack(state.flight, arms, spec.rating_window)
+        self.segments = LiveSegments(state.segments, spec.segments, arms)
+        self._flight = unpack(state.flight, arms * self.segments.per_arm, spec.rating_window)
         # Before version 2 of the rules, pulls were whole numbers.
         self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
         self._allocate()
@@ -211,11 +215,13 @@ class Campaign:
         eligible: tuple[str, ...] | None,
         displayed: dict[str, float] | None,
         held_out: bool = False,
+        segment: int | None = None,
     ) -> Decision:
         """Choose the arm for the next player, and calculate the payment.
 
         A player who is `held_out` gets their own choice, without the policy and the probe, as all
         players do while the campaign is paused. The time t of the policy counts these offers too.
+        `segment` is that of the player, if the campaign has segments.
         """
         state, spec, kernel = self.state, self.spec, self.kernel
         t = state.decisions + 1
@@ -228,6 +234,7 @@ class Campaign:
             seen = seen.copy()
             for name, stars in displayed.items():
                 seen[self.arms[name]] = self.to_policy_scale(stars)
+        self.segments.set_current(segment)
         before = self.memory.copy()
         unpaid = "paused" if state.status == "paused" else "holdout" if held_out else None
         overlap = 0.0 if unpaid else spec.overlap
@@ -238,10 +245,10 @@ class Campaign:
             if unpaid:
                 step, params = self._own_choice, self._own_choice_params
             result: tuple[Any, ...] = step(
-                spec.seed, t, at, state.rules, self._ledger, self._flight, self._in_flight_counts,
-                memory, params, most / self._steps, kernel.limit_slot, self._share,
-                self._amounts, overlap, offerable, seen, *buffers, self._counted, self._awaited,
-                self._stream,
+                spec.seed, t, at, state.rules, self._ledger, self.segments.arrays, self._flight,
+                self._in_flight_counts, memory, params, most / self._steps, kernel.limit_slot,
+                self._share, self._amounts, overlap, offerable, seen, *buffers, self._counted,
+                self._awaited, self._stream,
             )  # fmt: skip
             return result
 
@@ -299,7 +306,8 @@ class Campaign:
 
     def _record_overlap(self, made: DecisionInputs, share: float) -> OverlapRecord:
         """Return the propensities of all arms, and what the policy saw."""
-        averages = tuple((self._ledger.means * self._steps + self._zero).tolist())
+        means = self.segments.arrays.means if self.segments.names else self._ledger.means
+        averages = tuple((means * self._steps + self._zero).tolist())
         return OverlapRecord(
             mixture_propensities(self._propensity, made, share),
             tuple(self._counted.tolist()),
@@ -330,28 +338,34 @@ class Campaign:
             self._ledger, self.memory, self.kernel.params, arm, n, above / self._steps, mean,
             new, paid / self._steps, self.to_policy_scale(rating),
         )  # fmt: skip
+        self.segments.update_arm(arm, n, state.totals[arm], (self._zero, self._steps))
 
-    def remove_rating(self, arm: int, rating: int) -> None:
+    def count_rating(self, arm: int, segment: int | None, rating: int, more: int = 1) -> None:
+        """Add a rating to the counts of an arm and a segment, or remove it with `more` = −1."""
+        self.state.pulls[arm] += more
+        self.state.totals[arm] += more * rating
+        self.segments.count(arm, segment, rating, more)
+
+    def remove_rating(self, arm: int, segment: int | None, rating: int) -> None:
         """Remove a rating from an arm's average, and from the number that the policy knows of."""
-        self.state.pulls[arm] -= 1
-        self.state.totals[arm] -= rating
+        self.count_rating(arm, segment, rating, -1)
         self.update_arm(arm)
         if self.kernel.remove is not None:
             self.kernel.remove(self.memory, self.kernel.params, arm)
 
-    def begin_pull(self, n: int, at: int, arm: int) -> None:
+    def begin_pull(self, n: int, at: int, arm: int, segment: int | None = None) -> None:
         """Add an offer to the pulls in flight."""
         self._adjust_in_flight(arm, 1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] += 1
-            _begin_pull(self._flight, n, at, arm)
+            _begin_pull(self._flight, n, at, self.segments.cell(arm, segment))
 
-    def end_pull(self, n: int, at: int, arm: int, outcome: int) -> None:
+    def end_pull(self, n: int, at: int, arm: int, outcome: int, segment: int | None = None) -> None:
         """Remove an offer from the pulls in flight; `in_flight.remove_pull` lists the outcomes."""
         self._adjust_in_flight(arm, -1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] -= outcome == in_flight.WITHDRAWN
-            _end_pull(self._flight, n, at, arm, outcome)
+            _end_pull(self._flight, n, at, self.segments.cell(arm, segment), outcome)
 
     def _adjust_in_flight(self, arm: int, by: int) -> None:
         self.state.in_flight[arm] += by
@@ -369,7 +383,8 @@ class Campaign:
         state.offered = list(state.in_flight)
         self.reconfigure()
         for offer in in_flight_offers:
-            _begin_pull(self._flight, offer.n, offer.offered_at, offer.arm)
+            cell = self.segments.cell(offer.arm, offer.segment)
+            _begin_pull(self._flight, offer.n, offer.offered_at, cell)
         _update_ages(self._flight, at)
         self._flight.reached[:] = self._flight.unrated
 
@@ -427,6 +442,10 @@ class Campaign:
         self._displayed_averages(self._ledger, self.memory, self.kernel.params, shown)
         return [float(stars) for stars in shown * self._steps + self._zero]
 
+    def segment_views(self) -> list[SegmentView]:
+        """Return the averages of each segment; empty without segments."""
+        return self.segments.views(self.state.arms, self._ledger, (self._zero, self._steps))
+
     def encode(self) -> bytes:
         """Encode the state for the database."""
         self.state.memory = self.memory.tobytes()
@@ -438,7 +457,7 @@ class Campaign:
 
     def expected(self) -> Expectation:
         """Return the ratings expected from the offers in flight, at the time of the last event."""
-        return expectation(self._flight)
+        return expectation(self._flight, self.segments.per_arm)
 
     def to_policy_scale(self, stars: float) -> float:
         """Convert a rating to the scale that the policy sees."""

@@ -11,6 +11,7 @@ from entice.money import Currency, recorded_currency
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
+from entice.service.domain.segment_state import SegmentCounts
 from entice.service.domain.spec import Status
 
 RULE_OF_THREE = 3.0
@@ -56,11 +57,15 @@ class CampaignState(msgspec.Struct, array_like=True):
     """The ages of the offers in flight, since version 2 of the rules."""
     groups: dict[str, GroupCounts] = {}
     """The totals of the two groups, if the campaign has a holdout."""
+    segments: SegmentCounts | None = None
+    """The ratings of each arm and segment, if the campaign has segments."""
 
     @property
     def expectation(self) -> Expectation:
         """The ratings expected from the offers in flight."""
-        return expectation(unpack(self.flight, len(self.arms), self.spec["rating_window"]))
+        per_arm = max(1, len(self.spec.get("segments", ())))
+        cells = len(self.arms) * per_arm
+        return expectation(unpack(self.flight, cells, self.spec["rating_window"]), per_arm)
 
     def without_first_rating(self, expected: Expectation) -> list[int]:
         """Return the active arms that have no rating after enough offers to expect one.
@@ -105,7 +110,16 @@ def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | No
     return int(budget * share)
 
 
-encode_state = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_state(state: CampaignState) -> bytes:
+    """Encode a state for the database. The last field is left out without segments, as before."""
+    if state.segments is not None:
+        return _encode(state)
+    return _encode(msgspec.structs.astuple(state)[:-1])
+
+
 decode_state = msgspec.msgpack.Decoder(CampaignState).decode
 ID_WITHIN = 64
 """The id of a campaign is in the first so many bytes of its encoded state."""

@@ -26,8 +26,9 @@ from entice.service.domain.views import arm_views, campaign_view, encode, offer_
 
 MORE_DUE = 206
 """The status that `Expire` returns if there are more offers past their deadline."""
-MAX_EXPIRED = 1000
-"""The most offers that one `Expire` processes, so that it does not delay other commands."""
+MAX_EXPIRED = 100
+"""The most offers that one `Expire` processes, because the commands of other campaigns wait for it.
+"""
 
 
 def offer_number(offer: str) -> int:
@@ -95,6 +96,8 @@ class MakeOffer(msgspec.Struct, frozen=True, gc=False):
     """The ratings that the player sees, in stars, where they differ from the averages."""
     lookup: bytes = b""
     """Finds the player's salt; empty if `player` is to be stored as it is."""
+    segment: str | None = None
+    """The player's segment. Required if the campaign has segments."""
 
 
 class MakeOffers(msgspec.Struct, frozen=True):
@@ -144,6 +147,7 @@ class Organic(msgspec.Struct, frozen=True):
 
     arm: str
     rating: int
+    segment: str | None = None
 
 
 class EnterRatings(msgspec.Struct, frozen=True):
@@ -235,7 +239,7 @@ def execute(transaction: CampaignTransaction, command: Command, now: int) -> Com
     rules = CampaignRules(campaign, transaction.offers(campaign))
     match command:
         case MakeOffer():
-            rules.check_request(command.eligible, command.displayed)
+            rules.check_request(command.eligible, command.displayed, command.segment)
             offer, is_new = _make_offer(rules, command, now)
             return CommandResult(201 if is_new else 200, encode(offer_view(campaign, offer)))
         case MakeOffers() | EnterRatings():
@@ -291,14 +295,14 @@ def execute_in_steps(
     if isinstance(command, EnterRatings):
         for i, organic in enumerate(command.ratings):
             with _prefix_errors(f"ratings[{i}]"):
-                rules.check_organic(organic.arm, organic.rating)
+                rules.check_organic(organic.arm, organic.rating, organic.segment)
         for organic in command.ratings:
-            rules.organic(now, organic.arm, organic.rating)
+            rules.organic(now, organic.arm, organic.rating, organic.segment)
             yield
         return CommandResult(201, encode({"entered": len(command.ratings)}))
     for i, request in enumerate(command.requests):
         with _prefix_errors(f"requests[{i}]"):
-            rules.check_request(request.eligible, request.displayed)
+            rules.check_request(request.eligible, request.displayed, request.segment)
         yield
     views = []
     for request in command.requests:
@@ -350,7 +354,8 @@ def _make_offer(rules: CampaignRules, request: MakeOffer, now: int) -> tuple[Off
         rules.expire(now, live)
     rules.upgrade(now)
     eligible = None if request.eligible is None else tuple(request.eligible)
-    return rules.offer(now, request.player, eligible, request.displayed), True
+    offer = rules.offer(now, request.player, eligible, request.displayed, request.segment)
+    return offer, True
 
 
 @contextmanager

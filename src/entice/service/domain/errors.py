@@ -22,6 +22,10 @@ class Refusal(EnticeError):
         self.detail = detail
         self.extra = extra
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.status, self.kind, self.title, self.detail)
+        return Refusal, arguments, {"extra": self.extra}
+
 
 class NotReady(Refusal):
     """A request for a campaign whose policy is not compiled yet, just after start-up."""

@@ -107,6 +107,9 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     """The average rating of each arm, in stars, if it differs from `shown`; only with overlap."""
     group: str | None = None
     """The player's group, `paid` or `holdout`, if the campaign has a holdout."""
+    segment: str | None = None
+    """The player's segment, if the campaign has segments. `shown`, `averages` and `counts` are then
+    those of the segment."""
 
 
 class _OfferEvent(_Event, frozen=True):
@@ -166,11 +169,12 @@ class Reversed(_OfferEvent, frozen=True, tag="reversed"):
     paid: int
 
 
-class OrganicRated(_Event, frozen=True, tag="organic"):
+class OrganicRated(_Event, frozen=True, tag="organic", omit_defaults=True):
     """An arm was rated by someone who received no offer."""
 
     arm: str
     rating: int
+    segment: str | None = None
 
 
 Event = (

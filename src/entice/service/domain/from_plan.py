@@ -60,5 +60,6 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         "late_ratings": plan.late_ratings,
         "holdout": plan.holdout,
         "holdout_feeds_averages": plan.holdout_feeds_averages,
+        "segments": [f"segment-{s}" for s in range(1, plan.known_segments + 1)] or None,
     }
     return without_holdout_defaults(without_none(table))

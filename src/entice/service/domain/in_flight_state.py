@@ -26,7 +26,8 @@ class FlightState(msgspec.Struct, array_like=True):
     until: list[int]
     bucket: list[int]
     cells: list[int]
-    """The nonzero entries of `members`: arm × `COHORTS` + cohort."""
+    """The nonzero entries of `members`: arm × `COHORTS` + cohort. With segments, the cell of an arm
+    and a segment takes the place of the arm."""
     counts: list[int]
     """The values of those entries."""
 
@@ -80,11 +81,17 @@ class Expectation(NamedTuple):
     """The expected number of ratings from each arm's offers in flight."""
 
 
-def expectation(flight: InFlight) -> Expectation:
-    """Return the expectation at the time of the last event."""
+def expectation(flight: InFlight, cells_per_arm: int = 1) -> Expectation:
+    """Return the expectation at the time of the last event.
+
+    With segments, each arm has several cells of `flight`, one after the other.
+    """
     # The uncompiled function: views are too rare for its compilation to pay off.
     estimate_rating_probabilities.py_func(flight)  # type: ignore[attr-defined]
-    ratings = (flight.rating_probabilities @ flight.unrated_by_arm).tolist()
+    unrated_by_arm = flight.unrated_by_arm
+    if cells_per_arm > 1:
+        unrated_by_arm = unrated_by_arm.reshape(len(flight.edges), -1, cells_per_arm).sum(axis=2)
+    ratings = (flight.rating_probabilities @ unrated_by_arm).tolist()
     if flight.reached[0] == 0:
         return Expectation(None, ratings)
     # The Kaplan–Meier estimate. The prior is left out: early on it would predict a rating for

@@ -52,6 +52,8 @@ class OfferRecord(msgspec.Struct, array_like=True, gc=False):
     """The numbers of the offer's events, in order."""
     answered_in_shadow: bool = False
     """Whether the offer was made in shadow mode and then accepted or declined."""
+    segment: int | None = None
+    """The number of the player's segment, if the campaign has segments."""
 
     @property
     def shadow(self) -> bool:
@@ -61,12 +63,12 @@ class OfferRecord(msgspec.Struct, array_like=True, gc=False):
     def row(self) -> bytes:
         """Encode the record for the database.
 
-        The last field is omitted if False, as in all rows written before it existed: a replay has
-        to reproduce those byte for byte.
+        The last fields are omitted if they have their defaults, as in all rows written before they
+        existed: a replay has to reproduce those byte for byte.
         """
-        if self.answered_in_shadow:
+        if self.segment is not None:
             return _encode(self)
-        return _encode(msgspec.structs.astuple(self)[:-1])
+        return _encode(msgspec.structs.astuple(self)[: -1 if self.answered_in_shadow else -2])
 
 
 _encode = msgspec.msgpack.Encoder().encode

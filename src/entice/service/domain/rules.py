@@ -36,6 +36,7 @@ from entice.service.domain.offer import (
     OfferRecord,
     OfferRepository,
 )
+from entice.service.domain.segment_state import segment_index
 from entice.service.domain.spec import MAX_ARMS, check_arm_ids
 
 MAX_EVENTS_PER_OFFER = 100
@@ -138,6 +139,8 @@ class CampaignRules:
         state.retired += [False] * more
         for counts in (state.pulls, state.totals, state.in_flight):
             counts += [0] * more
+        if state.segments is not None:
+            state.segments.add_arms(more)
         if state.rules >= EXPECTED_RATINGS:
             state.offered += [0] * more
         campaign.reconfigure()
@@ -167,6 +170,7 @@ class CampaignRules:
         player: bytes,
         eligible: tuple[str, ...] | None,
         displayed: dict[str, float] | None,
+        segment: str | None = None,
     ) -> OfferRecord:
         """Decide which arm and payment to offer to a player, and reserve the amount."""
         campaign, state = self.campaign, self.campaign.state
@@ -175,7 +179,8 @@ class CampaignRules:
         name, seq, at = self._header(at)
         group = campaign.group_of(player)
         is_new = group is not None and self.offers.is_new(player)
-        decision = campaign.decide(at, limit, eligible, displayed, group == HOLDOUT)
+        segment_number = segment_index(campaign.spec.segments, segment)
+        decision = campaign.decide(at, limit, eligible, displayed, group == HOLDOUT, segment_number)
         shadow = state.status == "shadow"
         n, expires = state.decisions + 1, at + campaign.spec.offer_expires_after * SECOND
         reason, amount, shown = decision.reason, decision.amount, campaign.shown_stars()
@@ -189,13 +194,13 @@ class CampaignRules:
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
                 decision.probe, decision.probe_amount, shadow, decision.gap, *decision.overlap,
-                group=group,
+                group=group, segment=segment,
             )
         )  # fmt: skip
         offer = OfferRecord(
             n, player, OFFERED, expires, amount, decision.arm, decision.greedy, decision.payment,
             amount, None, reason, decision.propensity, decision.probe,
-            decision.probe_amount, at, expires, None, [seq],
+            decision.probe_amount, at, expires, None, [seq], segment=segment_number,
         )  # fmt: skip
         state.decisions = n
         if shadow:
@@ -203,7 +208,7 @@ class CampaignRules:
         else:
             state.reserved += amount
             if self._is_in_flight(offer):
-                campaign.begin_pull(n, at, decision.arm)
+                campaign.begin_pull(n, at, decision.arm, segment_number)
         if (counts := campaign.group_counts(offer)) is not None:
             counts.visitors += 1
             counts.players += is_new
@@ -211,12 +216,16 @@ class CampaignRules:
         return offer
 
     def check_request(
-        self, eligible: Sequence[str] | None, displayed: dict[str, float] | None
+        self,
+        eligible: Sequence[str] | None,
+        displayed: dict[str, float] | None,
+        segment: str | None = None,
     ) -> None:
-        """Reject a request for an offer with unknown arms or ratings that are out of range."""
+        """Reject a request with unknown arms or segments, or ratings that are out of range."""
         state = self.campaign.state
         if state.status == "closed":
             raise conflict("The campaign is closed: it makes no more offers.", state="closed")
+        segment_index(self.campaign.spec.segments, segment)
         if eligible is not None:
             retired = [state.retired[self._arm_in_request("eligible", arm)] for arm in eligible]
             if all(retired):  # also true of an empty list
@@ -323,7 +332,8 @@ class CampaignRules:
         counts, feeds = campaign.group_counts(offer), campaign.feeds_averages(offer.player)
         if before is not None:
             self._append(log.Revised(*self._header(at), offer.n, name, rating, before, feeds))
-            state.totals[arm] += (rating - before) * feeds
+            if feeds:
+                campaign.count_rating(arm, offer.segment, before, -1)
             if counts is not None:
                 counts.remove_rating(before)
         else:
@@ -334,8 +344,6 @@ class CampaignRules:
             self._append(
                 log.Rated(*self._header(at), offer.n, name, rating, paid, probe, amount, feeds)
             )
-            state.pulls[arm] += feeds
-            state.totals[arm] += rating * feeds
             if offer.state == ACCEPTED:
                 self._end_pull(offer, in_flight.RATED)
         offer.rating = rating
@@ -343,6 +351,7 @@ class CampaignRules:
         if counts is not None:
             counts.add_rating(rating)
         if feeds:
+            campaign.count_rating(arm, offer.segment, rating)
             campaign.update_arm(arm, before is None, campaign.stars_paid(offer), rating)
         if before is not None:
             self._relearn(offer)
@@ -365,23 +374,24 @@ class CampaignRules:
                 counts.remove_rating(rated)
         self._set_state(offer, REVERSED)
         if rated is not None and campaign.feeds_averages(offer.player):
-            campaign.remove_rating(arm, rated)
+            campaign.remove_rating(arm, offer.segment, rated)
             self._relearn(offer)
 
-    def organic(self, at: int, arm: str, rating: int) -> None:
+    def organic(self, at: int, arm: str, rating: int, segment: str | None = None) -> None:
         """Record the rating of someone who received no offer."""
-        campaign, state = self.campaign, self.campaign.state
-        index = self.check_organic(arm, rating)
-        self._append(log.OrganicRated(*self._header(at), arm, rating))
-        state.pulls[index] += 1
-        state.totals[index] += rating
+        campaign = self.campaign
+        index, segment_number = self.check_organic(arm, rating, segment)
+        self._append(log.OrganicRated(*self._header(at), arm, rating, segment))
+        campaign.count_rating(index, segment_number, rating)
         campaign.update_arm(index, True, 0.0, rating)
 
-    def check_organic(self, arm: str, rating: int) -> int:
-        """Return the index of an arm; reject an unknown arm or a rating out of range."""
+    def check_organic(
+        self, arm: str, rating: int, segment: str | None = None
+    ) -> tuple[int, int | None]:
+        """Return the numbers of arm and segment; reject unknown ones, and ratings out of range."""
         index = self._arm_in_request("arm", arm)
         self._check_rating(rating)
-        return index
+        return index, segment_index(self.campaign.spec.segments, segment)
 
     def _check_rating(self, rating: int) -> None:
         low, high = self.campaign.spec.lowest_rating, self.campaign.spec.highest_rating
@@ -414,7 +424,8 @@ class CampaignRules:
     def _end_pull(self, offer: OfferRecord, outcome: int) -> None:
         """Remove an offer from the pulls in flight, at the time of the last event."""
         if self._is_in_flight(offer):
-            self.campaign.end_pull(offer.n, self.campaign.state.at, offer.arm, outcome)
+            at = self.campaign.state.at
+            self.campaign.end_pull(offer.n, at, offer.arm, outcome, offer.segment)
 
     def _is_in_flight(self, offer: OfferRecord) -> bool:
         """Return whether an open or accepted offer counts in flight."""

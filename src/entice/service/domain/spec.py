@@ -15,6 +15,7 @@ from msgspec import Meta
 from entice.checks import as_seed, is_list, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.model.probe import Probe
+from entice.model.segments import MAX_SEGMENTS
 from entice.model.settings import MAX_MONEY as MAX_MONEY
 from entice.model.settings import (
     RATING_WINDOW,
@@ -47,6 +48,7 @@ from entice.policies import (
 )
 from entice.policies.policy import check_probe
 from entice.policies.propensity import check_overlap
+from entice.policies.segments import check_segments
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 
 Status = Literal["live", "paused", "shadow", "closed"]
@@ -83,8 +85,8 @@ MAX_WINDOW = 1000
 """Ratings in the window of sliding-window UCB, which each commit writes to the database: 16 bytes
 each. A command takes 1.2 times as much CPU time as with UCB; with 10,000 ratings, 2.1 times."""
 MAX_DISCLOSURE = 1000
-MAX_RATING_WITH_HOLDOUT = 10_000
-"""The largest rating of a campaign with a holdout: sums of squares must fit into 64 bits."""
+MAX_RATING_SQUARED = 10_000
+"""The largest rating with a holdout or segments: sums of squares must fit into 64 bits."""
 MAX_NEW_SEED = 2**53 - 1
 """The largest integer that a JSON client with 64-bit floats represents exactly."""
 _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
@@ -155,6 +157,11 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     holdout_feeds_averages
         Whether ratings of held-out players count in the averages, as unpaid ratings. If not, they
         count in the measured effect only.
+    segments
+        The ids of up to 32 segments of players, such as ``["new", "regular"]``. A request for an
+        offer then names the player's segment, and decisions use the averages of the segment, shrunk
+        towards those of all players. Fixed when the campaign is created. Default: all players are
+        one population.
     disclosure
         Text that each paid offer carries, for players and for readers of their ratings.
     status
@@ -192,6 +199,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     late_ratings: bool = True
     holdout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     holdout_feeds_averages: bool = True
+    segments: Annotated[Sequence[ArmName], Meta(max_length=MAX_SEGMENTS), UniqueItems] = ()
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
@@ -220,8 +228,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
         check_settings(self, self.lowest_rating, self.highest_rating)
         largest = max(abs(self.lowest_rating), abs(self.highest_rating))
-        if self.holdout > 0 and largest > MAX_RATING_WITH_HOLDOUT:
-            rule = f"must be at most {MAX_RATING_WITH_HOLDOUT} in a campaign with a holdout"
+        self._check_segments()
+        if (self.holdout > 0 or self.segments) and largest > MAX_RATING_SQUARED:
+            with_what = "a holdout" if self.holdout > 0 else "segments"
+            rule = f"must be at most {MAX_RATING_SQUARED} in a campaign with {with_what}"
             raise InputError("CampaignSpec: highest_rating", rule, given=self.highest_rating)
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
@@ -235,6 +245,15 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", as_seed("CampaignSpec: seed", self.seed))
+
+    def _check_segments(self) -> None:
+        where = "CampaignSpec: segments"
+        segments = check_ids(where, self.segments, 0, MAX_SEGMENTS)
+        msgspec.structs.force_setattr(self, "segments", segments)
+        if segments:
+            check_segments(
+                "CampaignSpec: policy", self.policy, len(self.arms), "leave out the segments"
+            )
 
     def _check_money(self) -> None:
         if not isinstance(self.currency, str) or not re.fullmatch(r"[A-Z]{3,12}", self.currency):
@@ -304,8 +323,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:
                 del policy[name]
-        if not self.overlap:  # added later, too
-            del plain["overlap"]
+        for name in ("overlap", "segments"):  # added later, too
+            if not getattr(self, name):
+                del plain[name]
         return plain
 
     def with_currency_digits(self) -> CampaignSpec:
@@ -335,12 +355,17 @@ def check_name(where: str, given: object, longest: int = 200) -> None:
 
 def check_arm_ids(where: str, given: Any, least: int) -> tuple[str, ...]:
     """Check the ids of arms, which are part of URLs."""
-    if not is_list(given) or not least <= len(given) <= MAX_ARMS:
-        raise InputError(where, f"must be a list of {least} to {MAX_ARMS} ids", given=given)
-    for arm in given:
-        if not isinstance(arm, str) or not _ARM.fullmatch(arm):
+    return check_ids(where, given, least, MAX_ARMS)
+
+
+def check_ids(where: str, given: Any, least: int, most: int) -> tuple[str, ...]:
+    """Check the ids of arms or segments."""
+    if not is_list(given) or not least <= len(given) <= most:
+        raise InputError(where, f"must be a list of {least} to {most} ids", given=given)
+    for one in given:
+        if not isinstance(one, str) or not _ARM.fullmatch(one):
             rule = "must be ids of 1 to 64 letters, digits or . _ ~ -"
-            raise InputError(where, rule, given=arm)
+            raise InputError(where, rule, given=one)
     if len(set(given)) < len(given):
         raise InputError(where, "must not contain an id twice", given=given)
     return tuple(given)

@@ -16,6 +16,7 @@ from entice.api_types import (
     OfferState,
     OfferView,
     ProbeSide,
+    SegmentView,
 )
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import CampaignState
@@ -49,11 +50,12 @@ def offer_view(campaign: Campaign, offer: OfferRecord) -> OfferView:
         cast(ProbeSide | None, offer.probe),
         offer.paid, offer.rating, to_datetime(offer.offered_at), to_datetime(offer.expires),
         campaign.spec.disclosure if offer.amount and not shadow else None,
+        None if offer.segment is None else campaign.spec.segments[offer.segment],
     )  # fmt: skip
 
 
-def campaign_view(state: CampaignState) -> CampaignView:
-    """Return the view of a campaign."""
+def campaign_view(state: CampaignState, segments: list[SegmentView] | None = None) -> CampaignView:
+    """Return the view of a campaign, with the views of its segments."""
     money = state.money
     return CampaignView(
         state.campaign, state.spec["name"], cast(CampaignStatus, state.status),
@@ -62,7 +64,7 @@ def campaign_view(state: CampaignState) -> CampaignView:
         state.decisions, sum(state.pulls), sum(state.in_flight), state.expectation.share,
         state.seq, state.version,
         to_datetime(state.created), to_datetime(state.at),
-        {**state.spec, "arms": state.arms, "status": state.status},
+        {**state.spec, "arms": state.arms, "status": state.status}, segments or [],
     )  # fmt: skip
 
 

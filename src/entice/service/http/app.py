@@ -33,6 +33,7 @@ from entice.service.http.authentication import is_cross_site
 from entice.service.http.connections import ClientLimits, Connections, Peer, peer_of
 from entice.service.http.context import AppContext, Extension
 from entice.service.http.openapi import describe
+from entice.service.http.read_process import ReadProcess
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
 from entice.service.http.responses import EncodedResponse
 from entice.service.operations.webhook_request import Network
@@ -152,6 +153,7 @@ def make_app(
     extensions: Sequence[Extension] = (),
     connections: Connections | None = None,
     webhook_networks: Sequence[Network] = (),
+    read_processes: Sequence[ReadProcess] = (),
 ) -> Litestar:
     """Build the application.
 
@@ -168,6 +170,8 @@ def make_app(
         The connections of the process, if Granian serves the application.
     webhook_networks
         Networks that webhooks may reach besides public addresses.
+    read_processes
+        Processes for fast and for slow reads. Without them, reads use threads only.
     """
     context = AppContext(
         store,
@@ -179,6 +183,7 @@ def make_app(
         extensions=extensions,
         connections=connections or Connections(ClientLimits()),
         webhook_networks=webhook_networks,
+        read_processes=read_processes,
     )
     handlers: list[ControllerRouterHandler] = [*ROUTES, *(e.router for e in extensions)]
     context.describe = cache(partial(describe, handlers))

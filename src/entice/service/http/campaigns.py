@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from litestar import Response
@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from entice.api_types import ArmView, CampaignStatus, CampaignView, SpendingView
 from entice.errors import InputError
+from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
 from entice.service.domain.spec import (
     MAX_ARMS,
@@ -31,6 +32,7 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
+from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
 MAX_PAGE = 1000
@@ -39,6 +41,8 @@ MAX_PAGE = 1000
 class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Settings to change. Omitted settings stay as they are; null removes a limit."""
 
+    fixed_settings: ClassVar = FIXED_SETTINGS
+    """Rejected with the reason (409)."""
     name: Name | UnsetType = UNSET
     status: CampaignStatus | UnsetType = UNSET
     budget: Money | UnsetType = UNSET
@@ -137,12 +141,12 @@ async def list_campaigns(
     responses={200: "The campaign."},
     examples={"live": examples.CAMPAIGN},
 )
-async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignView:
+async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> Response[CampaignView]:
     """Retrieve a campaign.
 
     Returns its money, its counts and its current settings.
     """
-    return await request.read(request.context.queries.campaign, campaign)
+    return await request.respond_with(Queries.campaign, campaign)
 
 
 @route(
@@ -167,7 +171,8 @@ async def update_campaign(
 
     Changes the status, the budget, the caps, the pace, the overlap or the name, with effect from
     the next decision. A budget below the sum spent and reserved is rejected (409). The status
-    `closed` voids all open offers and is final.
+    `closed` voids all open offers and is final. Other settings are fixed at creation: to change one
+    is rejected with the reason (409).
     """
     changes: Any = {name: getattr(data, name) for name in data.__struct_fields__}
     command = ChangeCampaign(campaign=campaign, by=request.key_id, **changes)
@@ -225,12 +230,12 @@ async def update_arm(
     responses={200: "All arms of the campaign."},
     examples={"one of them": [examples.ARM]},
 )
-async def list_arms(request: ServiceRequest, campaign: CampaignId) -> list[ArmView]:
+async def list_arms(request: ServiceRequest, campaign: CampaignId) -> Response[list[ArmView]]:
     """List the arms of a campaign.
 
     Returns their averages, their counts and the expected number of ratings in flight.
     """
-    return await request.read(request.context.queries.arms, campaign)
+    return await request.respond_with(Queries.arms, campaign)
 
 
 @route(
@@ -250,14 +255,14 @@ async def get_spending(
     points: Annotated[
         int, QueryParameter(ge=2, le=MAX_POINTS, description="Maximum number of points.")
     ] = 200,
-) -> SpendingView:
+) -> Response[SpendingView]:
     """Retrieve the history of spending.
 
     Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
     number of offers. Each point is exact. A long log is read in parts, one per request: while
     `through` is less than `events`, repeat the request.
     """
-    return await request.read(request.context.queries.spending, campaign, by, points, slow=True)
+    return await request.respond_with(Queries.spending, campaign, by, points, slow=True)
 
 
 ROUTES = (

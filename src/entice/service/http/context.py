@@ -17,6 +17,7 @@ from entice.service.http.authentication import Authenticator
 from entice.service.http.connections import Connections
 from entice.service.http.event_streams import EventStreams
 from entice.service.http.quotas import Quota
+from entice.service.http.read_process import ReadProcess
 from entice.service.http.read_threads import ReadTurns
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
@@ -59,6 +60,7 @@ class AppContext:
         extensions: Sequence[Extension],
         connections: Connections,
         webhook_networks: Sequence[Network],
+        read_processes: Sequence[ReadProcess],
     ) -> None:
         self.store = store
         self.writer = writer
@@ -67,6 +69,8 @@ class AppContext:
         self.players = players
         self.authenticator = Authenticator(keys, token)
         self.reads = ReadTurns()
+        self.read_processes = tuple(read_processes)
+        """For fast and for slow reads. Without them, reads use threads only."""
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, cast
 
 import msgspec
+from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
@@ -17,6 +18,7 @@ from entice.service.http.connections import peer_of
 from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
+from entice.service.storage.queries import Queries
 
 MAX_PAGE = 1000
 _MAX_SEQ = 2**63 - 1
@@ -46,14 +48,14 @@ async def list_events(
     limit: Annotated[
         int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of events.")
     ] = 100,
-) -> EventPage:
+) -> Response[EventPage]:
     """List the events of a campaign.
 
     Returns events in order. Each event has a hash of the previous hash and its own body, which
     makes changes to the log detectable. A page of more than 1 MiB ends early: to continue, pass
     `next` as `after` until it is null.
     """
-    return await request.read(request.context.queries.event_page, campaign, after, limit)
+    return await request.respond_with(Queries.event_page, campaign, after, limit)
 
 
 @route(

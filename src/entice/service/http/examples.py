@@ -36,6 +36,7 @@ CAMPAIGN: dict[str, Any] = {
     "created_at": "2026-11-16T07:00:00Z",
     "changed_at": "2026-11-18T16:20:11.123456Z",
     "spec": {**SPEC, "currency_digits": 2, "seed": 7, "status": "live"},
+    "segments": [],
 }
 
 ARM: dict[str, Any] = {
@@ -96,6 +97,7 @@ def offer(state: str) -> dict[str, Any]:
         "offered_at": "2026-11-18T16:20:11.123456Z",
         "expires_at": "2026-11-18T16:35:11.123456Z",
         "disclosure": "You get a discount for trying this tea, whatever you think of it.",
+        "segment": None,
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
 
+from litestar import Response
 from litestar.params import QueryParameter
 from litestar.response import Stream
 from polars.exceptions import PolarsError
@@ -20,6 +21,7 @@ from entice.service.http.read_threads import in_slow_thread, in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 from entice.service.operations.export import MEDIA_TYPES, Format, export_campaign
+from entice.service.storage.queries import Queries
 
 _CHUNK = 64 * 1024
 
@@ -103,13 +105,13 @@ async def _chunks(path: Path, held: contextlib.ExitStack) -> AsyncGenerator[byte
     responses={200: "The estimate."},
     examples={"probed": examples.DRIFT},
 )
-async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
+async def get_drift(request: ServiceRequest, campaign: CampaignId) -> Response[DriftView]:
     """Retrieve the drift estimate.
 
     Returns the rise in ratings per star of payment, with a confidence interval. The estimate
     requires a randomised probe: without one, it is null and `note` says why.
     """
-    return await request.read(request.context.queries.drift, campaign, slow=True)
+    return await request.respond_with(Queries.drift, campaign, slow=True)
 
 
 @route(
@@ -119,14 +121,14 @@ async def get_drift(request: ServiceRequest, campaign: CampaignId) -> DriftView:
     responses={200: "The effect of the campaign."},
     examples={"better": examples.EFFECT},
 )
-async def get_effect(request: ServiceRequest, campaign: CampaignId) -> EffectView:
+async def get_effect(request: ServiceRequest, campaign: CampaignId) -> Response[EffectView]:
     """Retrieve the effect of the campaign.
 
     Returns the totals of the players who may be paid and of the holdout, the difference between
     their ratings with an interval that is valid at every look, the cost per star gained, and a
     check that players were split as intended. Without a holdout, `verdict` is `no_holdout`.
     """
-    return await request.read(request.context.queries.effect, campaign)
+    return await request.respond_with(Queries.effect, campaign)
 
 
 ROUTES = (export, get_drift, get_effect)

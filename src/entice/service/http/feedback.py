@@ -13,6 +13,7 @@ from entice.api_types import OfferView
 from entice.service.domain.commands import Accept, Decline, EnterRatings, Organic, Rate, Reverse
 from entice.service.domain.spec import MAX_MONEY
 from entice.service.http import examples
+from entice.service.http.offers import Segment
 from entice.service.http.requests import (
     CampaignId,
     IdempotencyKey,
@@ -62,6 +63,7 @@ class OrganicRating(msgspec.Struct, forbid_unknown_fields=True):
 
     arm: Annotated[str, Meta(min_length=1, max_length=64)]
     rating: Rating
+    segment: Segment | None = None
 
 
 class OrganicRatings(msgspec.Struct, forbid_unknown_fields=True):
@@ -164,9 +166,10 @@ async def enter_ratings(
 ) -> Response[EnteredRatings]:
     """Enter organic ratings.
 
-    Enters up to 1,000 ratings by players who had no offer. Either all are entered or none.
+    Enters up to 1,000 ratings by players who had no offer. Either all are entered or none. In a
+    campaign with segments, each names its player's segment.
     """
-    ratings = [Organic(one.arm, int(one.rating)) for one in data.ratings]
+    ratings = [Organic(one.arm, int(one.rating), one.segment) for one in data.ratings]
     return await execute(request, EnterRatings(campaign, ratings), idempotency_key)
 
 

@@ -21,6 +21,7 @@ from entice.service.http.requests import (
 )
 from entice.service.http.routes import DECIDE, READ, route
 from entice.service.storage.player_hasher import PlayerHasher
+from entice.service.storage.queries import Queries
 
 MAX_BATCH = 1000
 MAX_PAGE = 1000
@@ -52,12 +53,23 @@ Displayed = Annotated[
 ]
 
 
+Segment = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        description="Segment of this player. Required if the campaign has segments.",
+    ),
+]
+
+
 class OfferRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A player, and the arms to choose from."""
 
     player: Player
     eligible: Arms | None = None
     displayed: Displayed | None = None
+    segment: Segment | None = None
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +97,7 @@ class OfferBatch(msgspec.Struct):
             "eligible": ["oolong", "sencha"],
             "displayed": {"oolong": 4.6},
         },
+        "in a campaign with segments": {"player": "player-4711", "segment": "regular"},
     },
     id_of="offer",
 )
@@ -120,8 +133,9 @@ async def make_offers(
 ) -> Response[OfferBatch]:
     """Make several offers.
 
-    Decides for up to 1,000 players in one transaction. Each decision takes the earlier ones into
-    account. Either all offers are made or none.
+    Decides for up to 1,000 players. Each decision takes the earlier ones into account. If a request
+    is invalid, no offer is made. If the service or its database fails before the response, some
+    offers may have been made: repeat the request, which returns them and makes the others.
     """
     commands = [_command(request.context.players, campaign, one) for one in data.requests]
     return await execute(request, MakeOffers(campaign, commands), idempotency_key)
@@ -130,7 +144,8 @@ async def make_offers(
 def _command(players: PlayerHasher, campaign: str, request: OfferRequest) -> MakeOffer:
     player = players.hash(campaign, request.player)
     lookup = players.lookup(campaign, request.player)
-    return MakeOffer(campaign, player, request.eligible, request.displayed, lookup)
+    shown, segment = request.displayed, request.segment
+    return MakeOffer(campaign, player, request.eligible, shown, lookup, segment)
 
 
 @route(
@@ -169,19 +184,19 @@ async def list_offers(
     limit: Annotated[
         int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of offers.")
     ] = 100,
-) -> OfferPage:
+) -> Response[OfferPage]:
     """List the offers of a campaign.
 
     Returns offers, newest first. One request searches at most 10,000 offers, so a page of a
     filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
     until it is null.
     """
-    context, hashed = request.context, None
+    hashed = None
     if player is not None:
-        players = context.players
+        players = request.context.players
         hashed = players.hash(campaign, player), players.lookup(campaign, player)
     arguments = (campaign, before, limit, offer_state, reason, arm, hashed)
-    return await request.read(context.queries.offers, *arguments, slow=True)
+    return await request.respond_with(Queries.offers, *arguments, slow=True)
 
 
 @route(
@@ -191,12 +206,12 @@ async def list_offers(
     responses={200: "The offer."},
     examples={"accepted": examples.HISTORY},
 )
-async def get_offer(request: ServiceRequest, offer: OfferId) -> OfferHistory:
+async def get_offer(request: ServiceRequest, offer: OfferId) -> Response[OfferHistory]:
     """Retrieve an offer.
 
     Returns the offer, its events, and the calculation of its amount.
     """
-    return await request.read(request.context.queries.offer, offer)
+    return await request.respond_with(Queries.offer, offer)
 
 
 ROUTES = (make_offer, make_offers, list_offers, get_offer)

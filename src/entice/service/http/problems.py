@@ -14,6 +14,7 @@ from litestar.plugins.problem_details import ProblemDetailsException
 
 from entice.errors import EnticeError, InputError, did_you_mean
 from entice.service import logs
+from entice.service.domain.changes import fixed_setting_error
 from entice.service.domain.errors import (
     Corrupt,
     DamagedCampaign,
@@ -250,6 +251,8 @@ def _field_problem(message: str, body: Any) -> Refusal:
     path = path.removesuffix("`")
     where = path.lstrip(".") or "the body"
     if found := re.fullmatch(r"Object contains unknown field `(.*)`", words, re.DOTALL):
+        if found[1] in getattr(body, "fixed_settings", ()) and not path:
+            return fixed_setting_error(found[1])
         allowed = _fields_at(body, path)
         todo = f" {did_you_mean(found[1], allowed)}" if allowed else ""
         detail = f"{where} has an unknown field {found[1][:80]!r}.{todo}"

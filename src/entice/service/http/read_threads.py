@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from entice.service.domain.errors import Refusal
+from entice.service.thread_switching import FREQUENT_SWITCHES
 
 T = TypeVar("T")
 
 MAX_WAITING = 64
 """Maximum number of reads of one key that are in progress or wait."""
-SWITCH_INTERVAL = 0.0001
-"""Seconds after which a thread gives up Python's global lock to another one, during reads."""
 _SLOW = ThreadPoolExecutor(4, "entice-slow")
 
 
@@ -31,38 +28,8 @@ async def in_slow_thread(read: Callable[..., T], *arguments: Any) -> T:
 
 
 async def _in_pool(pool: ThreadPoolExecutor | None, read: Callable[..., T], *arguments: Any) -> T:
-    with _SWITCHING:
+    with FREQUENT_SWITCHES:
         return await asyncio.get_running_loop().run_in_executor(pool, read, *arguments)
-
-
-class _FrequentSwitches:
-    """While a read is in progress, Python switches between threads more often.
-
-    By default, a thread that needs Python's global lock waits for up to 5 ms until another one that
-    calculates gives it up, and an offer needs it several times. Without reads, the event loop and
-    the writer alone share the lock, and more switches would cost up to a third more CPU time.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._reads = 0
-        self._before = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._reads += 1
-            if self._reads == 1:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(SWITCH_INTERVAL)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._reads -= 1
-            if self._reads == 0:
-                sys.setswitchinterval(self._before)
-
-
-_SWITCHING = _FrequentSwitches()
 
 
 class ReadTurns:

@@ -16,11 +16,13 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi.spec import Example, Schema
 from litestar.params import HeaderParameter, PathParameter
 
+from entice.service import logs
 from entice.service.domain.commands import Command
 from entice.service.domain.errors import Refusal, not_found
 from entice.service.http.authentication import LOCAL_CALLER, hide_other_campaigns
 from entice.service.http.context import AppContext
 from entice.service.http.problems import body_problem, too_deep
+from entice.service.http.read_process import ReadFailed, encode_read
 from entice.service.http.responses import EncodedResponse
 from entice.service.storage.api_keys import KeyView
 
@@ -78,6 +80,24 @@ class ServiceRequest(Request[None, KeyView, State]):
         """Call a function in a thread; the keys of one campaign take turns."""
         key = self.auth.campaign or self.auth.id
         return await self.context.reads.read(key, slow, read, *arguments)
+
+    async def respond_with(
+        self, read: Callable[..., T], *arguments: Any, slow: bool = False
+    ) -> EncodedResponse[T]:
+        """Call a function of a module with the queries, and return its result as the response.
+
+        It is called in a thread or, while other campaigns use the service, in another process.
+        """
+        context, call = self.context, (read, *arguments)
+        others = context.ready and context.writer.is_used_by_others(self.auth.campaign)
+        process = context.read_processes[slow] if others and context.read_processes else None
+        if process is not None and process.alive:
+            try:
+                return EncodedResponse(await self.read(process.read, *call, slow=slow))
+            except ReadFailed:
+                if not process.alive:
+                    logs.failure("read-process-ended", pid=process.pid, next="read in threads")
+        return EncodedResponse(await self.read(encode_read, context.queries, *call, slow=slow))
 
 
 class StrictJson(AbstractDTO[Any]):

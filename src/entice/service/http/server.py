@@ -113,9 +113,12 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     """Open the database in a worker process and build the application."""
     from entice.service.domain.clock import Clock
     from entice.service.http.app import make_app
+    from entice.service.http.read_process import ReadProcess
     from entice.service.storage.queries import Queries
     from entice.service.storage.writer import Writer
 
+    # First of all: the process has no threads and no open database yet.
+    read_processes = [ReadProcess.start(settings.db) for _ in ("fast", "slow")]
     logs.configure()
     # Until the app runs, SIGTERM exits at once: Granian would ignore it, and no request is lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -136,6 +139,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
         extensions=extensions(),
         connections=Connections(settings.limits, settings.port),
         webhook_networks=parse_networks(settings.webhook_networks),
+        read_processes=read_processes,
     )
     app.on_startup.append(partial(_end_streams_first, app.state.context))
     app.on_shutdown.append(store.close)

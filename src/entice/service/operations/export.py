@@ -60,6 +60,7 @@ SCHEMA: dict[str, Any] = {
     "incentivised": pl.Boolean,  # whether a payment was offered
     "last_event": pl.Int64,  # number of the event that changed the row last
     "group": pl.String,  # paid, holdout; null without a holdout
+    "segment": pl.String,  # null without segments
     "decision": pl.Int64,  # number of the decision in the campaign
     # For offers with overlap, except in shadow mode: lists with an element for each arm.
     "arms": pl.List(pl.String),
@@ -235,7 +236,7 @@ def _row(
         return (
             event.seq, event.at, "organic", None, None, None, None, event.arm, None, None, None,
             0.0, 0, 0, money.code, money.digits, None, None, event.rating, False, event.seq,
-            None, None, *_NO_OVERLAP,
+            None, event.segment, None, *_NO_OVERLAP,
         )  # fmt: skip
     return None
 
@@ -252,7 +253,8 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.propensity, payment, offered.amount, offer.paid, money.code, money.digits, coin,
         offered.probe_amount,
         offer.rating if offer.state == RATED else None,
-        offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group, offered.n,
+        offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group,
+        offered.segment, offered.n,
         *(_NO_OVERLAP if offer.shadow else _overlap_columns(campaign, offered)),
     )  # fmt: skip
 

@@ -219,6 +219,8 @@ class LogReplay:
         state = self.campaign.state
         if min(state.reserved, state.committed, *state.in_flight, *state.pulls) < 0:
             raise _Mismatch(f"After event {seq} a count is negative.")
+        if state.segments is not None and list(map(sum, state.segments.pulls)) != state.pulls:
+            raise _Mismatch(f"After event {seq} the ratings of segments do not add up.")
         if state.reserved + state.committed > state.budget:
             raise _Mismatch(f"After event {seq} committed plus reserved money exceeds the budget.")
 
@@ -364,11 +366,11 @@ def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) ->
         return found
 
     match event:
-        case log.Offered(player=player, eligible=eligible, displayed=displayed):
-            rules.check_request(eligible, displayed)
+        case log.Offered(player=player, eligible=eligible, displayed=displayed, segment=segment):
+            rules.check_request(eligible, displayed, segment)
             if offers.live(bytes.fromhex(player)) is not None:
                 raise ValueError("the player has a live offer")
-            rules.offer(at, bytes.fromhex(player), eligible, displayed)
+            rules.offer(at, bytes.fromhex(player), eligible, displayed, segment)
         case log.Accepted(n=n, paid=paid):
             rules.accept(at, offer(n), paid)
         case log.Declined(n=n):
@@ -379,8 +381,8 @@ def _apply_event(rules: CampaignRules, offers: _ReplayedOffers, event: Event) ->
             rules.rate(at, offer(n), rating)
         case log.Reversed(n=n):
             rules.reverse(at, offer(n))
-        case log.OrganicRated(arm=arm, rating=rating):
-            rules.organic(at, arm, rating)
+        case log.OrganicRated(arm=arm, rating=rating, segment=segment):
+            rules.organic(at, arm, rating, segment)
         case log.Upgraded(rules=version):
             rules.upgrade(at, version)
         case log.Changed(changes=changes, by=by):

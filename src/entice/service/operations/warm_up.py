@@ -27,6 +27,7 @@ from entice.parallel import thread_count
 from entice.service import logs
 from entice.service.domain.campaign import RULES, Campaign
 from entice.service.domain.pending_policies import PENDING
+from entice.service.domain.segment_state import LiveSegments, new_segment_counts
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
 
 RETRY_LOADING, RETRY_COMPILING = 1, 5
@@ -179,6 +180,9 @@ def exercise(policy: ServedPolicy) -> None:
     campaign.update_arm(0, True, 0.0, spec.lowest_rating)
     campaign.displayed_stars()
     campaign.expected()
+    segments = LiveSegments(new_segment_counts(1, 1), ["one"], 1)
+    segments.count(0, 0, 1, 1)
+    segments.update_arm(0, 1, 1, (0, 1))
 
 
 def main(urgent: int, share: Sequence[str]) -> None:

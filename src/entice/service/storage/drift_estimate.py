@@ -8,8 +8,9 @@ from entice.api_types import ArmDriftView, DriftBoundsView, DriftView
 from entice.estimate import DriftEstimator, ResponseBounds
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.store import Session
-from entice.service.storage.unit_of_work import OFFER, offer_from_row, verified_events
+from entice.service.storage.unit_of_work import OFFER, offer_from_row
 
 LEVEL = 0.95
 """The confidence level of the interval."""

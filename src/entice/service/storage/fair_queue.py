@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -26,11 +28,13 @@ from entice.service.domain.errors import Refusal, Unavailable
 
 MAX_GROUP = 512
 """Number of offers and ratings at which a transaction is full and takes no more commands."""
-MAX_SECONDS, MAX_SECONDS_SHARED = 0.010, 0.004
-"""Estimated seconds at which a transaction is full, if one campaign waits, and if several do.
+MAX_SECONDS, MAX_SECONDS_SHARED = 0.010, 0.002
+"""Estimated seconds at which a transaction is full, for one campaign alone, and for several.
 
 Commands that arrive in the meantime wait for the whole transaction. A campaign alone gets longer
 ones, because each ends with a sync to disk, which takes about a millisecond."""
+SHARED_FOR = 1.0
+"""Seconds for which the writer counts as shared after a command of another campaign arrived."""
 MAX_WAITING = 50_000
 """Number of offers and ratings at which the queue is full and rejects new commands."""
 MAX_WAITING_PER_CAMPAIGN = 10_000
@@ -94,6 +98,25 @@ class FairQueue:
         self._start = 0.0
         """The time used with which a campaign starts to wait: that of the last one served."""
         self._costs: dict[str, float] = {}
+        self._latest: str | None = None
+        """The campaign of the latest command."""
+        self._latest_at = -math.inf
+        self._shared_until = -math.inf
+
+    @property
+    def shared(self) -> bool:
+        """Whether commands of several campaigns have arrived within the last second."""
+        return time.monotonic() < self._shared_until
+
+    def is_used_by_others(self, campaign: str | None) -> bool:
+        """Return whether a command of another campaign has arrived within the last second.
+
+        For None, which stands for all campaigns: whether commands of several campaigns have.
+        """
+        if self.shared:
+            return True
+        recent = time.monotonic() < self._latest_at + SHARED_FOR
+        return campaign is not None and recent and self._latest != campaign
 
     @property
     def depth(self) -> int:
@@ -126,6 +149,11 @@ class FairQueue:
                 queue = self._queues[name] = _CampaignQueue(self._start)
             queue.commands.append(pending)
             queue.weight += weight
+            self._latest_at = time.monotonic()
+            if name != self._latest:
+                if self._latest is not None:
+                    self._shared_until = self._latest_at + SHARED_FOR
+                self._latest = name
             self._weight += weight
             self._changed.notify()
 
@@ -161,7 +189,7 @@ class FairQueue:
         with self._changed:
             order = [(q.used, name) for name, q in self._queues.items() if name not in busy]
             heapq.heapify(order)
-            limit = MAX_SECONDS if len(order) == 1 else MAX_SECONDS_SHARED
+            limit = MAX_SECONDS if len(order) == 1 and not self.shared else MAX_SECONDS_SHARED
             seconds, weight = 0.0, 0
             while order and weight < MAX_GROUP and seconds < limit:
                 used, name = heapq.heappop(order)
@@ -169,9 +197,11 @@ class FairQueue:
                 pending = queue.commands[0]
                 own = pending.weight
                 cost = own * self._costs.get(name, UNKNOWN_COST)
-                is_long = pending.long or (own > 1 and cost > MAX_SECONDS)
+                is_long = pending.long or (own > 1 and cost > limit)
                 if is_long and (not admit_long or any(p.campaign == name for p in group)):
                     continue  # wait for other long commands, or for the campaign's earlier ones
+                if group and not is_long and seconds + cost > limit:
+                    break  # the commands in the group would wait for this one
                 self._start = used
                 queue.used = used + cost
                 self._remove_first(name, queue)

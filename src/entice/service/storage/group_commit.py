@@ -53,7 +53,8 @@ class GroupCommit:
     """Executes groups of commands, each in one transaction, and caches their campaigns.
 
     `record` is called with each command and the seconds of CPU time that it took. `players` has the
-    secret for the checksums of stored responses; by default it is read when it is needed.
+    secret for the checksums of stored responses; by default it is read when it is needed. `shared`
+    returns whether several campaigns use the writer.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class GroupCommit:
         clock: Clock,
         record: Callable[[PendingCommand, float], None] = lambda pending, seconds: None,
         players: PlayerHasher | None = None,
+        shared: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._clock = clock
         self._record = record
         self._players = players
+        self._shared = shared
         self.busy: set[str] = set()
         """Campaigns of which a long command is being executed."""
         self._histories: Histories = OrderedDict()
@@ -142,7 +145,7 @@ class GroupCommit:
         self.busy.add(pending.campaign)
         return LongCommand(
             pending, self._store, self._clock, self._cached, self._histories, self.now,
-            self._checksums([pending]),
+            self._checksums([pending]), self._shared,
         )  # fmt: skip
 
     def run_slice(self, long: LongCommand) -> CommandResult | Exception | None:
@@ -181,6 +184,7 @@ class GroupCommit:
             work = UnitOfWork(self._store, session, self._cached, short_only=short_only)
             damaged = _lock_campaigns(work, group)
             responses = _prefetch(work, session, group, checksums)
+            seconds: dict[int, float] = {}
             started = time.thread_time()
             for i, pending in enumerate(group):
                 name = pending.campaign
@@ -205,9 +209,12 @@ class GroupCommit:
                 except Exception as error:
                     raise _CommandFailed(i, error) from error
                 ended = time.thread_time()  # without the time of other threads and processes
-                self._record(pending, ended - started)
-                started = ended
+                seconds[i], started = ended - started, ended
             work.flush()
+        # What all commands share counts for each according to its offers and ratings.
+        rest = (time.thread_time() - started) / max(1, sum(group[i].weight for i in seconds))
+        for i, own in seconds.items():
+            self._record(group[i], own + rest * group[i].weight)
         return results
 
     def _execute(

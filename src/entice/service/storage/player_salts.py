@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from typing import Any
 
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.offer import digest
@@ -84,13 +85,18 @@ class PlayerSalts:
         while len(self._new) > number:
             self._new.popitem()
 
+    def take_rows(self, campaign: int, lookups: Iterable[bytes]) -> list[tuple[Any, ...]]:
+        """Return the rows of salts that were drawn for players, which the caller writes."""
+        taken = {(campaign, lookup): self._new.pop((campaign, lookup)) for lookup in lookups}
+        self._stored |= taken
+        rows = ((lookup, number, salt) for (number, lookup), salt in taken.items())
+        return [(*row, _digest(*row)) for row in rows]
+
     def flush(self) -> None:
         """Write the salts drawn, inside the transaction."""
-        if self._new:
-            rows = ((lookup, campaign, salt) for (campaign, lookup), salt in self._new.items())
-            self.session.insert(PLAYERS, [(*row, _digest(*row)) for row in rows])
-            self._stored |= self._new
-            self._new = {}
+        for campaign in {campaign for campaign, _ in self._new}:
+            lookups = [lookup for number, lookup in self._new if number == campaign]
+            self.session.insert(PLAYERS, self.take_rows(campaign, lookups))
 
 
 def damaged_salts(store: Store) -> Iterator[str]:

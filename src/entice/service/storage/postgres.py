@@ -264,6 +264,9 @@ class PostgresStore:
             with suppress(psycopg.Error):
                 connection.close()
 
+    def set_shared(self, shared: bool) -> None:
+        """Do nothing: PostgreSQL writes its checkpoints in another process."""
+
     def check(self) -> None:  # noqa: D102
         with self.read() as session:
             session.rows("SELECT 1 FROM campaigns LIMIT 1")

@@ -36,6 +36,7 @@ from entice.service.domain.explain import explain, price_calculation
 from entice.service.domain.offer import STATES, OfferRecord
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.player_salts import PlayerSalts, salted
 from entice.service.storage.spending import By, SpendingCache
 from entice.service.storage.store import Session, Store
@@ -45,7 +46,6 @@ from entice.service.storage.unit_of_work import (
     campaign_from_row,
     offer_from_row,
     state_from_row,
-    verified_events,
 )
 
 MAX_SEARCHED = 10_000
@@ -103,9 +103,12 @@ class Queries:
         return found, False
 
     def campaign(self, name: str) -> CampaignView:
-        """Return a campaign."""
+        """Return a campaign, with the averages of its segments."""
         with self.store.read() as session:
-            return campaign_view(load_state(session, name))
+            state = load_state(session, name)
+            if state.segments is None:
+                return campaign_view(state)
+            return campaign_view(state, load_campaign(session, name).segment_views())
 
     def arms(self, name: str) -> list[ArmView]:
         """Return the arms of a campaign, including retired ones."""

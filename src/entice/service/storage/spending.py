@@ -14,8 +14,8 @@ from entice.api_types import SpendingView
 from entice.service.domain.campaign_state import CampaignState, paced_budget
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import to_datetime
+from entice.service.storage.event_log import verified_events
 from entice.service.storage.store import Session
-from entice.service.storage.unit_of_work import verified_events
 
 By = Literal["date", "offer"]
 MAX_POINTS = 1000

@@ -100,6 +100,9 @@ class Store(Protocol):
     def write(self) -> AbstractContextManager[Session]:
         """Open a transaction that is committed on exit and rolled back on an exception."""
 
+    def set_shared(self, shared: bool) -> None:
+        """Set whether several campaigns write, so that no commit should do much work at once."""
+
     def check(self) -> None:
         """Raise `Unavailable` or `Corrupt` if the database cannot be used."""
 

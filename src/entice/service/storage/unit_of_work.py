@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import DecodeError
 
@@ -14,7 +15,8 @@ from entice.service.domain.errors import Corrupt, DamagedCampaign, Stale, not_fo
 from entice.service.domain.events import Event
 from entice.service.domain.offer import OFFERED, CountedRating, OfferRecord, digest, read_offer
 from entice.service.domain.pending_policies import check_compiled
-from entice.service.storage.player_salts import PlayerSalts
+from entice.service.storage.event_log import PAGE, verified_events
+from entice.service.storage.player_salts import PLAYERS, PlayerSalts
 from entice.service.storage.rating_history import RatingHistory
 from entice.service.storage.store import ANSWERS, EVENTS, OFFERS, Columns, Session, Store
 
@@ -23,6 +25,27 @@ CAMPAIGN = "SELECT number, seq, head, budget, reserved, committed, state, digest
 OFFER = Columns(OFFERS, ("n", "player", "state", "due", "cost", "body", "digest"))
 """The columns for `offer_from_row`."""
 _LIVE = OFFER._replace(use_index="live_offers")
+_READ_AT_ONCE = 50
+"""Number of events that are read without a pause; this takes about a millisecond."""
+
+
+class Part(NamedTuple):
+    """A part of the changes of a long command to one campaign, ready to be written."""
+
+    before: tuple[int, bytes]
+    """The seq and head of the campaign's row before this part."""
+    salts: list[tuple[Any, ...]]
+    events: list[tuple[int, int, bytes, bytes]]
+    offers: list[tuple[Any, ...]]
+    campaign: tuple[Any, ...]
+    """The parameters of the campaign's UPDATE."""
+
+    def write(self, session: Session) -> None:
+        """Write this part; raise `Stale` if the campaign's row has changed since `before`."""
+        session.insert(PLAYERS, self.salts)
+        session.insert(EVENTS, self.events)
+        _write_offers(session, self.offers)
+        _update_campaign(session, self.campaign)
 
 
 class UnitOfWork:
@@ -82,16 +105,30 @@ class UnitOfWork:
         """Continue in another transaction."""
         self.session = self.players.session = session
 
-    def begin_write(self, session: Session) -> None:
+    def begin_write(self, session: Session, before: tuple[int, bytes] | None = None) -> None:
         """Continue in a transaction that writes, after sessions that only read.
 
-        Locks the campaigns, and raises `Stale` if one has changed since it was loaded.
+        Locks the campaigns, and raises `Stale` if one has changed since it was loaded. `before` is
+        the expected seq and head if parts of the changes have been taken.
         """
         self.use(session)
-        for name, (_, before) in self._loaded.items():
+        for name, (_, loaded) in self._loaded.items():
             sql = f"SELECT seq, head FROM campaigns WHERE id = ?{self._for_update}"
-            if session.rows(sql, (name,)) != [before]:
+            if session.rows(sql, (name,)) != [before or loaded]:
                 raise Stale
+
+    def take_part(self, campaign: Campaign) -> Part:
+        """Remove and return the changes of a campaign so far; `flush` writes the later ones.
+
+        The offers in memory stay as they are.
+        """
+        name, offers = campaign.state.campaign, self.offers(campaign)
+        before = self._loaded[name][1]
+        events, changed = offers.take_rows()
+        salts = self.players.take_rows(campaign.number, offers.take_new_players())
+        part = Part(before, salts, events, changed, _update(campaign, before))
+        self._loaded[name] = campaign, (campaign.state.seq, campaign.state.head)
+        return part
 
     def insert_campaign(self, campaign: Campaign) -> None:
         """Insert the row of a new campaign."""
@@ -138,21 +175,8 @@ class UnitOfWork:
         if self._responses:
             self.session.insert(ANSWERS, self._responses)
         for campaign, before in self._loaded.values():
-            state = campaign.state
-            if state.seq == before[0]:
-                continue
-            encoded = campaign.encode()
-            changed = self.session.run(
-                "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
-                "state = ?, digest = ? WHERE number = ? AND seq = ? AND head = ? AND ? <= ?",
-                (
-                    state.seq, state.head, state.budget, state.reserved, state.committed,
-                    encoded, digest(encoded), campaign.number, *before,
-                    state.reserved + state.committed, state.budget,
-                ),
-            )  # fmt: skip
-            if changed != 1:
-                raise Stale
+            if campaign.state.seq != before[0]:
+                _update_campaign(self.session, _update(campaign, before))
 
 
 class CampaignOffers:
@@ -168,8 +192,9 @@ class CampaignOffers:
         self._spent: dict[bytes, int] = {}
         self._changed: dict[int, None] = {}
         self._live: dict[bytes, int | None] = {}
-        # Players whose first offer is in this transaction, and players with earlier offers.
-        self._new: set[bytes] = set()
+        # Players whose first offer is in this transaction, with their lookups, and players with
+        # earlier offers.
+        self._new: dict[bytes, bytes] = {}
         self._returning: set[bytes] = set()
         self._events: list[tuple[int, int, bytes, bytes]] = []
 
@@ -203,10 +228,10 @@ class CampaignOffers:
         for player in unknown:
             self._live.setdefault(player, None)
 
-    def add_player(self, player: bytes, is_new: bool) -> None:
+    def add_player(self, player: bytes, lookup: bytes, is_new: bool) -> None:
         """Note whether a player is new and so has no offer, which saves queries."""
         if is_new:
-            self._new.add(player)
+            self._new[player] = lookup
             self._live.setdefault(player, None)
         elif player not in self._new:  # otherwise an earlier request of the same batch is the first
             self._returning.add(player)
@@ -303,23 +328,60 @@ class CampaignOffers:
         """Append an event to the log."""
         self._events.append((self._number, event.seq, body, self._campaign.state.head))
 
+    @property
+    def changes(self) -> int:
+        """The number of offers that were changed and not written or taken yet."""
+        return len(self._changed)
+
+    def take_rows(self) -> tuple[list[tuple[int, int, bytes, bytes]], list[tuple[Any, ...]]]:
+        """Remove and return the rows of new events and of changed offers."""
+        # Closed offers first: a player has at most one open offer, by a unique index.
+        offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
+        events, self._events, self._changed = self._events, [], {}
+        return events, [offer_to_row(self._number, offer) for offer in offers]
+
+    def take_new_players(self) -> list[bytes]:
+        """Remove the new players that have an offer now, and return their lookups."""
+        return [self._new.pop(player) for player in list(self._new) if player in self._returning]
+
     def flush(self) -> None:
         """Write all changes to the tables, inside the transaction."""
-        if self._events:
-            self._session.insert(EVENTS, self._events)
-            self._events = []
-        if self._changed:
-            # Closed offers first: a player has at most one open offer, by a unique index.
-            offers = sorted((self._known[n] for n in self._changed), key=lambda o: -o.state)
-            self._session.insert(
-                OFFERS,
-                [offer_to_row(self._number, offer) for offer in offers],
-                "ON CONFLICT (campaign, n) DO UPDATE SET state = excluded.state, "
-                "due = excluded.due, cost = excluded.cost, body = excluded.body, "
-                "digest = excluded.digest",
-            )
-            self._changed = {}
+        events, offers = self.take_rows()
+        if events:
+            self._session.insert(EVENTS, events)
+        if offers:
+            _write_offers(self._session, offers)
             self._spent = {}
+
+
+def _write_offers(session: Session, rows: list[tuple[Any, ...]]) -> None:
+    session.insert(
+        OFFERS,
+        rows,
+        "ON CONFLICT (campaign, n) DO UPDATE SET state = excluded.state, "
+        "due = excluded.due, cost = excluded.cost, body = excluded.body, "
+        "digest = excluded.digest",
+    )
+
+
+def _update(campaign: Campaign, before: tuple[int, bytes]) -> tuple[Any, ...]:
+    """Return the parameters of a campaign's UPDATE."""
+    state, encoded = campaign.state, campaign.encode()
+    return (
+        state.seq, state.head, state.budget, state.reserved, state.committed,
+        encoded, digest(encoded), campaign.number, *before,
+        state.reserved + state.committed, state.budget,
+    )  # fmt: skip
+
+
+def _update_campaign(session: Session, params: tuple[Any, ...]) -> None:
+    changed = session.run(
+        "UPDATE campaigns SET seq = ?, head = ?, budget = ?, reserved = ?, committed = ?, "
+        "state = ?, digest = ? WHERE number = ? AND seq = ? AND head = ? AND ? <= ?",
+        params,
+    )
+    if changed != 1:
+        raise Stale
 
 
 def campaign_from_row(name: str, row: tuple[object, ...]) -> Campaign:
@@ -388,41 +450,3 @@ def offer_from_row(number: int, row: tuple[object, ...]) -> OfferRecord:
     if (offer.n, offer.player, offer.state, offer.due, offer.cost) != (n, player, state, due, cost):
         raise Corrupt(f"The row of offer {n} of campaign {number} is inconsistent.")
     return offer
-
-
-PAGE = 10_000
-_READ_AT_ONCE = 50
-"""Number of events that are read without a pause; this takes about a millisecond."""
-
-
-def iterate_events(
-    session: Session, number: int, after: int = 0, page: int = PAGE
-) -> Iterator[tuple[int, bytes, bytes]]:
-    """Read the events of a campaign after a number, page by page: seq, body, hash."""
-    while True:
-        rows = session.rows(
-            "SELECT seq, body, hash FROM events WHERE campaign = ? AND seq > ? "
-            "ORDER BY seq LIMIT ?",
-            (number, after, page),
-        )
-        yield from rows
-        if len(rows) < page:
-            return
-        after = rows[-1][0]
-
-
-def verified_events(
-    session: Session, name: str, number: int, after: int = 0, page: int = PAGE
-) -> Iterator[tuple[int, bytes, bytes]]:
-    """Read events; raise `Corrupt` if a hash does not follow from the previous one."""
-    before = log.GENESIS
-    if after > 0:
-        rows = session.rows(
-            "SELECT hash FROM events WHERE campaign = ? AND seq = ?", (number, after)
-        )
-        before = rows[0][0] if rows else b""
-    for seq, body, written in iterate_events(session, number, after, page):
-        if log.chain_hash(before, body) != written:
-            raise Corrupt(f"Event {seq} of campaign {name} is damaged. Run `entice verify`.")
-        yield seq, body, written
-        before = written

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -25,11 +25,17 @@ from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.slices import LongCommand
 from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import load_all_states
+from entice.service.thread_switching import FREQUENT_SWITCHES
 
 GATHER = 0.001
 """Seconds to wait for more commands, if the previous group was small but had more than one."""
 MAX_GROUP_SECONDS = 0.020
 """Seconds after which a group begins no further command, if the estimates were too low."""
+MAX_IN_PROGRESS = 16
+"""Number of commands of one campaign in progress, if several campaigns use the writer.
+
+The event loop takes about 0.2 ms for a request. If it had all requests of a campaign with many
+connections to process at once, those of other campaigns would wait behind them."""
 MAX_LONG = 4
 """Number of long commands that are executed at the same time, each of another campaign."""
 
@@ -61,9 +67,12 @@ class Writer:
         self.observe = observe
         self._tick = tick
         self._queue = FairQueue()
-        self._groups = GroupCommit(store, clock, self._queue.record, players)
+        self._groups = GroupCommit(
+            store, clock, self._queue.record, players, lambda: self._queue.shared
+        )
         self._maintenance = Maintenance(store, clock, self._groups)
         self._long: deque[LongCommand] = deque()
+        self._turns: dict[str, _Turns] = {}
         self._thread = threading.Thread(target=self._run, name="entice-writer", daemon=True)
         self.last_error: Exception | None = None
         """The error of the last group or maintenance run; None if it was written."""
@@ -72,6 +81,10 @@ class Writer:
     def depth(self) -> int:
         """The number of offers and ratings in the queue."""
         return self._queue.depth
+
+    def is_used_by_others(self, campaign: str | None) -> bool:
+        """Return whether other campaigns than `campaign` use the writer; see `FairQueue`."""
+        return self._queue.is_used_by_others(campaign)
 
     @property
     def is_running(self) -> bool:
@@ -117,7 +130,25 @@ class Writer:
     async def execute(
         self, command: Command, *, scope: str = "", key: str | None = None, request: bytes = b""
     ) -> CommandResult:
-        """Enqueue a command, and wait for its result without blocking the event loop."""
+        """Enqueue a command, and wait for its result without blocking the event loop.
+
+        While several campaigns use the writer, at most `MAX_IN_PROGRESS` commands of each are in
+        the queue or being executed; the others wait before it.
+        """
+        pending = PendingCommand(command, scope, key, request, lambda _: None, None)
+        if not self._queue.shared:
+            return await self._execute(pending)
+        turns = self._turns.setdefault(pending.campaign, _Turns())
+        turns.users += 1
+        try:
+            async with turns.semaphore:
+                return await self._execute(pending)
+        finally:
+            turns.users -= 1
+            if turns.users == 0:
+                del self._turns[pending.campaign]
+
+    async def _execute(self, pending: PendingCommand) -> CommandResult:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[CommandResult] = loop.create_future()
 
@@ -129,7 +160,7 @@ class Writer:
             else:
                 future.set_result(result)
 
-        self._enqueue(PendingCommand(command, scope, key, request, done, loop))
+        self._enqueue(pending._replace(done=done, loop=loop))
         return await future
 
     def _enqueue(self, pending: PendingCommand) -> None:
@@ -138,9 +169,21 @@ class Writer:
         self._queue.put(pending)
 
     def _run(self) -> None:
+        with contextlib.ExitStack() as while_shared:
+            self._run_until_closed(while_shared)
+
+    def _run_until_closed(self, while_shared: contextlib.ExitStack) -> None:
         next_tick = 0.0
         weight = 0
+        shared = False
         while True:
+            if self._queue.shared != shared:
+                shared = not shared
+                self.store.set_shared(shared)
+                if shared:
+                    while_shared.enter_context(FREQUENT_SWITCHES)
+                else:
+                    while_shared.close()
             if time.monotonic() >= next_tick:
                 verify_write = self.last_error is not None
                 more, self.last_error = self._maintenance.run(verify_write=verify_write)
@@ -197,13 +240,27 @@ class Writer:
                 self.observe(commands, seconds)
 
 
+class _Turns:
+    """The commands of one campaign that wait in the event loop or are in progress."""
+
+    def __init__(self) -> None:
+        self.semaphore = asyncio.Semaphore(MAX_IN_PROGRESS)
+        self.users = 0
+
+
 def _respond(group: list[PendingCommand], results: list[CommandResult | Exception]) -> None:
-    """Pass the results to the callbacks, with a single call into each event loop."""
-    for pending, result in zip(group, results, strict=True):
+    """Pass the results to the callbacks, with a single call into each event loop.
+
+    Campaigns with the fewest results get theirs first: the event loop takes about 0.1 ms for each.
+    """
+    number = Counter(pending.campaign for pending in group)
+    pairs = list(zip(group, results, strict=True))
+    pairs.sort(key=lambda pair: number[pair[0].campaign])
+    for pending, result in pairs:
         if pending.loop is None:
             pending.done(result)
     for loop in {pending.loop for pending in group if pending.loop is not None}:
-        calls = [(p.done, r) for p, r in zip(group, results, strict=True) if p.loop is loop]
+        calls = [(p.done, r) for p, r in pairs if p.loop is loop]
 
         def respond(
             calls: list[tuple[Callable[..., None], CommandResult | Exception]] = calls,

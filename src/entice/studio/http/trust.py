@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from litestar import Response
 from litestar.params import JSONBody
 from litestar.response import Stream
 
@@ -11,6 +12,7 @@ from entice.service.http.read_threads import in_thread
 from entice.service.http.requests import CampaignId, ServiceRequest
 from entice.service.http.routes import READ, route
 from entice.service.operations.invariants import ReplayView, TrustView, read_trust_view
+from entice.service.storage.queries import Queries
 from entice.studio.http.json_lines import (
     NDJSON,
     FailedLine,
@@ -65,16 +67,21 @@ _EXAMPLE = {
     responses={200: "The results."},
     examples={"one campaign": _EXAMPLE},
 )
-async def get_trust(request: ServiceRequest) -> TrustView:
+async def get_trust(request: ServiceRequest) -> Response[TrustView]:
     """Check the service.
 
     Returns the invariants of every campaign, checked now; the last replay of each campaign since
     the service started; and the result of the last long run of each fault test, with its date and
     commit. A trial whose `source` differs from that of the response was run on other code.
     """
-    context = request.context
-    replays = studio_of(context).replays
-    return await request.read(read_trust_view, context.store, request.auth.campaign, replays)
+    replays = studio_of(request.context).replays
+    return await request.respond_with(_read_trust, request.auth.campaign, replays)
+
+
+def _read_trust(
+    queries: Queries, campaign: str | None, replays: dict[str, ReplayView]
+) -> TrustView:
+    return read_trust_view(queries.store, campaign, replays)
 
 
 @route(

@@ -100,9 +100,13 @@ def parse_plan(plain: dict[str, Any]) -> Plan:
     _at_most("arms", plan.arms, LIMITS.most_arms)
     _at_most("visitors_a_day × days", plan.visitors, LIMITS.most_horizon)
     _at_most("replications", plan.replications, LIMITS.most_replications)
+    # Expected ratings are counted for each arm and segment.
+    cells, what = plan.arms * max(1, plan.known_segments), "arms"
+    if plan.known_segments:
+        what = "arms × segments"
     _at_most(
-        f"visitors × replications × policies × (arms + {_PLAN_ARMS})",
-        plan.visitors * plan.replications * len(plan.policies) * (plan.arms + _PLAN_ARMS),
+        f"visitors × replications × policies × ({what} + {_PLAN_ARMS})",
+        plan.visitors * plan.replications * len(plan.policies) * (cells + _PLAN_ARMS),
         LIMITS.most_plan_work,
     )
     return plan

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entice.engine import delivery, kernel, segment_delivery, segments
+from entice.engine import delivery, kernel, segments
 from entice.engine.fast.drift_pointer import DriftPointer, drift_pointer
 from entice.engine.pending_ratings import new_pending_ratings
 from entice.errors import InputError, StudyError
@@ -124,13 +124,11 @@ class Cell:
         return kernel.count_if_rated if self._segments is None else known_means
 
     def _delivery(self) -> delivery.Delivery:
-        if self._segments is not None and self._segments.known:
-            if self._counting:
-                return segment_delivery.LATE_COUNTED
-            return segment_delivery.LATE if self._late else segment_delivery.IMMEDIATE
+        known = self._segments is not None and self._segments.known
+        ways = segments.FOR_SEGMENTS if known else delivery.FOR_ALL_VISITORS
         if self._counting:
-            return delivery.LATE_COUNTED
-        return delivery.LATE if self._late else delivery.IMMEDIATE
+            return ways.late_counted
+        return ways.late if self._late else ways.immediate
 
     def _explain(self) -> None:
         """Raise a simpler error if the checks of single functions find why compilation failed.
@@ -314,24 +312,22 @@ class Cell:
             self._segments, workspace.ledger, workspace.streams[ARMS], workspace.arms_memory,
             counting=self._counting,
         )  # fmt: skip
-        averages, late = workspace.displayed is workspace.ledger.means, workspace.undelivered
-        pending, flight = late if self._counting else (late, None)
-        slots = len(pending[0]) if self._late else 0
+        averages = workspace.displayed is workspace.ledger.means
         return workspace._replace(
             effective_pulls=own,
             displayed=own.seen.means if averages else workspace.displayed,
-            undelivered=segment_delivery.new_segment_ratings(own, pending, slots, flight),
+            undelivered=workspace.undelivered._replace(records=own),
         )
 
-    def _undelivered(self) -> tuple[Any, ...]:
+    def _undelivered(self) -> delivery.Undelivered:
         """Allocate the arrays for ratings that reach the principal late."""
+        nothing = delivery.Undelivered((), (), ())
         if not self._late:
-            return ()
+            return nothing
         players, horizon = self._study.players, self._study.horizon
-        late = new_pending_ratings(players.longest_wait(horizon))
+        late = nothing._replace(pending=new_pending_ratings(players.longest_wait(horizon)))
         if not self._counting:
             return late
         known = self._segments is not None and self._segments.known
         cells = len(self._instance.gaps) if known else self.arms
-        flight = new_in_flight(cells, players.rating_window or horizon)
-        return delivery.CountedRatings(late, flight)
+        return late._replace(flight=new_in_flight(cells, players.rating_window or horizon))

@@ -34,6 +34,7 @@ SPEC = CampaignSpec(
     rating_window=RATING_WINDOW,
     holdout=0.2,
     overlap=0.1,
+    segments=["new", "regular"],
     seed=9,
 )
 
@@ -173,9 +174,11 @@ class Trial:
 
     def _offers(self, writer: Writer, number: int) -> list[str]:
         players = [next(self.players).to_bytes(16) for _ in range(number)]
-        command = MakeOffers(
-            self.campaign, [MakeOffer(self.campaign, player) for player in players]
-        )
+        requests = [
+            MakeOffer(self.campaign, player, segment=SPEC.segments[player[-1] % 2])
+            for player in players
+        ]
+        command = MakeOffers(self.campaign, requests)
         return [offer["id"] for offer in execute(writer, command)["offers"]]
 
     def _accepted(self, writer: Writer, offer: str) -> bool:

@@ -23,6 +23,7 @@ from service_faults.outcome import Outcome
 from service_faults.recording import replace_files
 from service_faults.scenario import (
     SECOND,
+    SPECS,
     Request,
     Scenario,
     TestClock,
@@ -32,6 +33,7 @@ from service_faults.scenario import (
     open_as_service,
     run_all_queries,
     run_scenario,
+    segment_of,
 )
 
 FILE = "entice.db"
@@ -175,8 +177,11 @@ def fail_throughout(folder: Path, length: int, every: int, seed: int) -> Trial:
 
 def offers(campaigns: list[str], first: int) -> list[Request]:
     """Return requests for players without an open offer, which require a write."""
-    players = (n.to_bytes(16) for n in range(first, first + 3))
-    return [Request(MakeOffer(c, player), None) for player in players for c in campaigns]
+    return [
+        Request(MakeOffer(name, n.to_bytes(16), segment=segment_of(spec.segments, n)), None)
+        for n in range(first, first + 3)
+        for name, spec in zip(campaigns, SPECS, strict=False)
+    ]
 
 
 def fail_at_the_start(every: int) -> tuple[int, list[str]]:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
-from service_faults.clients import Check, check, running_clients
+from service_faults.clients import SEGMENTS, Check, check, running_clients
 from service_faults.outcome import Outcome
 from service_faults.processes import ACK_BEFORE_COMMIT, SERVE, Server, folder
 from service_faults.writers import create, running_writer
@@ -26,6 +26,7 @@ SPEC = CampaignSpec(
     offer_expires_after=86_400,
     holdout=0.2,
     overlap=0.1,
+    segments=SEGMENTS,
     seed=3,
 )
 

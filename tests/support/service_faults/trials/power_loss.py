@@ -13,6 +13,7 @@ from sizes import sized
 
 from entice.errors import EnticeError
 from entice.service.domain.commands import CommandResult, MakeOffer
+from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
 from service_faults.adapter import WITHOUT_SYNC, connector
@@ -26,6 +27,7 @@ from service_faults.scenario import (
     idle_writer,
     open_as_service,
     run_scenario,
+    segment_of,
 )
 
 FILE = "entice.db"
@@ -105,7 +107,12 @@ def make_more_offers(store: Store) -> None:
     with store.read() as session:
         campaigns = session.rows("SELECT id FROM campaigns")
     writer = idle_writer(store, TestClock())
-    offers = [writer.submit(MakeOffer(name, bytes(16))) for (name,) in campaigns]
+    queries = Queries(store)
+    segments = {name: queries.campaign(name).spec.get("segments", ()) for (name,) in campaigns}
+    offers = [
+        writer.submit(MakeOffer(name, bytes(16), segment=segment_of(found, 0)))
+        for name, found in segments.items()
+    ]
     writer.start()
     try:
         for offer in offers:

@@ -25,6 +25,7 @@ from service_faults.processes import Postgres, Server, call, folder, postgres, t
 CLIENTS = 64
 BATCH = 50
 ARMS = [f"item-{i}" for i in range(9)]
+SEGMENTS = ["new", "regular"]
 CAMPAIGN = {
     "name": "Race",
     "arms": ARMS,
@@ -33,6 +34,7 @@ CAMPAIGN = {
     "price_of_a_star": 100,
     "offer_expires_after": 86_400,
     "holdout": 0.1,
+    "segments": SEGMENTS,
     "seed": 4,
 }
 
@@ -62,7 +64,10 @@ class RaceClient(threading.Thread):
             self._connection.close()
 
     def _decide(self, size: int) -> list[Any]:
-        players = [{"player": f"{self.name} {self._rng.random()}"} for _ in range(size)]
+        players = [
+            {"player": f"{self.name} {self._rng.random()}", "segment": SEGMENTS[(size + i) % 2]}
+            for i in range(size)
+        ]
         if size == 1:
             return [self._send(self._offers, players[0])]
         offers: list[Any] = self._send(f"{self._offers}/batch", {"requests": players})["offers"]
@@ -169,7 +174,9 @@ def _prepare(port: int) -> str:
     if status != 201:
         raise RuntimeError(body.decode())
     campaign = str(json.loads(body)["id"])
-    ratings = [{"arm": arm, "rating": 1 + 5 * i // 9} for i, arm in enumerate(ARMS)]
+    ratings = [
+        {"arm": arm, "rating": 1 + 5 * i // 9, "segment": SEGMENTS[0]} for i, arm in enumerate(ARMS)
+    ]
     status, body = call(
         port, "POST", f"/v1/campaigns/{campaign}/ratings", json.dumps({"ratings": ratings}).encode()
     )

@@ -21,6 +21,7 @@ from entice.service.storage.unit_of_work import offer_from_row
 from entice.service.storage.writer import Writer
 from service_faults.audit import audit, faults
 from service_faults.outcome import Outcome
+from service_faults.scenario import segment_of
 from service_faults.writers import AT_ONCE, create, running_writer, sqlite_store
 
 MAX_COPIES = 5
@@ -100,11 +101,12 @@ def deliver(
         offer_expires_after=7200,
         # These players have no salts, so a holdout reads all offers to find out who is new.
         holdout=0.2 if offers < 1000 else 0.0, holdout_feeds_averages=False,
+        segments=() if digits < 17 else ("new", "regular"),  # not if it learns from ratings
     )  # fmt: skip
     with sqlite_store() as store:
         with running_writer(store) as writer:
             campaign = create(writer, spec)
-            _offer(writer, campaign, range(1, offers + 1))
+            _offer(writer, campaign, spec, range(1, offers + 1))
             waiting = copies(original, rng)
             sent, premature = len(waiting), 0
             while waiting:
@@ -112,19 +114,21 @@ def deliver(
                 premature += len(rejected)
                 rng.shuffle(rejected)
                 waiting = rejected
-            _offer(
-                writer, campaign, range(offers + 1, offers + 101)
-            )  # later decisions must be the same too
+            # Later decisions must be the same, too.
+            _offer(writer, campaign, spec, range(offers + 1, offers + 101))
         bad = faults(store)
         bad += [] if audit(store, campaign).passed else [f"{campaign}: the audit"]
         state, memory = _state(store, campaign, digits)
         return Delivered(state, memory, sent + premature, premature, len(bad))
 
 
-def _offer(writer: Writer, campaign: str, numbers: range) -> None:
+def _offer(writer: Writer, campaign: str, spec: CampaignSpec, numbers: range) -> None:
     for first in numbers[::1000]:
-        players = [n.to_bytes(16) for n in range(first, min(first + 1000, numbers.stop))]
-        command = MakeOffers(campaign, [MakeOffer(campaign, player) for player in players])
+        requests = [
+            MakeOffer(campaign, n.to_bytes(16), segment=segment_of(spec.segments, n))
+            for n in range(first, min(first + 1000, numbers.stop))
+        ]
+        command = MakeOffers(campaign, requests)
         writer.submit(command).result(timeout=120)
 
 

@@ -43,6 +43,7 @@ SPEC = CampaignSpec(
     probe=entice.Probe(share=0.1, amount=0.5),
     holdout=0.1,
     overlap=0.05,
+    segments=["new", "regular", "lapsed"],
     seed=11,
 )
 BATCH = 1_000
@@ -54,7 +55,10 @@ def fill(writer: Writer, campaign: str, events: int, seed: int) -> int:
     made, n = 1, 0
     while made < events:
         players = [rng.randbytes(16) for _ in range(BATCH)]
-        requests = [MakeOffer(campaign, player, lookup=player) for player in players]
+        requests = [
+            MakeOffer(campaign, player, lookup=player, segment=SPEC.segments[player[0] % 3])
+            for player in players
+        ]
         offers = range(n + 1, n + BATCH + 1)
         n += BATCH
         for _ in execute_all(writer, [MakeOffers(campaign, requests)]):
@@ -78,7 +82,8 @@ def _feedback(campaign: str, offers: range, rng: random.Random) -> Iterator[Comm
                 yield Reverse(offer)
         # The other offers stay open.
     arms = [rng.choice(SPEC.arms) for _ in range(20)]
-    yield EnterRatings(campaign, [Organic(arm, rng.randint(1, 5)) for arm in arms])
+    ratings = [Organic(arm, rng.randint(1, 5), rng.choice(SPEC.segments)) for arm in arms]
+    yield EnterRatings(campaign, ratings)
     yield ChangeCampaign(campaign=campaign, cap_per_offer=rng.randint(300, 900))
 
 

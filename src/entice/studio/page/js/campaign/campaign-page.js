@@ -13,6 +13,7 @@ import { EventLog } from "./event-log.js";
 import { itemList, itemListKey } from "./item-list.js";
 import { policyName } from "./labels.js";
 import { offerFeed } from "./offer-feed.js";
+import { segmentsPanel } from "./segments-panel.js";
 import { spendingChart } from "./spending-chart.js";
 import { statusButtons } from "./status-buttons.js";
 
@@ -68,6 +69,7 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
   const gauge = driftGauge();
   const effect = effectPanel();
   const offers = offerFeed(id);
+  const segments = segmentsPanel();
   const buttons = await statusButtons(refresh);
   const title = h("h1");
   const status = h("span", { role: "status" });
@@ -93,7 +95,7 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
       card("budget-card", "Budget", "How the money is used.", budget.node, spending.node),
       card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node),
       hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
-      card("items-card", "Items", "Highest displayed rating first.", items.node, key),
+      card("items-card", "Items", "Highest displayed rating first.", items.node, key, segments.node),
       card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
     ),
   );
@@ -127,6 +129,7 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
       }
       setText(lead, summary(view));
       budget.update(view);
+      segments.update(view);
       buttons.update(view);
       updateItems();
       spending.update(view);

@@ -1,0 +1,65 @@
+// The averages that each segment of a campaign sees, beside the number of its own ratings.
+
+import { h, replace } from "../dom.js";
+import { counted, number, stars } from "../format.js";
+import { scrollableTable } from "../scrollable-table.js";
+
+const MOST_ITEMS = 20;
+
+/** Make a panel. Returns its node and a function that updates it. Empty without segments. */
+export function segmentsPanel() {
+  const node = h("div", { class: "segments" });
+  let shown = "";
+  return {
+    node,
+    update({ segments }) {
+      const next = JSON.stringify(segments);
+      if (next === shown || segments.length === 0) return;
+      shown = next;
+      replace(node, h("h3", null, "By segment"), scrollableTable("Averages by segment", table(segments)));
+    },
+  };
+}
+
+function table(segments) {
+  const items = segments[0].arms.map((_, i) => i);
+  const best = segments.map(({ arms }) => Math.max(...arms.map((arm) => arm.shown)));
+  const highest = (i) => Math.max(...segments.map(({ arms }) => arms[i].shown));
+  const rows = items.sort((a, b) => highest(b) - highest(a)).slice(0, MOST_ITEMS);
+  const more = segments[0].arms.length - rows.length;
+  return h(
+    "table",
+    { class: "effect-groups" },
+    more > 0 && h("caption", null, `${counted(more, "more item")} with lower ratings.`),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        h("td"),
+        segments.map(({ id, rated }) =>
+          h("th", { scope: "col" }, id, h("br"), counted(rated, "rating")),
+        ),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      rows.map((i) =>
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, segments[0].arms[i].id),
+          segments.map(({ arms }, s) =>
+            h(
+              "td",
+              { class: arms[i].shown === best[s] && "effect-rating" },
+              `${stars(arms[i].shown)} (${number(arms[i].rated)})`,
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
