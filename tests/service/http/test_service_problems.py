@@ -129,7 +129,7 @@ def test_errors_in_nested_fields_have_a_pointer(shop: Service) -> None:
     problem = assert_problem(
         shop.client.post(path, json={"ratings": [{"arm": "oolong", "ratng": 1}]}), 422
     )
-    assert "Did you mean 'rating'? Allowed: arm, rating." in problem["detail"]
+    assert "Did you mean 'rating'? Allowed: arm, rating, segment." in problem["detail"]
     problem = assert_problem(
         shop.client.post(path, json={"ratings": [{"arm": "oolong", "rating": "x"}]}), 422
     )

@@ -102,7 +102,8 @@ def _run_child(db: str, connection: Connection) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         _close_other_sockets(connection.fileno())
-        os.nice(NICENESS)
+        with contextlib.suppress(OSError):  # a filter of system calls may not allow it
+            os.nice(NICENESS)
         answer_reads(db, connection)
     finally:
         os._exit(0)
