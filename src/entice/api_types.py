@@ -136,6 +136,66 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Averages of each segment. Empty without segments, and in lists of campaigns."""
 
 
+class AlertKind(StrEnum):
+    """The rule of an alert.
+
+    `invariants_broken`: the stored data contradicts itself. `budget_used_up`: at most 1 % of the
+    budget is free. `budget_ahead_of_pace`: at least 95 % of what the pace permits is used, after
+    100 offers or more. `items_without_ratings`: an item has no rating although its offers should
+    have brought at least three. `share_who_rate_falling`: the last 200 offers have brought fewer
+    ratings than earlier ones had at the same age. `drift_above_plan`: the drift's interval is above
+    `planned_drift`.
+    """
+
+    INVARIANTS_BROKEN = "invariants_broken"
+    BUDGET_USED_UP = "budget_used_up"
+    BUDGET_AHEAD_OF_PACE = "budget_ahead_of_pace"
+    ITEMS_WITHOUT_RATINGS = "items_without_ratings"
+    SHARE_WHO_RATE_FALLING = "share_who_rate_falling"
+    DRIFT_ABOVE_PLAN = "drift_above_plan"
+
+
+class AlertView(msgspec.Struct, frozen=True):
+    """A condition of a campaign that needs attention."""
+
+    kind: AlertKind
+    message: str
+    """Condition in plain words, with its numbers."""
+    todo: str
+    """What to do next."""
+
+
+class CampaignWithAlerts(CampaignView, frozen=True):
+    """A campaign, and what about it needs attention."""
+
+    alerts: list[AlertView] = []
+    """Alerts, the most urgent first."""
+
+
+class ApiKeyView(msgspec.Struct, frozen=True):
+    """An API key, without its secret."""
+
+    id: str
+    name: str
+    """Label of the key."""
+    roles: list[str]
+    campaign: str | None
+    """Only campaign that the key has access to. Null: all campaigns."""
+    created_at: Time
+    revoked_at: Time | None
+    current: bool
+    """Whether the request was sent with this key."""
+    altered: bool
+    """Whether the stored key was altered, so that it is rejected. Revoke it."""
+
+
+class CreatedApiKey(ApiKeyView, frozen=True):
+    """A new API key, with its secret."""
+
+    key: str
+    """The key to send as `Authorization: Bearer`. It cannot be retrieved again."""
+
+
 class ArmView(msgspec.Struct, frozen=True):
     """An arm of a campaign."""
 

@@ -37,8 +37,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from entice.api_types import (
+    ApiKeyView,
     ArmView,
     CampaignView,
+    CampaignWithAlerts,
+    CreatedApiKey,
     CreatedWebhook,
     DriftView,
     EffectView,
@@ -157,13 +160,22 @@ class Client(AbstractContextManager["Client"]):
         """
         return self._ask("POST", "/v1/campaigns", CampaignView, settings, once)
 
-    def campaigns(self) -> list[CampaignView]:
-        """Return all campaigns that the key has access to, oldest first."""
-        return self._ask("GET", "/v1/campaigns", list[CampaignView])
+    def campaigns(
+        self, *, search: str = "", status: str | None = None, sort: str = "created"
+    ) -> list[CampaignWithAlerts]:
+        """Return the campaigns that the key has access to, oldest first, with their alerts.
 
-    def campaign(self, campaign: str) -> CampaignView:
-        """Return a campaign."""
-        return self._ask("GET", _at(campaign), CampaignView)
+        `search` has words that all occur in the name or id. `sort` is one of created, changed,
+        name, status, used, share_who_rate and alerts, with a minus sign for the reverse order.
+        """
+        given = {"search": search, "status": status, "sort": sort if sort != "created" else ""}
+        query = urlencode({name: value for name, value in given.items() if value})
+        path = f"/v1/campaigns?{query}" if query else "/v1/campaigns"
+        return self._ask("GET", path, list[CampaignWithAlerts])
+
+    def campaign(self, campaign: str) -> CampaignWithAlerts:
+        """Return a campaign, with its alerts."""
+        return self._ask("GET", _at(campaign), CampaignWithAlerts)
 
     def change_campaign(self, campaign: str, **changes: Any) -> CampaignView:
         """Change the name, the status, the budget, the pace or a cap. None removes a limit."""
@@ -367,6 +379,22 @@ class Client(AbstractContextManager["Client"]):
         """Delete a webhook."""
         path = _at(campaign, f"/webhooks/{_id('webhook', webhook)}")
         return self._ask("DELETE", path, WebhookView)
+
+    def list_keys(self) -> list[ApiKeyView]:
+        """Return all API keys, oldest first, including revoked ones."""
+        return self._ask("GET", "/v1/keys", list[ApiKeyView])
+
+    def create_key(self, name: str, *roles: str, campaign: str | None = None) -> CreatedApiKey:
+        """Create an API key for all campaigns, or for one. Its `key` is not returned again.
+
+        Not retried, since a repeat would create another key.
+        """
+        body = {"name": name, "roles": roles, "campaign": campaign}
+        return _decoded(self._call("POST", "/v1/keys", body, retries=0), CreatedApiKey)
+
+    def revoke_key(self, key: str) -> ApiKeyView:
+        """Revoke an API key, given its id. The last administrator's key is kept (409)."""
+        return self._ask("DELETE", f"/v1/keys/{_id('key', key)}", ApiKeyView)
 
     def ready(self) -> bool:
         """Return whether the service is ready and its database usable."""

@@ -116,6 +116,16 @@ def test_the_page_has_nothing_inline() -> None:
             assert not re.search(r"(src|href)=[\"'](https?:)?//", text), file
 
 
+def test_every_term_has_its_place_in_the_docs() -> None:
+    places = re.findall(r'docs: "([^"]+)"', (FOLDER / "js/glossary.js").read_text())
+    assert len(places) > 20
+    for place in places:
+        file, _, anchor = place.partition("#")
+        text = (Path(__file__).parents[2] / "docs" / file).read_text(encoding="utf-8")
+        titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        assert not anchor or anchor in {title.lower().replace(" ", "-") for title in titles}, place
+
+
 # Access
 
 

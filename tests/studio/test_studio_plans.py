@@ -76,6 +76,7 @@ def test_a_campaign_is_created_as_planned(api: Service) -> None:
     response = api.client.post("/v1/plans", json={**PLAN, "budget": 123.45})
     found = parse_lines(response.text)[-1]
     recommended = next(p["label"] for p in found["policies"] if p["recommended"])
+    assert found["campaigns"][recommended]["planned_drift"] == PLAN["drift"][1]
     created = api.client.post("/v1/campaigns", json=found["campaigns"][recommended])
     assert created.status_code == 201, created.text
     campaign = created.json()

@@ -265,7 +265,7 @@ def test_invalid_settings_of_keys_are_rejected(shop: Service) -> None:
 
 PATHS = {
     "campaign": "c_0", "offer": "c_0.1", "arm": "oolong", "file": "plotly.min.js", "player": "ann",
-    "webhook": "w_0",
+    "webhook": "w_0", "key": "0123abcd",
 }  # fmt: skip
 ALLOWED = {
     "POST /v1/campaigns": "",
@@ -296,6 +296,9 @@ ALLOWED = {
     "GET /v1/campaigns/{campaign}/webhooks": "",
     "PATCH /v1/campaigns/{campaign}/webhooks/{webhook}": "",
     "DELETE /v1/campaigns/{campaign}/webhooks/{webhook}": "",
+    "POST /v1/keys": "",
+    "GET /v1/keys": "",
+    "DELETE /v1/keys/{key}": "",
     "GET /v1/studio": "read decide feedback",
     "POST /v1/simulations": "read",
     "POST /v1/traces": "read",

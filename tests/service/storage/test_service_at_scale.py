@@ -26,6 +26,9 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.spec import CampaignSpec
+from entice.service.operations import alerts
+from entice.service.operations.alerts import CampaignAlerts
+from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.metrics import read_gauges
 from entice.service.operations.verify import verify
 from entice.service.storage import sqlite
@@ -61,8 +64,9 @@ def players(first: int = 1) -> Iterator[bytes]:
 
 
 @pytest.fixture
-def queries(tmp_path: Path) -> set[str]:
+def queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """All SQL queries that the service runs."""
+    monkeypatch.setattr(alerts, "RECENT_OFFERS", 5)
     said: set[str] = set()
 
     def connect(path: str) -> sqlite3.Connection:
@@ -84,7 +88,9 @@ def queries(tmp_path: Path) -> set[str]:
             writer.submit(Rate(offer, 4), scope="x", key=offer).result()
         writer.submit(Reverse(offers[0])).result()
         writer.submit(Decline(offers[10])).result()
-        read_gauges(store, lambda: 0.0)
+        found = CampaignAlerts(queries.drifts)
+        CampaignList(store, found).page(sort="-alerts")
+        read_gauges(store, found.of, lambda: 0.0)
         clock.ahead = 1000 * 1_000_000
         while queries.campaign(campaign).in_flight:
             pass

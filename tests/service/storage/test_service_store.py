@@ -16,10 +16,13 @@ from postgres import Postgres, both_databases, postgres
 from writer_fixtures import FakeClock, hashed
 
 from entice.errors import InputError
-from entice.service.domain.commands import Accept, CreateCampaign, MakeOffer, Rate
-from entice.service.domain.errors import Corrupt, SchemaTooNew, Unavailable
+from entice.service.domain.commands import Accept, ChangeCampaign, CreateCampaign, MakeOffer, Rate
+from entice.service.domain.errors import Corrupt, Refusal, SchemaTooNew, Unavailable
 from entice.service.domain.spec import CampaignSpec
+from entice.service.operations.alerts import CampaignAlerts
+from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.verify import verify
+from entice.service.storage.api_keys import Keys
 from entice.service.storage.migrations import Database, migrations
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
@@ -314,3 +317,38 @@ def test_sessions_implement_the_protocol(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path / 'entice.db'}")) as store, store.read() as one:
         session: Session = one
         assert session.rows("SELECT ? + 1", (2**62,)) == [(2**62 + 1,)]
+
+
+@both_databases
+def test_campaigns_are_found_and_the_last_administrator_is_kept(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENTICE_SECRET", "00" * 32)
+    with closing(open_store(url)) as store:
+        writer = Writer(store, FakeClock())
+        writer.start()
+        spec = {"arms": ["a", "b"], "price_of_a_star": 100, "seed": 7}
+        for name, budget in (("Tea", 500), ("Coffee", 0), ("Teapots", 500)):
+            made = CampaignSpec.from_plain({**spec, "name": name, "budget": budget})
+            writer.submit(CreateCampaign(made)).result()
+        campaigns = CampaignList(store, CampaignAlerts(Queries(store).drifts))
+        page = campaigns.page(search="tea", sort="-name", limit=1)
+        assert [c.name for c in page.campaigns] == ["Teapots"]
+        assert (page.more, page.total) == (True, 2)
+        last = campaigns.page(search="tea", sort="-name", limit=1, after=page.campaigns[0].id)
+        assert ([c.name for c in last.campaigns], last.more) == (["Tea"], False)
+        first = campaigns.page(sort="-alerts").campaigns[0]
+        assert (first.name, [a.kind for a in first.alerts]) == ("Coffee", ["budget_used_up"])
+        change = ChangeCampaign(campaign=first.id, budget=900, status="paused")
+        writer.submit(change).result()
+        [paused] = campaigns.page(status="paused").campaigns
+        assert (paused.budget, paused.alerts) == (900, [])
+        writer.stop()
+        keys = Keys(store)
+        with pytest.raises(Refusal, match="first key"):
+            keys.create("read", None, "reader", keep_admin=True)
+        one, _ = keys.create("admin", None, "one", keep_admin=True)
+        with pytest.raises(Refusal, match="last key"):
+            keys.revoke(one.id, keep_admin=True)
+        keys.create("admin", None, "two")
+        assert keys.revoke(one.id, keep_admin=True).revoked is not None

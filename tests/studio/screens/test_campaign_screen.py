@@ -137,12 +137,3 @@ def test_a_campaign_is_paused_and_resumed(studio: Studio, visit: Visit) -> None:
     # Changes by other clients are shown, too.
     studio.client.change_campaign(campaign, status="shadow")
     expect(page.locator(".status")).to_have_text("shadow")
-
-
-def test_the_list_links_to_each_campaign(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("campaigns"))
-    expect(page.locator(".campaign-card")).to_have_count(len(studio.client.campaigns()))
-    page.get_by_role("link", name="Teas of the month").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Teas of the month")
-    page.go_back()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Campaigns")

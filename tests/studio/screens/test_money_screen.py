@@ -121,8 +121,8 @@ def test_a_campaign_on_its_screens(studio: Studio, visit: Visit, case: Case) -> 
     expect(price.locator(".price-table-total")).to_contain_text(amount)
     expect(page.locator(".timeline")).to_contain_text(f"{amount} is committed.")
     page.goto(studio.at("#/campaigns"))
-    card = page.locator(".campaign-card", has_text=f"Paid in {case.code}")
-    expect(card).to_contain_text(f"free of {case.budget_text}")
+    card = page.locator(".campaign-row", has_text=f"Paid in {case.code}")
+    expect(card).to_contain_text(f"of {case.budget_text}")
     page.goto(studio.at("#/trust"))
     expect(page.locator(".trust-card", has_text=f"Paid in {case.code}")).to_contain_text(
         f"reserved of {case.budget_text}"

@@ -30,11 +30,12 @@ SETTINGS = {**DEMO_SETTINGS, "rating_window": 86_400}
 READY = {
     "explore": "body[data-explore=done] .single-run:not(.outdated) .single-run-row",
     "plan": "#budget",
-    "campaigns": ".campaign-card",
+    "campaigns": ".campaign-row",
     "campaign": ".campaign-grid:has(.feed-item):has(.item-row):has(.drift-gauge)",
     "offer": ".hash-chain .link",
     "paper": ".paper-table",
     "trust": ".trust-verdict",
+    "keys": ".key-table tbody tr",
 }
 """A selector for each screen that matches once its data is shown."""
 

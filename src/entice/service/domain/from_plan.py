@@ -56,6 +56,7 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         "pace_over": plan.pace_over,
         "probe": msgspec.to_builtins(plan.probe),
         "overlap": plan.overlap or None,
+        "planned_drift": plan.drift[1],
         "rating_window": plan.rating_window,
         "late_ratings": plan.late_ratings,
         "holdout": plan.holdout,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from entice.model.in_flight import COHORTS, InFlight, estimate_rating_probabilities, new_in_flight
 
@@ -94,8 +95,25 @@ def expectation(flight: InFlight, cells_per_arm: int = 1) -> Expectation:
     ratings = (flight.rating_probabilities @ unrated_by_arm).tolist()
     if flight.reached[0] == 0:
         return Expectation(None, ratings)
-    # The Kaplan–Meier estimate. The prior is left out: early on it would predict a rating for
-    # almost every offer.
+    return Expectation(1.0 - float(np.prod(1.0 - _hazards(flight))), ratings)
+
+
+def rated_by_age(flight: InFlight, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the share of accepted offers that are rated by each age, in microseconds.
+
+    Within a bucket, the hazard is constant.
+    """
+    logs = np.log1p(-np.minimum(_hazards(flight), 1.0 - 1e-12))
+    edges = np.concatenate([[0], flight.edges]).astype(np.float64)
+    unrated = np.exp(np.interp(ages, edges, np.concatenate([[0.0], np.cumsum(logs)])))
+    return 1.0 - np.asarray(unrated)
+
+
+def _hazards(flight: InFlight) -> npt.NDArray[np.float64]:
+    """Return the share of the offers reaching each bucket that are rated in it.
+
+    This is the Kaplan–Meier estimate. The prior is left out: early on it would predict a rating for
+    almost every offer.
+    """
     exposed = np.maximum(flight.rated, flight.reached - 0.5 * flight.unrated)
-    hazards = np.divide(flight.rated, exposed, out=np.zeros(len(exposed)), where=exposed > 0)
-    return Expectation(1.0 - float(np.prod(1.0 - hazards)), ratings)
+    return np.divide(flight.rated, exposed, out=np.zeros(len(exposed)), where=exposed > 0)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from entice.checks import as_seed, is_list, set_whole
+from entice.checks import as_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
 from entice.model.probe import Probe
 from entice.model.segments import MAX_SEGMENTS
@@ -157,6 +157,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     holdout_feeds_averages
         Whether ratings of held-out players count in the averages, as unpaid ratings. If not, they
         count in the measured effect only.
+    planned_drift
+        The highest drift that the plan assumed, in stars per star of payment. A campaign whose
+        probe measures more has an alert. Default: no alert.
     segments
         The ids of up to 32 segments of players, such as ``["new", "regular"]``. A request for an
         offer then names the player's segment, and decisions use the averages of the segment, shrunk
@@ -199,6 +202,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     late_ratings: bool = True
     holdout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     holdout_feeds_averages: bool = True
+    planned_drift: Annotated[float, Meta(ge=0)] | None = None
     segments: Annotated[Sequence[ArmName], Meta(max_length=MAX_SEGMENTS), UniqueItems] = ()
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
@@ -238,6 +242,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         check_probe("CampaignSpec: probe", self.probe, self.policy)
         check_overlap("CampaignSpec: overlap", self.overlap, self.policy, len(self.arms))
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
+        if self.planned_drift is not None and set_number(self, "planned_drift") < 0:
+            rule = "must be at least 0 stars per star of payment"
+            raise InputError("CampaignSpec: planned_drift", rule, given=self.planned_drift)
         if self.disclosure is not None:
             check_name("CampaignSpec: disclosure", self.disclosure, MAX_DISCLOSURE)
         if self.status not in ("live", "paused", "shadow"):

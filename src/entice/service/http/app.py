@@ -24,6 +24,7 @@ from entice.service.http import (
     exports,
     feedback,
     health,
+    key_management,
     offers,
     players,
     problems,
@@ -51,6 +52,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *events.ROUTES,
     *exports.ROUTES,
     *webhooks.ROUTES,
+    *key_management.ROUTES,
     *health.ROUTES,
 )
 

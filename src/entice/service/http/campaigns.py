@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from entice.api_types import ArmView, CampaignStatus, CampaignView, SpendingView
+from entice.api_types import ArmView, CampaignStatus, CampaignView, CampaignWithAlerts, SpendingView
 from entice.errors import InputError
 from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
@@ -32,6 +34,7 @@ from entice.service.http.requests import (
     execute,
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
+from entice.service.operations.campaign_list import Sort
 from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
@@ -98,8 +101,11 @@ async def create_campaign(
     "GET",
     "/v1/campaigns",
     roles=READ,
-    responses={200: "The campaigns. With `limit`, the header `Link` has the next page."},
-    examples={"one": [examples.CAMPAIGN]},
+    responses={
+        200: "The campaigns. With `limit`, the header `Link` has the next page. The header "
+        "`Entice-Total` has the number of campaigns on all pages."
+    },
+    examples={"one": [examples.CAMPAIGN_WITH_ALERTS]},
 )
 async def list_campaigns(
     request: ServiceRequest,
@@ -117,21 +123,40 @@ async def list_campaigns(
     status: Annotated[
         CampaignStatus | None, QueryParameter(description="Return campaigns of this status only.")
     ] = None,
-) -> Response[list[CampaignView]]:
+    search: Annotated[
+        str,
+        QueryParameter(
+            max_length=200, description="Words that all occur in the campaign's name or id."
+        ),
+    ] = "",
+    sort: Annotated[
+        Sort,
+        QueryParameter(
+            description="Order: by creation, last event, name, status, used share of the budget, "
+            "share of accepted offers that are rated, or number of alerts. A minus sign reverses "
+            "it."
+        ),
+    ] = "created",
+) -> Response[list[CampaignWithAlerts]]:
     """List campaigns.
 
-    Returns the campaigns that the key has access to, oldest first: all of them, or `limit` at a
-    time. If there are more, the response has a header `Link: <...>; rel="next"`.
+    Returns the campaigns that the key has access to and that match, with their alerts: all of
+    them, or `limit` at a time. If there are more, the response has a header
+    `Link: <...>; rel="next"`.
     """
-    found, more = await request.read(
-        request.context.queries.campaign_page, request.auth.campaign, after, limit, status
-    )
-    headers = {}
-    if more:
-        chosen = f"&status={status}" if status is not None else ""
-        address = f"/v1/campaigns?limit={limit}&after={found[-1].id}{chosen}"
-        headers["Link"] = f'<{address}>; rel="next"'
-    return Response(found, headers=headers)
+    read = partial(
+        request.context.campaigns.page,
+        search=search, status=status, sort=sort, after=after, limit=limit,
+    )  # fmt: skip
+    found = await request.read(read, request.auth.campaign)
+    headers = {"Entice-Total": str(found.total)}
+    if found.more:
+        chosen = {"limit": limit, "after": found.campaigns[-1].id}
+        given = {"status": status or "", "search": search, "sort": sort}
+        default = {"status": "", "search": "", "sort": "created"}
+        chosen |= {name: value for name, value in given.items() if value != default[name]}
+        headers["Link"] = f'</v1/campaigns?{urlencode(chosen)}>; rel="next"'
+    return Response(found.campaigns, headers=headers)
 
 
 @route(
@@ -139,14 +164,14 @@ async def list_campaigns(
     "/v1/campaigns/{campaign:str}",
     roles=READ,
     responses={200: "The campaign."},
-    examples={"live": examples.CAMPAIGN},
+    examples={"live": examples.CAMPAIGN_WITH_ALERTS},
 )
-async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> Response[CampaignView]:
+async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignWithAlerts:
     """Retrieve a campaign.
 
-    Returns its money, its counts and its current settings.
+    Returns its money, its counts, its current settings and its alerts.
     """
-    return await request.respond_with(Queries.campaign, campaign)
+    return await request.read(request.context.campaigns.campaign, campaign)
 
 
 @route(

@@ -19,6 +19,8 @@ from entice.service.http.event_streams import EventStreams
 from entice.service.http.quotas import Quota
 from entice.service.http.read_process import ReadProcess
 from entice.service.http.read_threads import ReadTurns
+from entice.service.operations.alerts import CampaignAlerts
+from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.metrics import Metrics, read_gauges
 from entice.service.operations.warm_up import WarmUp
 from entice.service.operations.webhook_delivery import WebhookDelivery
@@ -74,7 +76,11 @@ class AppContext:
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections
-        self.metrics = Metrics(lambda: read_gauges(store, writer.clock_ahead), lambda: writer.depth)
+        alerts = CampaignAlerts(queries.drifts)
+        self.campaigns = CampaignList(store, alerts)
+        self.metrics = Metrics(
+            lambda: read_gauges(store, alerts.of, writer.clock_ahead), lambda: writer.depth
+        )
         logs.on_drop(self.metrics.count_dropped_lines)
         self.webhooks = Webhooks(store)
         self.delivery = WebhookDelivery(
@@ -126,6 +132,7 @@ class AppContext:
         while self._open and not self.ready:
             started = time.monotonic()
             try:
+                self.campaigns.page(limit=1)  # reads all campaigns, so that the first list is fast
                 compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
                 logs.database_error(error, during="warm-up")

@@ -39,6 +39,29 @@ CAMPAIGN: dict[str, Any] = {
     "segments": [],
 }
 
+CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
+    **CAMPAIGN,
+    "alerts": [
+        {
+            "kind": "items_without_ratings",
+            "message": "matcha has no rating, although at least three were to be expected from the "
+            "offers so far.",
+            "todo": "Check that visitors can rate these items, or retire them.",
+        }
+    ],
+}
+
+KEY: dict[str, Any] = {
+    "id": "5f1c09ab",
+    "name": "Shop",
+    "roles": ["decide", "feedback"],
+    "campaign": CAMPAIGN_ID,
+    "created_at": "2026-11-16T07:00:00Z",
+    "revoked_at": None,
+    "current": False,
+    "altered": False,
+}
+
 ARM: dict[str, Any] = {
     "id": "oolong",
     "retired": False,

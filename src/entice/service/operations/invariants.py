@@ -78,8 +78,17 @@ def _check_campaign(
     except Corrupt as error:
         damaged = Invariant("The campaign's row is intact", False, str(error))
         return CampaignTrust(gauges.id, gauges.id, [damaged], replay)
+    return CampaignTrust(
+        gauges.id, state.spec["name"], check_invariants(session, gauges, state), replay
+    )
+
+
+def check_invariants(
+    session: Session, gauges: CampaignGauges, state: CampaignState
+) -> list[Invariant]:
+    """Check the invariants of a campaign whose row is intact, without reading its log."""
     money = state.money.format
-    invariants = [
+    return [
         Invariant(
             "Spent and reserved money is within the budget",
             gauges.reserved + gauges.committed <= gauges.budget,
@@ -108,7 +117,6 @@ def _check_campaign(
             f"Ratings: {sum(state.pulls):,}. Pending: {sum(state.in_flight):,}.",
         ),
     ]
-    return CampaignTrust(gauges.id, state.spec["name"], invariants, replay)
 
 
 def _check_last_hash(session: Session, state: CampaignState) -> Invariant:

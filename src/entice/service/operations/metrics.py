@@ -21,6 +21,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from entice.api_types import AlertKind, AlertView
 from entice.errors import EnticeError
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.storage.store import Session, Store
@@ -65,6 +66,8 @@ class ServiceGauges(msgspec.Struct, frozen=True):
 
     campaigns: list[CampaignGauges]
     ratings: list[RatingGauges]
+    alerts: dict[str, frozenset[AlertKind]]
+    """The alerts of each campaign, by its id."""
     damaged: int
     """Number of campaigns whose rows are damaged."""
     webhooks: list[Webhook]
@@ -245,6 +248,15 @@ def _families(known: ServiceGauges) -> Iterator[GaugeMetricFamily]:
         share.add_metric([ratings.id], ratings.share_who_rate)
         unrated.add_metric([ratings.id], ratings.arms_without_ratings)
     yield from (share, unrated)
+    alerts = GaugeMetricFamily(
+        "entice_campaign_alert",
+        "Whether a campaign has an alert, by its rule. 1 needs attention.",
+        labels=["campaign", "alert"],
+    )
+    for campaign_id, kinds in known.alerts.items():
+        for kind in AlertKind:
+            alerts.add_metric([campaign_id, kind], kind in kinds)
+    yield alerts
     yield from _webhook_families(known.webhooks)
     yield GaugeMetricFamily(
         "entice_campaigns_damaged",
@@ -285,14 +297,22 @@ def remove_dead_processes() -> None:
             mark_process_dead(process)  # type: ignore[no-untyped-call]
 
 
-def read_gauges(store: Store, clock_ahead: Callable[[], float]) -> ServiceGauges:
+def read_gauges(
+    store: Store,
+    find_alerts: Callable[[Session, CampaignState], Iterable[AlertView]],
+    clock_ahead: Callable[[], float],
+) -> ServiceGauges:
     """Read all gauges from one snapshot of the database."""
     with store.read() as session:
         campaigns = read_campaign_gauges(session)
         states, damaged = load_all_states(session)
         webhooks = read_webhooks(session)
+        alerts = {
+            state.campaign: frozenset(alert.kind for alert in find_alerts(session, state))
+            for state in states
+        }
     ratings = list(_rating_gauges(states))
-    return ServiceGauges(campaigns, ratings, len(damaged), webhooks, clock_ahead())
+    return ServiceGauges(campaigns, ratings, alerts, len(damaged), webhooks, clock_ahead())
 
 
 def _rating_gauges(states: Iterable[CampaignState]) -> Iterator[RatingGauges]:
@@ -310,8 +330,8 @@ def read_campaign_gauges(session: Session, only: str | None = None) -> list[Camp
     rows = session.rows(
         "SELECT c.id, c.budget, c.reserved, c.committed, "
         "coalesce((SELECT max(n) FROM offers o WHERE o.campaign = c.number), 0), "
-        f"coalesce((SELECT sum(cost) FROM offers AS o{session.index_hint('paid_offers')} "
-        "WHERE o.campaign = c.number AND o.cost > 0 AND o.state = 0), 0), "
+        f"coalesce((SELECT sum(cost) FROM offers AS o{session.index_hint('live_offers')} "
+        "WHERE o.campaign = c.number AND o.state = 0), 0), "
         "coalesce((SELECT max(seq) FROM events e WHERE e.campaign = c.number), 0), c.seq "
         f"FROM campaigns c {where}ORDER BY c.number",
         params,

@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from entice.errors import InputError, did_you_mean
+from entice.service.domain.errors import conflict
 from entice.service.storage.player_hasher import PlayerHasher, player_hasher_for
 from entice.service.storage.row_checksums import KEY, Checksums, RowChecksums
-from entice.service.storage.store import Store
+from entice.service.storage.store import Session, Store
 
 Role = Literal["admin", "decide", "feedback", "read"]
 
@@ -64,8 +65,13 @@ class Keys:
         self._keys: dict[str, _StoredKey] = {}
         self._read_at = -CACHE_SECONDS
 
-    def create(self, role: str, campaign: str | None, name: str) -> tuple[KeyView, str]:
-        """Create a key; return its data and the key, which cannot be retrieved again."""
+    def create(
+        self, role: str, campaign: str | None, name: str, *, keep_admin: bool = False
+    ) -> tuple[KeyView, str]:
+        """Create a key; return its data and the key, which cannot be retrieved again.
+
+        With `keep_admin`, raise `Refusal` if keys would exist, but none that can create others.
+        """
         roles = role.replace(" ", "").split(",")
         for one in roles:
             if one not in get_args(Role):
@@ -84,6 +90,11 @@ class Keys:
                 rule = "must be the id of a campaign"
                 todo = "See `entice campaign list`."
                 raise InputError("campaign", rule, given=campaign, todo=todo)
+            if keep_admin and not self._any_admin(session, view):
+                raise conflict(
+                    "The first key must have the role admin, for all campaigns: as soon as a key "
+                    "exists, the address that `entice serve` printed stops working."
+                )
             session.run(
                 "INSERT INTO keys (id, name, role, campaign, hash, created, revoked, digest) "
                 "VALUES (?, ?, ?, ?, ?, ?, NULL, ?)",
@@ -107,8 +118,11 @@ class Keys:
         self.reload()
         return frozenset(number for number, stored in self._keys.items() if stored.damaged)
 
-    def revoke(self, number: str) -> KeyView:
-        """Revoke a key."""
+    def revoke(self, number: str, *, keep_admin: bool = False) -> KeyView:
+        """Revoke a key.
+
+        With `keep_admin`, raise `Refusal` if it is the last one that can create others.
+        """
         checksums = self._checksums()
         with self._store.write() as session:
             rows = session.rows(f"{_KEYS} WHERE id = ?", (number,))
@@ -119,6 +133,12 @@ class Keys:
             if stored.view.revoked is None or stored.damaged:
                 now = time.time_ns() // 1000
                 view = msgspec.structs.replace(stored.view, revoked=now)
+                if keep_admin and not self._any_admin(session, view):
+                    raise conflict(
+                        "This is the last key with the role admin for all campaigns: without it, "
+                        "nobody could create keys here. Create another one first, or run `entice "
+                        f"keys revoke {number}` on the server."
+                    )
                 session.run(
                     "UPDATE keys SET revoked = ?, digest = ? WHERE id = ?",
                     (now, _checksum(checksums, view, stored.hash), number),
@@ -168,6 +188,20 @@ class Keys:
                 rows = session.rows(_KEYS)
             self._keys = {row[0]: _stored_key(self._checksums(), row) for row in rows}
             self._read_at = start
+
+    def _any_admin(self, session: Session, changed: KeyView) -> bool:
+        """Return whether an administrator's key for all campaigns exists after a change.
+
+        Locks all keys, so that two of them are not revoked at the same time.
+        """
+        rows = session.rows(f"{_KEYS}{self._store.for_update}")
+        stored = (_stored_key(self._checksums(), row) for row in rows)
+        views = {key.view.id: key.view for key in stored if not key.damaged}
+        views[changed.id] = changed
+        return any(
+            view.may(frozenset()) and view.campaign is None and view.revoked is None
+            for view in views.values()
+        )
 
     def _checksums(self) -> RowChecksums:
         if self._players is None:

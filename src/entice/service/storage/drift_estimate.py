@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 from entice.api_types import ArmDriftView, DriftBoundsView, DriftView
 from entice.estimate import DriftEstimator, ResponseBounds
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
-from entice.service.storage.event_log import verified_events
+from entice.service.storage.event_log import PAGE, verified_events
 from entice.service.storage.store import Session
 from entice.service.storage.unit_of_work import OFFER, offer_from_row
 
@@ -52,6 +53,13 @@ class DriftEstimates:
         self._estimates: dict[str, _CampaignEstimate] = {}
         self._lock = threading.Lock()
 
+    def advance(self, session: Session, campaign: Campaign, events: int) -> bool:
+        """Read up to so many events that the estimate lacks; return whether it is complete."""
+        estimate = self._estimate(campaign)
+        with estimate.lock:
+            self._read(session, campaign, estimate, events)
+            return estimate.seq >= campaign.state.seq
+
     def view(self, session: Session, campaign: Campaign) -> DriftView:
         """Return the drift estimate of a campaign."""
         if campaign.spec.probe is None:
@@ -60,14 +68,9 @@ class DriftEstimates:
                 "This campaign has no probe, so its drift can't be estimated. Payments depend on "
                 "past ratings, which biases every estimate without randomisation.",
             )  # fmt: skip
-        name = campaign.state.campaign
-        with self._lock:
-            if len(self._estimates) > MAX_CACHED:
-                self._estimates.clear()
-            estimate = self._estimates.setdefault(name, _CampaignEstimate(DriftEstimator()))
+        estimate = self._estimate(campaign)
         with estimate.lock:
-            for _, body, _ in verified_events(session, name, campaign.number, estimate.seq):
-                _apply(estimate, log.decode(body), session, campaign)
+            self._read(session, campaign, estimate)
             if estimate.estimator.probes < 2:
                 few = "Too few probed offers have been rated so far."
                 probes, arms = estimate.estimator.probes, _arms(estimate, None)
@@ -80,6 +83,27 @@ class DriftEstimates:
             True, result.observations, result.slope, result.low, result.high, LEVEL, note, arms,
             _bounds_view(result.bounds),
         )  # fmt: skip
+
+    def _estimate(self, campaign: Campaign) -> _CampaignEstimate:
+        with self._lock:
+            if len(self._estimates) > MAX_CACHED:
+                self._estimates.clear()
+            name = campaign.state.campaign
+            return self._estimates.setdefault(name, _CampaignEstimate(DriftEstimator()))
+
+    def _read(
+        self,
+        session: Session,
+        campaign: Campaign,
+        estimate: _CampaignEstimate,
+        events: int | None = None,
+    ) -> None:
+        """Add events to an estimate: all that it lacks, or so many."""
+        name, number = campaign.state.campaign, campaign.number
+        page = PAGE if events is None else events
+        found = verified_events(session, name, number, estimate.seq, page)
+        for _, body, _ in itertools.islice(found, events):
+            _apply(estimate, log.decode(body), session, campaign)
 
 
 def _bounds_view(bounds: ResponseBounds | None) -> DriftBoundsView | None:

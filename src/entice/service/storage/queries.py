@@ -44,6 +44,7 @@ from entice.service.storage.unit_of_work import (
     CAMPAIGN,
     OFFER,
     campaign_from_row,
+    load_all_states,
     offer_from_row,
     state_from_row,
 )
@@ -62,53 +63,19 @@ class Queries:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._drifts = DriftEstimates()
+        self.drifts = DriftEstimates()
         self._spendings = SpendingCache()
 
     def campaigns(self) -> list[CampaignView]:
-        """Return all campaigns, oldest first."""
-        return self.campaign_page()[0]
-
-    def campaign_page(
-        self,
-        only: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-        status: str | None = None,
-    ) -> tuple[list[CampaignView], bool]:
-        """Return campaigns, oldest first, and whether there are more than `limit`.
-
-        `only` is the campaign that a key is limited to. A damaged campaign is left out: requests
-        for it, `entice verify` and the metric `entice_campaigns_damaged` report it.
-        """
-        found: list[CampaignView] = []
+        """Return all campaigns, oldest first, without damaged ones."""
         with self.store.read() as session:
-            start = 0 if after is None else number_of(session, after)
-            names = session.rows(
-                "SELECT id FROM campaigns WHERE number > ? ORDER BY number", (start,)
-            )
-            for (name,) in names:
-                if only is not None and name != only:
-                    continue
-                try:
-                    view = campaign_view(load_state(session, name))
-                except DamagedCampaign:
-                    if only is not None:
-                        raise
-                    continue
-                if status is None or view.status == status:
-                    if limit is not None and len(found) == limit:
-                        return found, True
-                    found.append(view)
-        return found, False
+            states, _ = load_all_states(session)
+        return [campaign_view(state) for state in states]
 
     def campaign(self, name: str) -> CampaignView:
         """Return a campaign, with the averages of its segments."""
         with self.store.read() as session:
-            state = load_state(session, name)
-            if state.segments is None:
-                return campaign_view(state)
-            return campaign_view(state, load_campaign(session, name).segment_views())
+            return view_with_segments(session, load_state(session, name))
 
     def arms(self, name: str) -> list[ArmView]:
         """Return the arms of a campaign, including retired ones."""
@@ -237,7 +204,7 @@ class Queries:
     def drift(self, name: str) -> DriftView:
         """Return the drift estimate from the campaign's probe."""
         with self.store.read() as session:
-            return self._drifts.view(session, load_campaign(session, name))
+            return self.drifts.view(session, load_campaign(session, name))
 
     def effect(self, name: str) -> EffectView:
         """Return the effect of a campaign, from the totals of its groups."""
@@ -282,6 +249,13 @@ def load_state(session: Session, name: str) -> CampaignState:
     if not rows:
         raise not_found("campaign", name)
     return state_from_row(name, rows[0])
+
+
+def view_with_segments(session: Session, state: CampaignState) -> CampaignView:
+    """Return the view of a campaign, with the averages of its segments."""
+    if state.segments is None:
+        return campaign_view(state)
+    return campaign_view(state, load_campaign(session, state.campaign).segment_views())
 
 
 def load_campaign(session: Session, name: str) -> Campaign:

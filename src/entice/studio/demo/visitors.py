@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 
 from entice.api_types import CampaignView, OfferView
@@ -42,7 +43,7 @@ class VisitorSimulator:
         self._due: list[tuple[int, str, int]] = []
         """Scheduled ratings: the number of visitors when it is due, the offer's id, the rating."""
 
-    def step(self, campaigns: list[CampaignView]) -> None:
+    def step(self, campaigns: Sequence[CampaignView]) -> None:
         """Send one more visitor to a campaign that is not closed; answer and rate earlier offers.
 
         Service errors are ignored, since the user of the demo may pause or close a campaign.

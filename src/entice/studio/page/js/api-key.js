@@ -9,12 +9,17 @@ export function currentKey() {
   return sessionStorage.getItem(NAME);
 }
 
+/** Use another key in this tab. */
+export function useKey(key) {
+  sessionStorage.setItem(NAME, key);
+}
+
 /** Store a key from the address (`/#key=entice_…`) and remove it from there. */
 export function takeKeyFromAddress() {
   const found = location.hash.match(/^#key=([^&]+)&?(.*)$/);
   if (!found) return;
-  sessionStorage.setItem(NAME, decodeURIComponent(found[1]));
-  history.replaceState(null, "", found[2] ? `#${found[2]}` : "#/explore");
+  useKey(decodeURIComponent(found[1]));
+  history.replaceState(null, "", found[2] ? `#${found[2]}` : "#/");
 }
 
 let pending = null;
@@ -81,7 +86,7 @@ function keyDialog(title, { required }) {
       const entered = dialog.returnValue === "go" ? input.value.trim() : "";
       dialog.remove();
       if (!entered && required) return resolve(keyDialog(title, { required }));
-      if (entered) sessionStorage.setItem(NAME, entered);
+      if (entered) useKey(entered);
       resolve(Boolean(entered));
     });
     document.body.append(dialog);

@@ -23,6 +23,17 @@ export async function get(path, { signal } = {}) {
   return (await call("GET", path, undefined, { signal })).json();
 }
 
+/**
+ * GET a page of a list.
+ * @returns {Promise<{items: object[], total: number, next: boolean}>} the objects, the number on
+ *   all pages, and whether there is a next page
+ */
+export async function getPage(path, { signal } = {}) {
+  const response = await call("GET", path, undefined, { signal });
+  const total = Number(response.headers.get("Entice-Total"));
+  return { items: await response.json(), total, next: response.headers.has("Link") };
+}
+
 /** POST a request that changes nothing. */
 export async function post(path, body, { signal } = {}) {
   return (await call("POST", path, body, { signal })).json();

@@ -5,15 +5,23 @@ import { h, replace, unique } from "./dom.js";
 /**
  * Ask for confirmation, then run `action`. Resolves to its result, or to null if cancelled. If the
  * action fails, the dialog shows the error and stays open.
- * @param {{title: string, body: Node[], confirm: string, danger?: boolean,
- *   action: () => Promise<any>}} options
+ * @param {{title: string, body: Node[], confirm: string, danger?: boolean, cancel?: string|null,
+ *   action: () => Promise<any>}} options `cancel` is null if there is nothing to cancel
  */
-export function confirmDialog({ title, body, confirm, danger = false, action }) {
+export function confirmDialog({
+  title,
+  body,
+  confirm,
+  danger = false,
+  cancel: cancelText = "Cancel",
+  action,
+}) {
   return new Promise((resolve) => {
     const titleId = unique("dialog");
     const errorText = h("p", { class: "dialog-problem", role: "alert", hidden: true });
     const confirmButton = h("button", { class: danger ? "danger-full" : "primary" }, confirm);
-    const cancel = h("button", { type: "button", on: { click: () => node.close() } }, "Cancel");
+    const close = { type: "button", on: { click: () => node.close() } };
+    const cancel = cancelText && h("button", close, cancelText);
     let result = null;
     const submit = async (event) => {
       event.preventDefault();

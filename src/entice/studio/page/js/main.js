@@ -4,12 +4,13 @@ import { Problem, connection, get, studioInfo } from "./api.js";
 import { takeKeyFromAddress } from "./api-key.js";
 import { load } from "./chart.js";
 import { h, replace } from "./dom.js";
+import { managesKeys } from "./permissions.js";
 import { empty, failed, loading } from "./placeholders.js";
 
 const SCREENS = {
   explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "single-run"] },
   plan: { folder: "plan", title: "Plan", styles: ["plan", "policies"] },
-  campaigns: { folder: "campaign", title: "Campaigns", styles: ["campaign", "gauges"] },
+  campaigns: { folder: "campaigns", title: "Campaigns" },
   campaign: {
     folder: "campaign",
     title: "Campaign",
@@ -19,6 +20,8 @@ const SCREENS = {
   offer: { folder: "offer", title: "Offer", tab: "campaigns" },
   paper: { folder: "paper", title: "Paper" },
   trust: { folder: "trust", title: "Trust" },
+  keys: { folder: "keys", title: "Keys" },
+  terms: { folder: "terms", title: "Terms", styles: [] },
 };
 
 const NOT_LOADED = "This screen could not be loaded";
@@ -31,7 +34,7 @@ let shown = "";
 function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [name, id = null] = path.split("/", 2);
-  return { name: name || "explore", id, query: new URLSearchParams(query) };
+  return { name: name || "campaigns", id, query: new URLSearchParams(query) };
 }
 
 async function showScreen() {
@@ -42,6 +45,7 @@ async function showScreen() {
   const { signal } = currentScreen;
   const screen = Object.hasOwn(SCREENS, name) ? SCREENS[name] : undefined;
   markTab(screen?.tab ?? name);
+  showKeysTab();
   if (screen === undefined) return showUnknown(name);
   document.title = `${screen.title} · Entice`;
   const content = h("div", { class: `screen-root screen-root-${screen.folder}` });
@@ -113,6 +117,12 @@ function markTab(tab) {
   }
 }
 
+/** Show the tab of keys to administrators of all campaigns. */
+async function showKeysTab() {
+  const info = await studioInfo().catch(() => null);
+  document.getElementById("keys-tab").hidden = info === null || !managesKeys(info);
+}
+
 function showUnknown(name) {
   const problem = {
     title: "Screen not found",
@@ -121,7 +131,7 @@ function showUnknown(name) {
   replace(
     root,
     failed(problem),
-    h("p", { class: "centred" }, h("a", { href: "#/explore" }, "Go to Explore")),
+    h("p", { class: "centred" }, h("a", { href: "#/" }, "Go to the start")),
   );
 }
 
@@ -166,6 +176,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 themeButton();
 banner();
 addEventListener("hashchange", showScreen);
-showScreen();
-studioInfo().catch(() => {}); // opens the key dialog at once if a key is required
-load().catch(() => {}); // in the background
+// Then the script of the charts, for later screens: loaded at once, it delays the first one.
+showScreen().then(load).catch(() => {});

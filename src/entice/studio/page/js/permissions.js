@@ -1,8 +1,13 @@
-// The notice for users who may not change campaigns.
+// What the key of this tab allows, and the notice for users who may not change campaigns.
 
 import { studioInfo } from "./api.js";
 import { changeKey } from "./api-key.js";
 import { h } from "./dom.js";
+
+/** Whether a user, as `studioInfo` describes them, may list, create and revoke keys. */
+export function managesKeys({ may, campaign }) {
+  return may.includes("admin") && campaign === null;
+}
 
 /**
  * Return null if this user may change campaigns, else a node that says how to get permission.

@@ -2,16 +2,19 @@
 
 import { h, unique } from "./dom.js";
 
+const LEAVE = 250; // milliseconds in which the pointer can move from the term to the link
+
 /**
  * A term with a tooltip. Not for use inside a label: use `attachTooltip` there.
  * @param {string|Node} text the term
  * @param {string} explanation the tooltip: symbols, formulas, details
- * @param {object} [props] of the term, such as a class
+ * @param {object} [props] of the term, such as a class; `more` is the address of a longer text
  */
 export function term(text, explanation, props = {}) {
-  const { class: extra, ...rest } = props;
+  const { class: extra, more, ...rest } = props;
+  const link = more && h("a", { href: more }, "More about this term");
   const button = h("button", { ...rest, type: "button", class: ["term", extra] }, text);
-  const tip = attachTooltip(button, button, explanation);
+  const tip = attachTooltip(button, button, link ? [explanation, "\n", link] : explanation);
   button.addEventListener("click", () => tip.show());
   return h("span", null, button, tip.node);
 }
@@ -20,23 +23,35 @@ export function term(text, explanation, props = {}) {
  * Attach a tooltip to a field or another element that can be focused.
  * @param {HTMLElement} label shows the tooltip on hover
  * @param {HTMLElement} field shows the tooltip on keyboard focus
+ * @param {string|Array} explanation text, or text and a link, which keeps the tooltip open while
+ *   it has the pointer or the focus
  * @returns {{node: HTMLElement, show: () => void}} the tooltip, to be added to the page
  */
 export function attachTooltip(label, field, explanation) {
   const id = unique("tip");
   // A popover is not clipped by its ancestors.
-  const node = h("span", { id, class: "tip", role: "tooltip", popover: "manual" }, explanation);
+  const hasLink = Array.isArray(explanation);
+  const kind = ["tip", hasLink && "tip-link"];
+  const node = h("span", { id, class: kind, role: "tooltip", popover: "manual" }, explanation);
+  let closing = 0;
   const show = () => {
+    clearTimeout(closing);
     if (node.matches(":popover-open")) return;
     node.showPopover();
     place(node, label.getBoundingClientRect());
   };
   const hide = () => node.matches(":popover-open") && node.hidePopover();
+  const leave = () => {
+    closing = setTimeout(hide, hasLink ? LEAVE : 0);
+  };
   field.setAttribute("aria-describedby", id);
   label.addEventListener("pointerenter", show);
-  label.addEventListener("pointerleave", hide);
+  label.addEventListener("pointerleave", leave);
+  node.addEventListener("pointerenter", show);
+  node.addEventListener("pointerleave", leave);
+  node.addEventListener("focusout", hide);
   field.addEventListener("focus", () => field.matches(":focus-visible") && show());
-  field.addEventListener("blur", hide);
+  field.addEventListener("blur", (event) => node.contains(event.relatedTarget) || hide());
   field.addEventListener("input", hide); // it would cover the effect
   field.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   return { node, show };

@@ -1,17 +1,17 @@
 // One campaign: budget, spending, items, drift, effect, offers. All parts follow its event log.
 
+import { alertPanel } from "../alerts.js";
 import { connection, followEvents, get } from "../api.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, percent } from "../format.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { budgetBar } from "./budget-bar.js";
-import { statusBadge } from "./campaign-list.js";
 import { driftGauge } from "./drift-gauge.js";
 import { effectPanel } from "./effect-panel.js";
 import { EventLog } from "./event-log.js";
 import { itemList, itemListKey } from "./item-list.js";
-import { policyName } from "./labels.js";
+import { policyName, statusBadge } from "./labels.js";
 import { offerFeed } from "./offer-feed.js";
 import { segmentsPanel } from "./segments-panel.js";
 import { spendingChart } from "./spending-chart.js";
@@ -64,6 +64,7 @@ export async function showCampaign(root, id, signal) {
 
 /** Build the page. Returns functions that update its parts. */
 async function build(root, id, log, refresh, spending, hasHoldout) {
+  const alerts = alertPanel();
   const budget = budgetBar();
   const items = itemList();
   const gauge = driftGauge();
@@ -89,6 +90,7 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
       h("div", null, h("div", { class: "title-line" }, title, status), lead),
       buttons.node,
     ),
+    alerts.node,
     h(
       "div",
       { class: ["campaign-grid", hasHoldout && "campaign-grid-effect"] },
@@ -127,6 +129,7 @@ async function build(root, id, log, refresh, spending, hasHoldout) {
         status.dataset.is = view.status;
         replace(status, statusBadge(view.status));
       }
+      alerts.update(view.alerts);
       setText(lead, summary(view));
       budget.update(view);
       segments.update(view);

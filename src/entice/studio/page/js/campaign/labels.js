@@ -1,4 +1,6 @@
-// Names of policies, reasons and states as shown on the screens.
+// Names of policies, statuses, reasons and states as shown on the screens.
+
+import { h } from "../dom.js";
 
 const POLICIES = {
   ucb: "UCB",
@@ -34,6 +36,12 @@ const STATES = {
 /** The name of a policy, from its table in a campaign's settings. */
 export function policyName(policy) {
   return POLICIES[policy.kind] ?? policy.kind;
+}
+
+/** A badge with the status of a campaign. */
+export function statusBadge(status) {
+  const tone = { live: "badge-good", paused: "badge-warn", shadow: "badge-accent" }[status];
+  return h("span", { class: ["badge", "status", `status-${status}`, tone] }, status);
 }
 
 /** The reason for an offer, in one or two words. */

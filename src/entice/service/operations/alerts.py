@@ -1,0 +1,117 @@
+"""The alerts of campaigns, with what their rules need from the database, cached."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from entice.api_types import AlertView, DriftView
+from entice.service.domain.alerts import (
+    RECENT_OFFERS,
+    RecentRatings,
+    StoredFacts,
+    find_alerts,
+    recent_ratings,
+)
+from entice.service.domain.campaign_state import CampaignState
+from entice.service.domain.errors import Corrupt, NotReady
+from entice.service.operations.invariants import check_invariants
+from entice.service.operations.metrics import read_campaign_gauges
+from entice.service.storage.drift_estimate import DriftEstimates
+from entice.service.storage.queries import load_campaign, number_of
+from entice.service.storage.store import Session
+from entice.service.storage.unit_of_work import OFFER, offer_from_row
+
+FRESH_SECONDS = 5.0
+"""Seconds for which facts about a campaign are reused although it has changed."""
+CHECK_SECONDS = 60.0
+"""Seconds after which the facts are read again although the campaign has not changed."""
+DRIFT_EVENTS = 2000
+"""Events that one reading adds to a drift estimate. A longer log takes several readings."""
+MAX_CACHED = 100_000
+"""Number of campaigns above which the cache is cleared."""
+
+
+class _Cached(NamedTuple):
+    head: bytes
+    read_at: float
+    complete: bool
+    """Whether the drift estimate includes the whole log."""
+    facts: StoredFacts
+    alerts: list[AlertView]
+
+
+class CampaignAlerts:
+    """Finds the alerts of campaigns. Thread-safe.
+
+    The alerts of a campaign that has not changed are cached. If it has changed, the rules that need
+    its row alone are evaluated, and the facts of the others are read at most every
+    `FRESH_SECONDS`: a few index lookups and `RECENT_OFFERS` offers, never the log, of which only a
+    drift estimate reads a limited number of new events.
+    """
+
+    def __init__(self, drifts: DriftEstimates) -> None:
+        self._drifts = drifts
+        self._cached: dict[str, _Cached] = {}  # its operations are atomic
+
+    def known(self, campaign: str, head: bytes) -> list[AlertView] | None:
+        """Return the cached alerts of a campaign whose last event has the hash `head`, if any."""
+        cached = self._cached.get(campaign)
+        if cached is None or cached.head != head:
+            return None
+        seconds = CHECK_SECONDS if cached.complete else FRESH_SECONDS
+        return cached.alerts if time.monotonic() - cached.read_at < seconds else None
+
+    def of(self, session: Session, state: CampaignState) -> list[AlertView]:
+        """Return the alerts of a campaign, the most urgent first."""
+        alerts = self.known(state.campaign, state.head)
+        if alerts is not None:
+            return alerts
+        cached, now = self._cached.get(state.campaign), time.monotonic()
+        if cached is not None and now - cached.read_at < FRESH_SECONDS:
+            read_at, complete, facts = cached.read_at, False, cached.facts
+        else:
+            read_at = now
+            complete, facts = self._facts(session, state)
+        alerts = find_alerts(state, state.expectation, facts)
+        if len(self._cached) >= MAX_CACHED:
+            self._cached.clear()
+        self._cached[state.campaign] = _Cached(state.head, read_at, complete, facts, alerts)
+        return alerts
+
+    def _facts(self, session: Session, state: CampaignState) -> tuple[bool, StoredFacts]:
+        """Return the facts of a campaign, and whether they include the whole log."""
+        try:
+            complete, drift = self._drift(session, state)
+            broken = _broken_invariants(session, state)
+            return complete, StoredFacts(_recent(session, state), drift, broken)
+        except Corrupt as error:
+            return True, StoredFacts(broken=(str(error).rstrip("."),))
+
+    def _drift(self, session: Session, state: CampaignState) -> tuple[bool, DriftView | None]:
+        """Return whether the drift estimate is complete, and the estimate if a rule needs it."""
+        if None in (state.spec.get("planned_drift"), state.spec.get("probe")):
+            return True, None
+        try:
+            campaign = load_campaign(session, state.campaign)
+        except NotReady:  # just after start-up
+            return False, None
+        if not self._drifts.advance(session, campaign, DRIFT_EVENTS):
+            return False, None
+        return True, self._drifts.view(session, campaign)
+
+
+def _broken_invariants(session: Session, state: CampaignState) -> tuple[str, ...]:
+    [gauges] = read_campaign_gauges(session, state.campaign)
+    checked = check_invariants(session, gauges, state)
+    return tuple(check.name for check in checked if not check.holds)
+
+
+def _recent(session: Session, state: CampaignState) -> RecentRatings | None:
+    if state.decisions < 2 * RECENT_OFFERS or state.status == "closed":
+        return None
+    number = number_of(session, state.campaign)
+    where = "WHERE campaign = ? AND n > ? ORDER BY n"
+    first = state.decisions - RECENT_OFFERS
+    rows = session.rows(f"{OFFER.select} {where}", (number, first))
+    return recent_ratings(state, (offer_from_row(number, row) for row in rows))

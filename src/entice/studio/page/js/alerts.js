@@ -1,0 +1,69 @@
+// Alerts: what about a campaign needs attention. The service has the rules.
+
+import { h, replace } from "./dom.js";
+import { defined } from "./glossary.js";
+
+const NAMES = {
+  invariants_broken: "Data damaged",
+  budget_used_up: "Budget used up",
+  budget_ahead_of_pace: "Ahead of pace",
+  items_without_ratings: "Items without ratings",
+  share_who_rate_falling: "Fewer ratings",
+  drift_above_plan: "Drift above plan",
+};
+const MOST_BADGES = 2;
+
+/** The name of an alert's rule, in two or three words. */
+export function alertName({ kind }) {
+  return NAMES[kind] ?? kind.replaceAll("_", " ");
+}
+
+/** Badges with the names of a campaign's alerts: the most urgent ones, and how many more. */
+export function alertBadges(alerts) {
+  const more = alerts.length - MOST_BADGES;
+  return h(
+    "span",
+    { class: "alert-badges" },
+    alerts.slice(0, MOST_BADGES).map((alert) => {
+      const tone = alert.kind === "invariants_broken" ? "badge-bad" : "badge-warn";
+      return h("span", { class: ["badge", tone], title: alert.message }, alertName(alert));
+    }),
+    more > 0 && h("span", { class: "note" }, `and ${more} more`),
+  );
+}
+
+/**
+ * A panel with all alerts of a campaign, hidden without alerts.
+ * @returns {{node: HTMLElement, update: (alerts: object[]) => void}}
+ */
+export function alertPanel() {
+  const list = h("ul", null);
+  const title = h("h2", null, defined("alert", "Needs attention"));
+  const node = h(
+    "section",
+    { class: "card alerts", "aria-label": "Needs attention", role: "status", hidden: true },
+    title,
+    list,
+  );
+  let shown = "";
+  return {
+    node,
+    update(alerts = []) {
+      const now = JSON.stringify(alerts);
+      if (now === shown) return; // so that screen readers do not repeat them
+      shown = now;
+      node.hidden = alerts.length === 0;
+      replace(list, alerts.map(item));
+    },
+  };
+}
+
+function item(alert) {
+  const urgent = alert.kind === "invariants_broken" && "alert-urgent";
+  return h(
+    "li",
+    { class: ["alert", urgent] },
+    h("strong", null, alertName(alert)),
+    h("span", null, `${alert.message} `, h("span", { class: "alert-todo" }, alert.todo)),
+  );
+}

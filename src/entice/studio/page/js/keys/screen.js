@@ -1,0 +1,283 @@
+// API keys: listed, created and revoked by administrators.
+
+import { get, getPage, send, studioInfo } from "../api.js";
+import { useKey } from "../api-key.js";
+import { confirmDialog } from "../dialog.js";
+import { h, replace, unique } from "../dom.js";
+import { defined } from "../glossary.js";
+import { managesKeys, readOnlyNotice } from "../permissions.js";
+import { empty, loading } from "../placeholders.js";
+import { scrollableTable } from "../scrollable-table.js";
+import { term } from "../tooltip.js";
+
+const ROLES = {
+  read: "See campaigns, offers and exports, and run simulations. Changes nothing.",
+  decide: "Make offers. For the program that shows items to visitors.",
+  feedback: "Accept, decline and rate offers. For the program that receives ratings.",
+  admin: "Everything, also create campaigns and, for all campaigns, keys.",
+};
+const FIRST =
+  "The first key replaces the address that the service printed, so it must be an admin key for " +
+  "all campaigns. This tab then uses it.";
+const MOST_LISTED = 100; // campaigns in the choice
+
+export async function show(root, { signal }) {
+  const info = await studioInfo();
+  replace(root, header(null), loading("Loading keys …"));
+  if (!managesKeys(info)) {
+    const notice = (await readOnlyNotice("see keys")) ?? limitedNotice();
+    return void replace(root, header(null), h("div", { class: "card" }, notice));
+  }
+
+  async function refresh() {
+    const [keys, campaigns] = await Promise.all([
+      get("/v1/keys", { signal }),
+      getPage(`/v1/campaigns?limit=${MOST_LISTED}&sort=name`, { signal }),
+    ]);
+    const names = new Map(campaigns.items.map(({ id, name }) => [id, name]));
+    const create = h("button", { type: "button", class: "primary" }, "Create a key …");
+    create.addEventListener("click", async () => {
+      if (await createKey(names, keys.length === 0)) await refresh();
+    });
+    const used = keys.filter((key) => key.revoked_at === null);
+    const revoked = keys.filter((key) => key.revoked_at !== null);
+    replace(
+      root,
+      header(create),
+      keys.length === 0 ? noKeys() : keyTable("Keys", used, names, refresh),
+      revoked.length > 0 &&
+        h(
+          "details",
+          { class: "revoked" },
+          h("summary", null, `Revoked keys (${revoked.length})`),
+          keyTable("Revoked keys", revoked, names, null),
+        ),
+    );
+  }
+
+  await refresh();
+}
+
+function header(action) {
+  return h(
+    "header",
+    { class: "screen-head" },
+    h(
+      "div",
+      null,
+      h("h1", null, "Keys"),
+      h(
+        "p",
+        { class: "lead" },
+        "Programs and people use the service with a ",
+        defined("key", "key"),
+        ". Give each its own, with the ",
+        defined("role", "roles"),
+        " that it needs, so that you can revoke one without the others.",
+      ),
+    ),
+    action,
+  );
+}
+
+function limitedNotice() {
+  const text = "Your key is limited to one campaign. Keys need an admin key for all campaigns.";
+  return h("p", null, text);
+}
+
+function noKeys() {
+  const text =
+    "This service accepts the address that it printed when it started, from this machine only. " +
+    "The first key replaces that address, so it must have the role admin for all campaigns.";
+  return h("div", { class: "card" }, empty("No keys yet", text));
+}
+
+function keyTable(label, keys, names, refresh) {
+  const admins = keys.filter(isAdministrator);
+  const titles = ["Name", "Roles", "Campaigns", "Created", refresh ? "" : "Revoked"];
+  const table = h(
+    "table",
+    { class: "key-table" },
+    h("caption", { class: "visually-hidden" }, label),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        titles.map((title) => (title ? h("th", { scope: "col" }, title) : h("td", null))),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      keys.map((key) => {
+        const isLast = admins.length === 1 && admins[0] === key;
+        const action = refresh ? revokeCell(key, isLast, refresh) : date(key.revoked_at);
+        return keyRow(key, names, action);
+      }),
+    ),
+  );
+  return h("div", { class: "card keys" }, scrollableTable(label, table));
+}
+
+function keyRow(key, names, action) {
+  const scope =
+    key.campaign === null
+      ? "All"
+      : h("a", { href: `#/campaign/${key.campaign}` }, names.get(key.campaign) ?? key.campaign);
+  const altered =
+    "Its stored data was changed, so the service rejects it. Revoke it, and run entice verify.";
+  return h(
+    "tr",
+    { dataset: { id: key.id } },
+    h(
+      "th",
+      { scope: "row" },
+      h("span", { class: "key-name" }, key.name),
+      key.current && h("span", { class: "badge badge-accent" }, "This tab"),
+      key.altered && h("span", { class: "badge badge-bad", title: altered }, "Altered"),
+      h("code", null, key.id),
+    ),
+    h("td", { dataset: { label: "Roles" } }, roleBadges(key.roles)),
+    h("td", { dataset: { label: "Campaigns" } }, scope),
+    h("td", { dataset: { label: "Created" } }, date(key.created_at)),
+    h("td", { class: "key-action" }, action),
+  );
+}
+
+function roleBadges(roles) {
+  return h(
+    "span",
+    { class: "alert-badges" },
+    roles.map((role) => h("span", { class: "badge", title: ROLES[role] }, role)),
+  );
+}
+
+function revokeCell(key, isLast, refresh) {
+  if (isLast) {
+    const text = "Without it, nobody could create keys here. Create another admin key first.";
+    return term("Last admin key", text, { more: "#/terms/key" });
+  }
+  const click = async () => {
+    const confirmed = h("input", { type: "checkbox", id: unique("own"), required: true });
+    const warning =
+      "You are using this key in this tab. Once it is revoked, this page asks for another one.";
+    const label = h("label", { for: confirmed.id }, "I have another key");
+    const own = [
+      h("p", { class: "dialog-problem" }, warning),
+      h("p", { class: "check" }, confirmed, label),
+    ];
+    const gone = await confirmDialog({
+      title: `Revoke “${key.name}”?`,
+      body: [
+        h("p", null, "Requests with this key are rejected within a second. This cannot be undone."),
+        key.current && own,
+      ],
+      confirm: "Revoke",
+      danger: true,
+      action: () => send("DELETE", `/v1/keys/${key.id}`),
+    });
+    if (gone) await refresh();
+  };
+  const label = `Revoke ${key.name}`;
+  const props = { type: "button", class: "small danger", "aria-label": label, on: { click } };
+  return h("button", props, "Revoke …");
+}
+
+/** Let the user create a key, and show it once. Resolves to whether one was created. */
+async function createKey(names, isFirst) {
+  const text = { type: "text", required: true, maxlength: 200, autocomplete: "off" };
+  const name = h("input", { ...text, id: unique("key") });
+  const boxes = Object.keys(ROLES).map((role) => {
+    const checked = isFirst ? role === "admin" : role === "read";
+    const box = { type: "checkbox", value: role, checked, disabled: isFirst };
+    return h("input", { ...box, id: unique("role") });
+  });
+  const scope = scopeField(names, isFirst);
+  const body = [
+    h("label", { for: name.id }, "Name"),
+    name,
+    h("p", { class: "note" }, "Who or what uses the key, such as “Shop” or “Ann”."),
+    h(
+      "fieldset",
+      { class: "roles" },
+      h("legend", null, "Roles"),
+      boxes.map((box) =>
+        h(
+          "p",
+          { class: "check" },
+          box,
+          h("label", { for: box.id }, box.value, h("span", { class: "note" }, ROLES[box.value])),
+        ),
+      ),
+    ),
+    h("label", { for: scope.id }, "Campaigns"),
+    scope,
+    isFirst && h("p", { class: "note" }, FIRST),
+  ];
+  const made = await confirmDialog({
+    title: "Create a key",
+    body,
+    confirm: "Create",
+    action: async () => {
+      const roles = boxes.filter((box) => box.checked).map((box) => box.value);
+      if (roles.length === 0) throw new Error("Choose at least one role.");
+      const campaign = scope.value.trim() || null;
+      return send("POST", "/v1/keys", { name: name.value.trim(), roles, campaign });
+    },
+  });
+  if (!made) return false;
+  if (isFirst) useKey(made.key);
+  await showNewKey(made, isFirst);
+  return true;
+}
+
+/** A choice of campaigns or, if there are many, a field for the id of one. */
+function scopeField(names, disabled) {
+  const id = unique("scope");
+  if (names.size === MOST_LISTED)
+    return h("input", { type: "text", id, disabled, placeholder: "All, or the id of one: c_…" });
+  return h(
+    "select",
+    { id, disabled },
+    h("option", { value: "" }, "All campaigns"),
+    [...names].map(([value, text]) => h("option", { value }, `${text} (${value})`)),
+  );
+}
+
+function showNewKey({ name, key }, isFirst) {
+  const shown = { type: "text", readonly: true, value: key, class: "new-key" };
+  const field = h("input", { ...shown, id: unique("new-key") });
+  const status = h("span", { class: "note", role: "status" });
+  const click = async () => {
+    field.select();
+    await navigator.clipboard.writeText(key).then(
+      () => replace(status, "Copied."),
+      () => replace(status, "Copy the selected text."),
+    );
+  };
+  const copy = h("button", { type: "button", class: "small", on: { click } }, "Copy");
+  const text = isFirst ? " This tab uses it from now on." : "";
+  return confirmDialog({
+    title: `The key “${name}”`,
+    body: [
+      h("p", null, `Copy it now: it is not shown again.${text}`),
+      h("label", { for: field.id }, "Key"),
+      field,
+      h("div", { class: "actions copy" }, copy, status),
+    ],
+    confirm: "Done",
+    cancel: null,
+    action: async () => true,
+  });
+}
+
+function isAdministrator(key) {
+  return key.roles.includes("admin") && key.campaign === null && !key.altered;
+}
+
+function date(text) {
+  const day = { dateStyle: "medium", timeStyle: "short" };
+  return new Date(text).toLocaleString("en-GB", day);
+}

@@ -1,0 +1,35 @@
+// Terms: what the special words of the screens mean, and which page of the docs has more.
+
+import { docsLink } from "../docs-link.js";
+import { h, replace } from "../dom.js";
+import { TERMS } from "../glossary.js";
+
+export async function show(root, { params }) {
+  const order = Object.entries(TERMS).sort(([, a], [, b]) => a.name.localeCompare(b.name));
+  replace(
+    root,
+    h(
+      "header",
+      { class: "screen-head" },
+      h(
+        "div",
+        null,
+        h("h1", null, "Terms"),
+        h("p", { class: "lead" }, "The special words of these screens, and where the docs say more."),
+      ),
+    ),
+    h(
+      "dl",
+      { class: "card terms" },
+      order.map(([id, { name, text, docs }]) =>
+        h(
+          "div",
+          { id: `term-${id}`, class: id === params.id && "terms-chosen" },
+          h("dt", null, name),
+          h("dd", null, text, " ", h("span", { class: "note" }, "See ", docsLink(docs))),
+        ),
+      ),
+    ),
+  );
+  document.getElementById(`term-${params.id}`)?.scrollIntoView({ block: "center" });
+}
