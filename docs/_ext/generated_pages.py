@@ -196,7 +196,10 @@ def metrics_page() -> str:
     """Return the table of the service's metrics, from a scrape of a service without campaigns."""
     from entice.service.operations.metrics import Metrics, ServiceGauges
 
-    text = Metrics(lambda: ServiceGauges([], [], 0, [], 0.0), lambda: 0).text().decode()
+    gauges = ServiceGauges(
+        campaigns=[], ratings=[], alerts={}, damaged=0, webhooks=[], clock_ahead=0.0
+    )
+    text = Metrics(lambda: gauges, lambda: 0).text().decode()
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
     found = re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE)
     rows = [(f"`{name}`", kinds[name], description) for name, description in sorted(found)]
