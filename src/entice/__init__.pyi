@@ -4,6 +4,7 @@
 from . import atlas, datasets, estimate, rng, testing, theory
 from .errors import EnticeError, InputError, StudyError
 from .live import Offer, Principal
+from .model.learned_price import LearnedPrice
 from .model.probe import Probe
 from .model.step import PLAYERS_CHOICE
 from .planner.belief import Spread, StarCounts
@@ -89,6 +90,7 @@ __all__ = [
     "Gaussian",
     "Greedy",
     "InputError",
+    "LearnedPrice",
     "LinearDrift",
     "LogNormalDelay",
     "LogisticAcceptance",

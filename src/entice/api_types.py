@@ -16,6 +16,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
+MAX_PLANNED_POINTS = 60
+PlannedPoints = msgspec.Meta(min_length=1, max_length=MAX_PLANNED_POINTS)
+PlannedVisitors = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
+PlannedMoney = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 
 
 class CampaignStatus(StrEnum):
@@ -134,6 +138,79 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Settings, as `POST /v1/campaigns` accepts them."""
     segments: list[SegmentView] = []
     """Averages of each segment. Empty without segments, and in lists of campaigns."""
+
+
+class CampaignPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The forecast that a campaign was created from: its spending, after numbers of visitors.
+
+    The amounts are quantiles over the runs of the plan, in minor units, and at most the budget. All
+    lists have the same length.
+    """
+
+    policy: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    """Name of the policy in the plan."""
+    visitors_a_day: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+    days: Annotated[int, msgspec.Meta(ge=1, le=10**6)]
+    drift: Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)]
+    """Range of drifts that the plan assumes, in stars per star of payment."""
+    replications: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+    """Number of runs."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    visitors: Annotated[list[PlannedVisitors], PlannedPoints]
+    """Number of visitors at each point, increasing."""
+    low: Annotated[list[PlannedMoney], PlannedPoints]
+    """Spending that 5 % of the runs do not exceed."""
+    typical: Annotated[list[PlannedMoney], PlannedPoints]
+    """Median spending."""
+    high: Annotated[list[PlannedMoney], PlannedPoints]
+    """Spending that 95 % of the runs do not exceed."""
+
+
+class CampaignPlanView(msgspec.Struct, frozen=True):
+    """The plan of a campaign."""
+
+    campaign: str
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    plan: CampaignPlan | None
+    """Null if the campaign was not created from a plan."""
+
+
+class SettingChange(msgspec.Struct, frozen=True):
+    """A change of one setting of a campaign."""
+
+    seq: int
+    """Sequence number of the event that records the change."""
+    at: Time
+    by: str | None
+    """Id of the API key that requested the change. Null without a key, and in older logs."""
+    by_name: str | None
+    """Label of that key. Null if the key is unknown."""
+    setting: str
+    """Name of the setting; `created`, `arms` for arms that were added, or `retired`."""
+    arm: str | None
+    """Arm that was retired or offered again. Null for other settings."""
+    before: Any
+    """Value before the change. Null if there was none."""
+    after: Any
+    """Value after the change. Null if a limit was removed."""
+
+
+class SettingsHistory(msgspec.Struct, frozen=True):
+    """The changes of a campaign's settings, newest first."""
+
+    campaign: str
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    through: int
+    """Sequence number of the last event that was searched."""
+    events: int
+    """Sequence number of the campaign's last event. If it is larger than `through`, repeat the
+    request to get the rest."""
+    changes: list[SettingChange]
+    """The last 1,000 changes."""
 
 
 class AlertKind(StrEnum):
@@ -487,9 +564,13 @@ class EffectGroupView(msgspec.Struct, frozen=True):
     rating: float | None
     """Average rating per rated offer. Null without ratings."""
     share_rated: float | None
-    """Share of offers that are rated. Null without offers."""
+    """Share of offers that are rated, of those that were not declined. Null without such offers."""
     payment: float | None
     """Average payment per offer, in minor units. Null without offers."""
+    declined: int | None
+    """Number of offers that were declined. Their players took their own choice; its rating belongs
+    to no group. Null in a campaign of an earlier version, which did not count them: then
+    `share_rated` is the share of all offers."""
 
 
 class SplitView(msgspec.Struct, frozen=True):
@@ -548,6 +629,45 @@ class EffectView(msgspec.Struct, frozen=True):
     verdict: Literal[
         "no_holdout", "split_broken", "too_few_ratings", "no_clear_difference", "better", "worse"
     ]
+    sentence: str
+    """Result in plain words."""
+
+
+class PricePoint(msgspec.Struct, frozen=True):
+    """A price of the grid, and the answers to offers at this price."""
+
+    price: float
+    """Payment in stars. Payments between two prices count at the higher one."""
+    amount: int
+    """Its cost in minor units, with the margin."""
+    answers: int
+    """Number of offers that were accepted or declined. Expired offers do not count."""
+    accepted: int
+    estimate: float | None
+    """Estimated share of players who accept this price, by isotonic regression. Null below the
+    lowest price with an answer."""
+
+
+class AcceptanceView(msgspec.Struct, frozen=True):
+    """The acceptance curve of a campaign with a learned price."""
+
+    campaign: str
+    currency: str
+    currency_digits: int
+    """Number of decimals of the currency."""
+    acceptance: float | None
+    """Wanted share of players who accept. Null if the campaign has no learned price."""
+    explore: float | None
+    """Share of offers whose price is drawn at random. Null without a learned price."""
+    learned_price: float | None
+    """Cheapest price with enough answers that reaches the wanted share, in stars. Larger gaps are
+    paid this price, smaller ones the gap. Null if there is none yet: then all are paid the gap."""
+    learned_amount: int | None
+    """Cost of the learned price in minor units, with the margin."""
+    min_answers: int
+    """Number of answers after which a price can be the learned one."""
+    prices: list[PricePoint]
+    """All prices, lowest first. Empty without a learned price."""
     sentence: str
     """Result in plain words."""
 

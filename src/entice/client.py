@@ -29,6 +29,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -37,8 +38,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from entice.api_types import (
+    AcceptanceView,
     ApiKeyView,
     ArmView,
+    CampaignPlan,
+    CampaignPlanView,
     CampaignView,
     CampaignWithAlerts,
     CreatedApiKey,
@@ -52,6 +56,7 @@ from entice.api_types import (
     OfferPage,
     OfferView,
     PlayerView,
+    SettingsHistory,
     SpendingView,
     WebhookPayload,
     WebhookView,
@@ -228,9 +233,12 @@ class Client(AbstractContextManager["Client"]):
         reason: str | None = None,
         arm: str | None = None,
         player: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Iterator[OfferView]:
         """Iterate over the offers of a campaign, newest first, optionally filtered."""
         filters = {"state": state, "reason": reason, "arm": arm, "player": player}
+        filters |= _period(since, until)
         query: dict[str, Any] = {name: value for name, value in filters.items() if value}
         while True:
             path = _at(campaign, f"/offers?{urlencode(query | {'limit': 500})}")
@@ -293,19 +301,41 @@ class Client(AbstractContextManager["Client"]):
         """Return the effect of a campaign with a holdout: both groups and their difference."""
         return self._ask("GET", _at(campaign, "/effect"), EffectView)
 
+    def acceptance(self, campaign: str) -> AcceptanceView:
+        """Return the acceptance curve of a campaign with a learned price, with its counts."""
+        return self._ask("GET", _at(campaign, "/acceptance"), AcceptanceView)
+
     def spending(
-        self, campaign: str, by: Literal["date", "offer"] = "date", points: int = 200
+        self,
+        campaign: str,
+        by: Literal["date", "offer"] = "date",
+        points: int = 200,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> SpendingView:
         """Return the spending history by date or by number of offers, with at most `points` points.
 
         The service reads a long log in parts. This method repeats the request until the whole log
         is read.
         """
-        path = _at(campaign, f"/spending?by={quote(by)}&points={points}")
+        query = {"by": by, "points": str(points), **_period(since, until)}
+        path = _at(campaign, f"/spending?{urlencode(query)}")
         found = self._ask("GET", path, SpendingView)
         while found.through < found.events:
             found = self._ask("GET", path, SpendingView)
         return found
+
+    def settings_history(self, campaign: str) -> SettingsHistory:
+        """Return who changed which setting, newest first. Repeats the request like `spending`."""
+        path = _at(campaign, "/settings")
+        found = self._ask("GET", path, SettingsHistory)
+        while found.through < found.events:
+            found = self._ask("GET", path, SettingsHistory)
+        return found
+
+    def plan(self, campaign: str) -> CampaignPlan | None:
+        """Return the plan that a campaign was created from; None if there is none."""
+        return self._ask("GET", _at(campaign, "/plan"), CampaignPlanView).plan
 
     def events(self, campaign: str, after: int = 0, page: int = 500) -> Iterator[EventView]:
         """Iterate over the events after a sequence number. Keep the last `seq` to resume."""
@@ -480,6 +510,12 @@ def read_webhook(
 
 def _at(campaign: str, rest: str = "") -> str:
     return f"/v1/campaigns/{_id('campaign', campaign)}{rest}"
+
+
+def _period(since: datetime | None, until: datetime | None) -> dict[str, str]:
+    """Return the query parameters of a period. A time without a zone is local."""
+    times = {"since": since, "until": until}
+    return {name: time.astimezone(UTC).isoformat() for name, time in times.items() if time}
 
 
 def _of(offer: str, rest: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from entice.errors import EnticeError
 
-Extra = Literal["plot", "service", "postgres", "studio", "cluster"]
+Extra = Literal["plot", "plotly", "service", "postgres", "studio", "cluster"]
 
 _SERVICE = {
     "granian": "granian",
@@ -17,6 +17,7 @@ _SERVICE = {
 }
 PACKAGES: dict[Extra, dict[str, str]] = {
     "plot": {"matplotlib": "matplotlib"},
+    "plotly": {"matplotlib": "matplotlib", "plotly": "plotly"},
     "service": _SERVICE,
     "postgres": {"psycopg": "psycopg[binary]"},
     "studio": {**_SERVICE, "plotly": "plotly"},
@@ -25,6 +26,7 @@ PACKAGES: dict[Extra, dict[str, str]] = {
 """The modules that each extra provides, and the package to install for each of them."""
 _USERS: dict[Extra, str] = {
     "plot": "Figures require",
+    "plotly": "Interactive figures require",
     "service": "The service requires",
     "postgres": "PostgreSQL databases require",
     "studio": "The studio requires",

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from entice.checks import is_list, set_name
+from entice.checks import as_whole_number, is_list, set_name
+from entice.errors import InputError, did_you_mean
 from entice.jit.decorators import import_path
 
 
@@ -53,6 +54,25 @@ def unique_labels(specs: Sequence[Named]) -> tuple[str, ...]:
         before = sum(other == label for other in labels[: len(found)])
         found.append(f"{label} #{before + 1}" if before else label)
     return tuple(found)
+
+
+def position(where: str, value: int | str | None, labels: Sequence[str]) -> int:
+    """Return the position of a label; `value` may be a position, or None if there is one label."""
+    if value is None:
+        if len(labels) == 1:
+            return 0
+        todo = did_you_mean("", labels)
+        raise InputError(where, f"must name one of {len(labels)}", todo=todo)
+    if isinstance(value, str):
+        if value not in labels:
+            todo = did_you_mean(value, labels)
+            raise InputError(where, "must be a label", given=value, todo=todo)
+        return labels.index(value)
+    found = as_whole_number(where, value)
+    if not 0 <= found < len(labels):
+        rule = f"must be a label, or a position from 0 to {len(labels) - 1}"
+        raise InputError(where, rule, given=value)
+    return found
 
 
 def parameter_columns(role: str, specs: Sequence[Named]) -> dict[str, pl.Series]:

@@ -37,6 +37,8 @@ OVERLAP = 5
 """Purpose: which arms of a campaign are drawn for overlap."""
 HOLDOUT = 6
 """Purpose: which visitors of a plan are held out."""
+PRICE = 7
+"""Purpose: which prices of a campaign with a learned price are drawn."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from entice.errors import InputError, did_you_mean
+from entice.model.learned_price import LearnedPrice
 from entice.policies import Policy
 from entice.worlds.adversaries import Adversary
 from entice.worlds.changing_arms import Arms
@@ -22,6 +23,7 @@ from entice.worlds.response import Response
 UNIONS: dict[str, Any] = {
     "arms": Arms, "policies": Policy, "drifts": Drift, "adversary": Adversary,
     "acceptance": Acceptance, "delay": Delay, "response": Response,
+    "price": LearnedPrice,
 }  # fmt: skip
 """The kinds of entries that each field may hold."""
 MAX_SWEPT = 1_000

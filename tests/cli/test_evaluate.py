@@ -54,6 +54,18 @@ def test_the_command_prints_what_the_function_returns(
     assert f"{expected.rated} of 500 visitors rated" in table
 
 
+def test_a_log_may_be_json_lines(log: pl.DataFrame, run_entice: RunEntice) -> None:
+    log.write_ndjson("log.jsonl")
+    result = run_entice("evaluate", "log.jsonl", "--policy", "uniform", "--json")
+    expected = as_json(evaluate(log, Uniform()), "uniform", 0.95)
+    assert json.loads(result.out) == json.loads(json.dumps(expected))
+    # A column of JSON Lines that is always null has no type.
+    log.with_columns(pl.lit(None).alias(name) for name in ("arms", "propensities")).write_ndjson(
+        "log.jsonl"
+    )
+    assert_error(run_entice("evaluate", "log.jsonl", "--policy", "uniform"), "Set overlap = 0.02")
+
+
 def test_json_names_all_numbers_and_has_null_for_those_that_are_not_finite(
     log: pl.DataFrame,
 ) -> None:

@@ -15,13 +15,15 @@ import entice
 from entice.estimate import probe_curve, probe_slope, regression
 
 
-@pytest.mark.parametrize("ending", ["csv", "CSV", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "CSV", "parquet", "jsonl"])
 @pytest.mark.parametrize("as_text", [True, False])
 def test_a_log_may_be_a_file(tmp_path: Path, ending: str, as_text: bool) -> None:
     path = tmp_path / f"log.{ending}"
     frame = TEA.with_columns(probe_amount=0.3, comment=pl.lit("hm"))
     if ending == "parquet":
         frame.write_parquet(path)
+    elif ending == "jsonl":
+        frame.write_ndjson(path)
     else:
         frame.write_csv(path)
     rounds = str(path) if as_text else path
@@ -48,8 +50,8 @@ def with_column(**columns: Any) -> pl.DataFrame:
         (TEA.drop("feedback"), "feedback is missing; got ['arm', 'payment', 'probe']."),
         (TEA.drop("probe"), "entice.trace adds it if called with probe=entice.Probe()."),
         (TEA, "amount must be given: the amount that heads add to the payment."),
-        (7, "must be a polars frame, or the path of a CSV or Parquet file; got 7."),
-        ("log.xlsx", "must be a .csv or .parquet file; got 'log.xlsx'."),
+        (7, "must be a polars frame, or the path of a CSV, Parquet or JSON Lines file; got 7."),
+        ("log.xlsx", "must be a .csv, .parquet or .jsonl file; got 'log.xlsx'."),
         ("nowhere.csv", "must be a file that exists; got 'nowhere.csv'."),
         (with_column(payment=["0", "0.3", "a lot", "0.3", "0"]), "payment must be a number"),
         (with_column(payment=["0", "0.3", "a lot", "0.3", "0"]), "got \"'a lot' in row 3 of 5\"."),

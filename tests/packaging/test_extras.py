@@ -27,6 +27,7 @@ UNDECLARED = {"llvmlite", "IPython"}
 """numba pins the version of llvmlite. IPython is used only where it is loaded already."""
 COMMANDS = {
     "plot": "pip install matplotlib",
+    "plotly": "pip install matplotlib plotly",
     "service": "pip install granian litestar prometheus-client structlog",
     "postgres": 'pip install "psycopg[binary]"',
     "studio": "pip install granian litestar prometheus-client structlog plotly",
@@ -89,8 +90,7 @@ def test_every_imported_package_is_declared() -> None:
     core = {name.replace("-", "_") for name in packages_of(PROJECT["dependencies"])}
     optional = {name for modules in PACKAGES.values() for name in modules}
     assert core.isdisjoint(optional)
-    # The studio sends a file of plotly without importing it.
-    assert imported == core | optional - {"plotly"}
+    assert imported == core | optional
 
 
 @pytest.mark.parametrize("extra", PACKAGES)

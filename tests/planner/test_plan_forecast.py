@@ -427,3 +427,31 @@ def test_the_assumptions_mention_a_holdout() -> None:
     texts = describe_assumptions(make_plan(holdout=0.1, holdout_feeds_averages=False))
     assert any("10 % of the visitors are held out" in text for text in texts)
     assert not any("held out" in text for text in describe_assumptions(make_plan()))
+
+
+# Learned price
+
+
+def test_a_learned_price_costs_less_if_all_visitors_accept_anything() -> None:
+    settings: dict[str, Any] = {
+        "policies": [entice.EpsilonGreedy(c=1e6), entice.Greedy()], "replications": 20,
+        "share_who_rate": 1.0, "acceptance": ALWAYS, "drift": 0,
+    }  # fmt: skip
+    price = entice.LearnedPrice(explore=0.3)
+    gap, learned = (
+        forecast(make_plan(**settings, price=price), progress=False).runs for price in (None, price)
+    )
+    explores, greedy = (pl.col("policy_index") == i for i in (0, 1))
+    assert learned.filter(greedy).equals(gap.filter(greedy))
+    # Without drift, and if all accept, payments do not change what is learned about the items.
+    paid, less = (runs.filter(explores) for runs in (gap, learned))
+    assert paid["stars_lost"].equals(less["stars_lost"])
+    assert (less["spend"] < paid["spend"]).all()
+    assert less["spend"].sum() < 0.8 * paid["spend"].sum()
+    assert "price" not in make_plan(**settings).to_plain()
+
+
+def test_the_assumptions_mention_a_learned_price() -> None:
+    texts = describe_assumptions(make_plan(price=entice.LearnedPrice(acceptance=0.7)))
+    assert any("the cheapest price that 70 % of them accept" in text for text in texts)
+    assert not any("learned" in text for text in describe_assumptions(make_plan()))

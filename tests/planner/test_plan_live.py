@@ -22,11 +22,13 @@ from sizes import LONG
 from writer_fixtures import hashed
 
 import entice
+from entice.model.learned_price import new_curve
 from entice.planner.campaign_loop import HOLDOUT, REASONS, Visits
 from entice.planner.forecast import Forecast
 from entice.planner.runner import PlanRunner
 from entice.planner.spec import Plan
 from entice.planner.visitors import DAY
+from entice.service.domain.events import Offered, decode
 from entice.service.domain.from_plan import campaigns
 from entice.service.domain.holdout import assign_groups
 from entice.service.domain.spec import CampaignSpec
@@ -134,6 +136,26 @@ CASES: dict[str, dict[str, Any]] = {
         "policies": [UCB], "share_who_rate": 1.0, "acceptance": LOGISTIC, "rating_delay": 0.3,
         "response": entice.LogisticResponse(-4, by_reward=0.8, by_payment=2),
     },
+    "learned price": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
+        "rating_delay": entice.ExponentialDelay(mean=0.2),
+        "price": entice.LearnedPrice(acceptance=0.3, explore=0.4),
+    },
+    "learned price, segments": {
+        "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC, "spread": None,
+        "rating_delay": entice.ExponentialDelay(mean=0.2), "segments": SEGMENTS,
+        "price": entice.LearnedPrice(acceptance=0.3, explore=0.4),
+    },
+    "learned price, all limits": {
+        "policies": [EPSILON], "budget": 90, "pace_over": 300, "margin": 0.05,
+        "cap_per_offer": 3, "acceptance": LOGISTIC, "overlap": 0.9, "holdout": 0.1,
+        "probe": entice.Probe(share=0.1, amount=[0.05, 0.1]), "share_who_rate": 0.8,
+        "price": entice.LearnedPrice(acceptance=0.3, explore=0.3),
+    },
+    "learned price, 0 to 1": {
+        "policies": [CORRECTED], "policy_sees": "zero_to_one", "share_who_rate": 0.4,
+        "acceptance": LOGISTIC, "rating_delay": 0.3, "price": entice.LearnedPrice(acceptance=0.3),
+    },
     "segments": {
         "policies": [UCB], "share_who_rate": 0.4, "acceptance": LOGISTIC,
         "rating_delay": entice.ExponentialDelay(mean=3), "segments": SEGMENTS, "spread": None,
@@ -153,6 +175,7 @@ CASES: dict[str, dict[str, Any]] = {
 PLAIN = {
     "budget, late", "corrected, 0 to 1", "corrected, all limits", "late ratings count", "response",
     "overlap without a policy, 0 to 1", "discounted", "sliding window, 0 to 1", "segments, 0 to 1",
+    "learned price, 0 to 1",
 }  # fmt: skip
 """The cases with a combination of policy, acceptance and delay that no other test compiles."""
 
@@ -218,8 +241,28 @@ def check_groups(live: LiveRun, visits: Visits, entered: Any, held_out: Any) -> 
         ratings = visits.rating[members & entered & visits.accepted].astype(int)
         assert msgspec.structs.astuple(counts) == (
             members.sum(), len(ratings), ratings.sum(), (ratings**2).sum(),
-            visits.spent[members].sum(), members.sum(),
+            visits.spent[members].sum(), members.sum(), (members & ~visits.accepted).sum(),
         )  # fmt: skip
+
+
+def check_prices(live: LiveRun, visits: Visits, plan: Plan, store: Store) -> None:
+    """Compare the answers by price; prices must have been learned, explored and paid."""
+    if plan.price is None:
+        assert live.state.acceptance is None
+        return
+    curve, other = new_curve(4), visits.offered != visits.leader
+    for stars, accepted in zip(visits.stars[other], visits.accepted[other], strict=True):
+        position = next((i for i, p in enumerate(curve.prices) if p >= stars * (1 - 1e-9)), 23)
+        curve.answers[position] += 1
+        curve.accepted[position] += accepted
+    assert live.state.acceptance is not None
+    assert live.state.acceptance.answers == curve.answers.tolist()
+    assert live.state.acceptance.accepted == curve.accepted.tolist()
+    with store.read() as session:
+        decoded = [decode(body) for (body,) in session.rows("SELECT body FROM events")]
+    events = [e for e in decoded if isinstance(e, Offered) and e.campaign == live.campaign]
+    assert any(e.payment == e.learned_price < e.gap for e in events if e.gap and e.learned_price)
+    assert any(e.price_explored and e.payment != e.learned_price for e in events)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -237,6 +280,7 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
         entered = (visits.rating > 0) & (visits.rated_at <= last)
         held_out = visits.reason == HOLDOUT
         check_groups(live, visits, entered, held_out)
+        check_prices(live, visits, plan, store)
         if not plan.holdout_feeds_averages:
             entered &= ~held_out
         if live.state.segments is not None:
@@ -295,6 +339,7 @@ def test_a_campaign_has_all_settings_of_its_plan() -> None:
         pace_over=1000, probe=entice.Probe(share=0.1, amount=0.2), overlap=0.05,
         rating_window=A_DAY, late_ratings=False, unrated_shows=3.5, policy_sees="zero_to_one",
         holdout=0.1, holdout_feeds_averages=False,
+        price=entice.LearnedPrice(acceptance=0.6, explore=0.1),
     )  # fmt: skip
     spec = campaign_spec(PlanRunner(plan), 0)
     for setting in SHARED:

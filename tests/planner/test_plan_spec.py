@@ -54,7 +54,7 @@ def test_a_plan_survives_toml() -> None:
             rating_delay=delay, rating_window=3600, late_ratings=False, margin=0.05,
             cap_per_offer=2, cap_per_player=3, budget=50, pace_over=100,
             probe=entice.Probe(share=0.1, amount=[0.1, 0.2]), holdout=0.1,
-            holdout_feeds_averages=False,
+            holdout_feeds_averages=False, price=entice.LearnedPrice(acceptance=0.6),
         )  # fmt: skip
         assert Plan.from_toml(given.to_toml()) == given
     counted = make_plan(
@@ -87,6 +87,7 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
     probed = Plan(**settings, probe=entice.Probe())
     assert probed.policies == (*paper, entice.Greedy())
     assert Plan(**settings, overlap=0.02).policies == (*paper, entice.Greedy())
+    assert Plan(**settings, price=entice.LearnedPrice()).policies == (*paper, entice.Greedy())
     many = Plan(**settings | {"arms": 101, "overlap": 0.02})
     assert many.policies == (entice.UCB(), entice.EpsilonGreedy(c=5), entice.Greedy())
     counted = settings | {"arms": None, "spread": None}
@@ -163,6 +164,11 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
             {"probe": entice.Probe(amount=1), "policies": [entice.EqualPay()]},
             "probe can't be used with EqualPay, which compares ratings under equal payments",
         ),
+        ({"price": 0.8}, "price must be a LearnedPrice; got 0.8"),
+        (
+            {"price": entice.LearnedPrice(), "policies": [entice.EqualPay()]},
+            "price can't be used with EqualPay, which pays the same for all items it compares",
+        ),
         ({"probe": entice.Probe(amount=1e-12)}, "probe.amount must cost at least one minor unit"),
         ({"policies": [entice.UCB(count_in_flight=True)]}, "count_in_flight cannot be set"),
         (
@@ -213,6 +219,9 @@ def test_invalid_beliefs_are_rejected(make: Any, words: str) -> None:
         ('acceptance = { kind = "logistics" }', "Did you mean 'logistic'?"),
         ('rating_delay = { kind = "exponent", mean = 3 }', "Did you mean 'exponential'?"),
         ("probe = 0.1", "probe must be a table of settings"),
+        ("price = 0.8", "price must be a table with a kind"),
+        ('price = { kind = "learnt" }', "Did you mean 'learned'?"),
+        ('price = { kind = "learned", acceptance = 80 }', "acceptance must be a share of players"),
     ],
 )
 def test_invalid_toml_is_rejected(text: str, words: str) -> None:

@@ -150,3 +150,33 @@ def test_the_token_allows_everything_until_a_key_exists(api: Service) -> None:
     assert api.client.post("/v1/campaigns", json=TEAS, headers=admin).status_code == 201
     feedback = api.client.get("/v1/studio", headers=api.bearer("feedback"))
     assert feedback.json()["may"] == ["feedback"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [r"fuel", r"(?-i:Hold)", r"vacuous here", r"thanks for nothing", r"a coin", r"in the books"],
+)
+def test_texts_do_not_use_words_that_a_newcomer_has_to_guess(words: str) -> None:
+    """Quoted texts of the scripts, and what the page shows without them."""
+    pattern = re.compile(rf"\b{words}\b", re.IGNORECASE)
+    for name in FILES:
+        text = (FOLDER / name).read_text("utf-8")
+        if name.endswith(".js"):
+            quoted = re.findall(r'"[^"\n]*"|`[^`]*`', text)
+            assert [found for found in quoted if pattern.search(found)] == [], name
+        elif name.endswith(".html"):
+            assert not pattern.search(text), name
+
+
+def test_every_term_is_explained_in_the_docs() -> None:
+    glossary = (FOLDER / "js/glossary.js").read_text("utf-8")
+    pages = re.findall(r'docs: "([^"]+)"', glossary)
+    ids = re.findall(r"^  (\w+): \{$", glossary, re.MULTILINE)
+    docs = Path(entice.__file__).parents[2] / "docs"
+    assert len(pages) == len(ids) > 15
+    assert [page for page in pages if not (docs / page.partition("#")[0]).is_file()] == []
+    scripts = "".join((FOLDER / name).read_text("utf-8") for name in FILES if name.endswith(".js"))
+    used = set(re.findall(r'(?<![.\w])defined\("(\w+)"', scripts))
+    used |= set(re.findall(r'term: "(\w+)"', scripts))
+    assert len(used) > 15
+    assert used <= set(ids)

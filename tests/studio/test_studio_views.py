@@ -113,7 +113,7 @@ def test_every_reason_is_explained(api: Service) -> None:
         "To learn more about",
         "The payment covers the gap",
         "own choice: nothing needs to be paid",
-        "A coin flip added 0.50 stars",
+        "The probe added 0.50 stars at random",
         "ratings, added nothing",
         "Limited by the cap per offer",
         "Shadow mode: recorded, not paid",

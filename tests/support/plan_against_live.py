@@ -79,6 +79,7 @@ class Cell(NamedTuple):
     """Instead of `share`."""
     segments: bool | None = None
     """Whether the campaign knows the segments of its visitors; None if there are none."""
+    price: entice.LearnedPrice | None = None
 
     @property
     def options(self) -> str:
@@ -86,6 +87,8 @@ class Cell(NamedTuple):
         known = {True: "segments", False: "unknown segments", None: ""}[self.segments]
         found = [f"holdout {self.holdout:g}" if self.holdout else "", known]
         found += [f"overlap {self.overlap:g}" if self.overlap else ""]
+        if self.price is not None:
+            found.append(f"learned price {100 * self.price.acceptance:g} %")
         return ", ".join(filter(None, [*found, "response" if self.response else ""])) or "none"
 
 
@@ -125,6 +128,10 @@ OPTIONS = [
         Cell(0.4, 30, policy, response=RESPONSE),
     )
 ]
+LEARNED = [
+    Cell(0.4, 30, policy, price=entice.LearnedPrice(acceptance=0.6, explore=0.1))
+    for policy in POLICIES
+]
 
 
 def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
@@ -140,7 +147,7 @@ def plan_of(cell: Cell, visitors: int, runs: int) -> Plan:
         rating_delay=entice.ExponentialDelay(mean=MEAN_DELAY),
         acceptance=entice.LogisticAcceptance(midpoint=ACCEPTANCE_MIDPOINT, width=ACCEPTANCE_WIDTH),
         policies=[cell.policy], rating_window=cell.window * DAY, replications=runs, seed=11,
-        holdout=cell.holdout,
+        holdout=cell.holdout, price=cell.price,
     )  # fmt: skip
 
 
@@ -166,6 +173,7 @@ class LiveCampaign:
             price_of_a_star=300, unrated_shows=plan.unrated_stars,
             rating_window=plan.rating_window, seed=seed, holdout=plan.holdout,
             overlap=plan.overlap, segments=[f"s{s}" for s in range(plan.known_segments)],
+            price=plan.price,
         )  # fmt: skip
         self.id = service.do(CreateCampaign(spec))["id"]
         self.due: list[tuple[int, int, Any]] = []
@@ -361,12 +369,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=400, help="Runs of each plan.")
     parser.add_argument("--options", action="store_true", help="Only cells with other options.")
     parser.add_argument("--certain", action="store_true", help="Run the control, which must fail.")
+    parser.add_argument(
+        "--learned-price", action="store_true", help="Run only the rows with a learned price."
+    )
     options = parser.parse_args()
     cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
     cells += [Cell(0.4, 30, policy, holdout=0.3) for policy in POLICIES]
-    cells += OPTIONS
+    cells += [*OPTIONS, *LEARNED]
     if options.options:
-        cells = OPTIONS
+        cells = [*OPTIONS, *LEARNED]
+    if options.learned_price:
+        cells = LEARNED
     settings = options.visitors, options.runs, options.campaigns
     with tempfile.TemporaryDirectory() as folder:
         if options.certain:

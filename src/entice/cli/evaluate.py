@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def evaluate(
     log: Annotated[
-        Path, typer.Argument(help="Campaign as `entice export` writes it: .parquet or .csv.")
+        Path,
+        typer.Argument(help="Campaign as `entice export` writes it: .parquet, .csv or .jsonl."),
     ],
     policy: Annotated[
         str,

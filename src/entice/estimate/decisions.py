@@ -124,6 +124,10 @@ def _load(log: Rounds) -> pl.DataFrame:
                 given=columns,
                 todo="Export the campaign again, with this version of Entice.",
             )
+        # JSON has no types: a column without a value could be of any.
+        schema = lazy.collect_schema()
+        untyped = [name for name in _LISTS if schema[name] == pl.Null]
+        lazy = lazy.with_columns(pl.col(name).cast(pl.List(_LISTS[name])) for name in untyped)
         offers = lazy.filter(pl.col("kind") == "offer")
         _check_size(offers)
         frame = offers.sort("t").collect()

@@ -62,6 +62,8 @@ class GroupTotals(msgspec.Struct, frozen=True):
     Players are split, not visits, so the split is checked on players: visits of the same player
     all fall into the same group.
     """
+    declined: int | None = None
+    """Visits whose offer was declined, and so not rated; None if they are not known."""
 
     def __post_init__(self) -> None:
         """Check that there can be such totals."""
@@ -75,6 +77,11 @@ class GroupTotals(msgspec.Struct, frozen=True):
         if rated > visitors:
             rule = f"must be at most visitors, {visitors}"
             raise InputError(field_name(self, "rated"), rule, given=rated)
+        if self.declined is not None:
+            declined = set_whole(self, "declined", at_least=0)
+            if declined > visitors - rated:
+                rule = f"must be at most the visitors who did not rate, {visitors - rated}"
+                raise InputError(field_name(self, "declined"), rule, given=declined)
 
 
 class GroupResult(msgspec.Struct, frozen=True):
@@ -85,8 +92,15 @@ class GroupResult(msgspec.Struct, frozen=True):
     rating: float | None
     """The average rating, per rated visitor, in stars."""
     share_rated: float | None
+    """The share of visitors who rated, of those who did not decline, if decliners are known.
+
+    Decliners take their own choice and may rate it, but not in their group. Hardly anybody declines
+    in the holdout, so with them the shares of the groups could not be compared.
+    """
     payment: float | None
     """The average payment per visitor, in minor units."""
+    declined: int | None
+    """Visitors who declined; None if they are not known."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -200,11 +214,13 @@ def _check_ratings(name: str, group: GroupTotals, lowest: int, highest: int) -> 
 
 def _averages(group: GroupTotals) -> GroupResult:
     visitors, rated = group.visitors, group.rated
+    took_offer = visitors - (group.declined or 0)
     return GroupResult(
         visitors, rated,
         group.rating_sum / rated if rated else None,
-        rated / visitors if visitors else None,
+        rated / took_offer if took_offer else None,
         group.paid / visitors if visitors else None,
+        group.declined,
     )  # fmt: skip
 
 

@@ -99,7 +99,8 @@ def evaluate(
     Parameters
     ----------
     log
-        A campaign as `entice export` writes it: the path of a Parquet or CSV file, or a frame.
+        A campaign as `entice export` writes it: the path of a Parquet, CSV or JSON Lines file, or a
+        frame.
     policy
         `UCB`, `MOSS`, `EpsilonGreedy`, `ThompsonSampling`, `AlternatingThompson` or `Greedy`;
         `Always("tea")`, `Uniform()`; or a function of a row of the log, a dictionary, that returns

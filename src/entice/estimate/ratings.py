@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ from entice.checks import as_number
 from entice.errors import InputError
 
 Rounds = pl.DataFrame | pl.LazyFrame | str | Path
-"""A trace, a polars frame with the same columns, or the path of such a CSV or Parquet file."""
+"""A trace, a frame with the same columns, or the path of a CSV, Parquet or JSON Lines file."""
 
-_READERS: dict[str, Any] = {".csv": pl.scan_csv, ".parquet": pl.scan_parquet}
+_READERS: dict[str, Any] = {
+    ".csv": partial(pl.scan_csv, infer_schema_length=None),
+    ".parquet": pl.scan_parquet,
+    ".jsonl": partial(pl.scan_ndjson, infer_schema_length=None),
+}
 _OPTIONAL = ("t", "greedy_arm", "offered_arm", "probe_amount")
 ROUNDING = 1e-9
 """Payments that differ by less, relative to the probe's amount, are considered equal."""
@@ -141,19 +146,18 @@ def _load(rounds: Rounds, needed: tuple[str, ...]) -> pl.DataFrame:
 
 
 def scan_rounds(where: str, rounds: Rounds) -> pl.LazyFrame:
-    """Return a frame, or the contents of a CSV or Parquet file."""
+    """Return a frame, or the contents of a CSV, Parquet or JSON Lines file."""
     if isinstance(rounds, pl.DataFrame | pl.LazyFrame):
         return rounds.lazy()
     if not isinstance(rounds, str | Path):
-        rule = "must be a polars frame, or the path of a CSV or Parquet file"
+        rule = "must be a polars frame, or the path of a CSV, Parquet or JSON Lines file"
         raise InputError(where, rule, given=rounds)
     path = Path(rounds)
     if path.suffix.lower() not in _READERS:
-        raise InputError(where, "must be a .csv or .parquet file", given=str(path))
+        raise InputError(where, "must be a .csv, .parquet or .jsonl file", given=str(path))
     if not path.is_file():
         raise InputError(where, "must be a file that exists", given=str(path))
-    options = {"infer_schema_length": None} if path.suffix.lower() == ".csv" else {}
-    scanned: pl.LazyFrame = _READERS[path.suffix.lower()](path, **options)
+    scanned: pl.LazyFrame = _READERS[path.suffix.lower()](path)
     return scanned
 
 

@@ -30,7 +30,7 @@ def regression(rounds: Rounds, *, level: float = 0.95) -> Estimate:
     ----------
     rounds
         A trace, or a log with the columns `arm`, `payment` and `feedback`, as a polars frame or
-        the path of a CSV or Parquet file.
+        the path of a CSV, Parquet or JSON Lines file.
     level
         Confidence level of the interval, which is robust to unequal noise (HC1).
 

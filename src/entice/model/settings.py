@@ -22,7 +22,7 @@ MAX_MONEY = 10**15
 
 SHARED = (
     "policy_sees", "unrated_shows", "pace_over", "probe", "overlap", "rating_window",
-    "late_ratings", "holdout", "holdout_feeds_averages",
+    "late_ratings", "holdout", "holdout_feeds_averages", "price",
 )  # fmt: skip
 """The settings that plans and campaigns have in common, except for money."""
 

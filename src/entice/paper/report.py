@@ -72,7 +72,7 @@ def _numbers(reproduction: Reproduction) -> dict[str, str]:
     }  # fmt: skip
     return {
         **{name: f"{value:,.0f}" for name, value in numbers.items()},
-        "command": _command(reproduction),
+        "command": reproduce_command(reproduction),
         "notice": _notice(reproduction),
         "equal_pay_runs": f"{equal_pay['runs']:,}",
         "equal_pay_unchanged": f"{100 * equal_pay['unchanged']:.0f}",
@@ -83,7 +83,8 @@ def _numbers(reproduction: Reproduction) -> dict[str, str]:
     }
 
 
-def _command(reproduction: Reproduction) -> str:
+def reproduce_command(reproduction: Reproduction) -> str:
+    """Return the command that repeats a reproduction."""
     command = (
         f"entice reproduce --replications {reproduction.replications} --seed {reproduction.seed}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from pathlib import Path
 
@@ -40,6 +41,18 @@ def describe_assumptions(plan: Plan) -> list[str]:
     if plan.policy_sees == "zero_to_one":
         texts.append("Policies see 1 to 5 stars as 0 to 1.")
     return texts + _limits(plan)
+
+
+def assumptions_html(plan: Plan) -> str:
+    """Return the assumptions and the policies for a notebook."""
+    policies = "Policies: " + ", ".join(policy.label for policy in plan.policies) + "."
+    runs = f"{plan.replications:,} runs, " + (
+        "seed to be drawn." if plan.seed is None else f"seed {plan.seed}."
+    )
+    items = "".join(
+        f"<li>{html.escape(text)}</li>" for text in [*describe_assumptions(plan), policies, runs]
+    )
+    return f"<ul>{items}</ul>"
 
 
 def _raters(plan: Plan) -> str:
@@ -90,7 +103,7 @@ def _time(days: float) -> str:
 
 
 def _limits(plan: Plan) -> list[str]:
-    """Return the assumptions about margin, caps, pacing, probes, overlap and the holdout."""
+    """Return the assumptions about margin, caps, pacing, probes, prices, overlap, the holdout."""
     texts = []
     if plan.margin > 0:
         texts.append(f"{format_money(plan, plan.margin)} is added to every payment.")
@@ -104,6 +117,12 @@ def _limits(plan: Plan) -> list[str]:
         texts.append(
             f"In {_percent(plan.probe.share)} of the offers of a visitor's own choice, a coin toss "
             f"decides whether {amounts} stars are added, to measure the drift."
+        )
+    if plan.price is not None:
+        texts.append(
+            "The price is learned: instead of the difference, visitors are paid the cheapest price "
+            f"that {_percent(plan.price.acceptance)} of them accept, if that is less. In "
+            f"{_percent(plan.price.explore)} of these offers the price is drawn at random."
         )
     if plan.overlap > 0:
         texts.append(

@@ -18,6 +18,7 @@ from entice.jit.cache_aligned import cache_aligned
 from entice.jit.decorators import compiled, inline_always
 from entice.model.campaign_step import EXPECTED_RATINGS, begin_pull, decide, end_pull, record_rating
 from entice.model.in_flight import RATED, WITHDRAWN, InFlight, new_in_flight
+from entice.model.learned_price import AcceptanceCurve, new_curve, price_offer, record_answer
 from entice.model.ledger import Ledger, new_ledger
 from entice.model.probe import HEADS, NO_PROBE
 from entice.model.segments import (
@@ -98,6 +99,10 @@ class LoopSettings(NamedTuple):
     holdout_feeds_averages: bool
     segments: int
     """The number of segments that the campaign knows; 0 if visitors are one population."""
+    acceptance: float
+    """The wanted acceptance of a learned price; 0 if the gap is paid."""
+    explore_prices: float
+    """The share of paid offers whose price is drawn."""
 
 
 class LoopState(NamedTuple):
@@ -136,6 +141,7 @@ class LoopState(NamedTuple):
     counted: Floats
     awaited: Bools
     stream: Stream
+    curve: AcceptanceCurve
 
     def copy(self) -> LoopState:
         """Copy all arrays, so that a campaign can be continued in two ways."""
@@ -197,9 +203,12 @@ def new_visits(visitors: int) -> Visits:
 
 
 def new_state(
-    rules: PolicyKernel, settings: LoopSettings, arms: int, visitors: int, shown: float
+    rules: PolicyKernel, settings: LoopSettings, arms: int, visitors: int, shown: float, scale: int
 ) -> LoopState:
-    """Return the state at the start of a campaign whose unrated items display `shown` stars."""
+    """Return the state at the start of a campaign whose unrated items display `shown` stars.
+
+    `scale` is the length of the rating scale in stars.
+    """
     state = LoopState(
         ledger=new_ledger(arms, (shown - settings.zero) / settings.steps),
         totals=np.zeros(arms, np.int64),
@@ -224,6 +233,7 @@ def new_state(
         counted=np.zeros(arms),
         awaited=np.zeros(arms, np.bool_),
         stream=np.zeros(4, np.uint64),
+        curve=new_curve(scale),
     )
     return state.copy()
 
@@ -351,7 +361,14 @@ def simulate_visits(
             )  # fmt: skip
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
-        stars, reason = payment * settings.steps, HOLDOUT if held_out else OWN_CHOICE
+        gap = payment * settings.steps
+        stars, reason = gap, HOLDOUT if held_out else OWN_CHOICE
+        priced = settings.acceptance > 0.0 and arm != own
+        if priced:
+            stars, _, _, _ = price_offer(
+                state.curve, settings.acceptance, settings.explore_prices, gap, settings.seed, n,
+                stream,
+            )  # fmt: skip
         if arm != chosen:
             reason = OVERLAP
         elif arm != own:
@@ -360,7 +377,7 @@ def simulate_visits(
             reason = CONTROL if settings.equal_pay else PROBE
         if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(settings, limit):
             stars, reason = coin_amount, PROBE
-        unlimited_arm, unlimited_own, unlimited_stars = arm, own, payment * settings.steps
+        unlimited_arm, unlimited_own, unlimited_stars = arm, own, gap
         if may_repeat and (limited > 0 or settings.custom_payment_rule):
             unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _, _ = decide(
                 select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
@@ -370,6 +387,11 @@ def simulate_visits(
                 state.means, state.counts, state.counted, state.awaited, stream,
             )  # fmt: skip
             unlimited_stars *= settings.steps
+        if settings.acceptance > 0.0 and unlimited_arm != unlimited_own:
+            unlimited_stars, _, _, _ = price_offer(
+                state.curve, settings.acceptance, settings.explore_prices, unlimited_stars,
+                settings.seed, n, stream,
+            )  # fmt: skip
         if unlimited_arm == unlimited_own and unlimited_stars == 0.0 and coin == HEADS:
             unlimited_stars = coin_amount
         changed = arm != unlimited_arm or stars != unlimited_stars
@@ -393,6 +415,8 @@ def simulate_visits(
                 rating = 0
         elif counting:  # never in the holdout: visitors accept their own choice
             _end_pull(in_flight, n, at, _cell(settings, arm, segment), WITHDRAWN)
+        if priced:
+            record_answer(state.curve, stars, accepted)
         visits.offered[i], visits.leader[i], visits.taken[i] = arm, own, taken
         visits.stars[i], visits.amount[i], visits.reason[i] = stars, amount, reason
         visits.budget_limited[i], visits.segment[i] = budget_limited, segment

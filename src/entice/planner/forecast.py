@@ -213,6 +213,11 @@ class Forecast:
             print_forecast(self, console)
         return capture.get().rstrip()
 
+    def _repr_html_(self) -> str:
+        from entice.planner.forecast_table import forecast_html
+
+        return forecast_html(self)
+
     def run_values(self, policy: int, column: str) -> Floats:
         """Return a column of a policy's runs; the day of an event that never happens is inf."""
         values = self.runs.filter(policy_index=policy)[column].cast(pl.Float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from typing import NamedTuple
 
@@ -12,7 +13,9 @@ from rich.table import Table
 
 from entice.planner.forecast import Forecast
 from entice.planner.formatting import format_confidence, format_money, policy_names
+from entice.planner.spec import Plan
 from entice.planner.summary_text import summary_sentences
+from entice.study.results.display_table import DisplayTable
 
 
 class TableColumn(NamedTuple):
@@ -75,11 +78,8 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
 def forecast_table(forecast: Forecast) -> Table:
     """Return a table of the policies: the median run, and below it the value at the confidence."""
     plan = forecast.plan
-    share, star = format_confidence(plan.confidence), format_money(plan, plan.price_of_a_star)
     table = Table(
-        title=f"{plan.visitors:,} visitors in {plan.days:,} days, {plan.replications:,} runs. "
-        f"In each cell: the median run, and below it the value that {share} stay under. "
-        f"Total cost: payments plus lost stars at {star} each.",
+        title=escape(_caption(plan)),
         title_justify="left",
         title_style="",
         box=SIMPLE_HEAD,
@@ -94,3 +94,24 @@ def forecast_table(forecast: Forecast) -> Table:
         style = "bold" if p == forecast.ranking[0] else ""
         table.add_row(escape(policy_names(plan)[p]), *map(escape, lines), style=style)
     return table
+
+
+def forecast_html(forecast: Forecast) -> str:
+    """Return the table and the summary for a notebook."""
+    names, shown = policy_names(forecast.plan), table_columns(forecast)
+    rows = [
+        [names[p], *("\n".join(filter(None, column.cells[p])) for column in shown)]
+        for p in forecast.ranking
+    ]
+    header = ["", *(column.title for column in shown)]
+    sentences = "".join(f"<p>{html.escape(text)}</p>" for text in summary_sentences(forecast))
+    return DisplayTable(_caption(forecast.plan), header, rows).to_html() + sentences
+
+
+def _caption(plan: Plan) -> str:
+    share, star = format_confidence(plan.confidence), format_money(plan, plan.price_of_a_star)
+    return (
+        f"{plan.visitors:,} visitors in {plan.days:,} days, {plan.replications:,} runs. "
+        f"In each cell: the median run, and below it the value that {share} stay under. "
+        f"Total cost: payments plus lost stars at {star} each."
+    )

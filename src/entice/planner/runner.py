@@ -140,6 +140,8 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         holdout=plan.holdout,
         holdout_feeds_averages=plan.holdout_feeds_averages,
         segments=plan.known_segments,
+        acceptance=plan.price.acceptance if plan.price else 0.0,
+        explore_prices=plan.price.explore if plan.price else 0.0,
     )
 
 
@@ -218,7 +220,8 @@ class _PolicyRunner:
 
     def _state(self, settings: LoopSettings) -> LoopState:
         assert self._plan.arms is not None
-        return new_state(self._rules, settings, self._plan.arms, self._plan.visitors, self._shown)
+        arms, visitors, scale = self._plan.arms, self._plan.visitors, int(STARS[-1] - STARS[0])
+        return new_state(self._rules, settings, arms, visitors, self._shown, scale)
 
     def _call(
         self, settings: LoopSettings, world: DrawnWorld, run: int, first: int,

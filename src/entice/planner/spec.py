@@ -17,6 +17,7 @@ import tomli_w
 from entice.checks import as_number, as_seed, is_list, set_number, set_whole
 from entice.errors import InputError
 from entice.jit.decorators import import_path
+from entice.model.learned_price import LearnedPrice
 from entice.model.probe import Probe
 from entice.model.settings import (
     MAX_MONEY,
@@ -30,7 +31,7 @@ from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
 from entice.planner.segments import PlanSegments, SegmentMeansSampler
 from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
-from entice.policies.policy import check_probe
+from entice.policies.policy import check_price, check_probe
 from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, check_overlap
 from entice.policies.segments import check_segments
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
@@ -78,8 +79,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies
         Policies to compare; by default UCB, Thompson sampling, ε-greedy (c = 5), equal pay with the
         expected number of ratings as its horizon, and `Greedy`, which never pays. Equal pay is left
-        out if there is a probe, overlap or known segments, Thompson sampling if there is overlap
-        and more than 100 arms.
+        out if there is a probe, overlap, a learned price or known segments, Thompson sampling if
+        there is overlap and more than 100 arms.
     budget
         Amount that may be spent, if it is fixed.
     confidence
@@ -100,6 +101,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     holdout, holdout_feeds_averages
         As in a campaign: the share of visitors who get their own choice and are never paid, and
         whether their ratings count in the averages.
+    price
+        As in a campaign: None pays the gap; a `LearnedPrice` pays the cheapest price that a wanted
+        share of visitors accepts, learned from their answers.
     margin, cap_per_offer, cap_per_player
         As in a campaign, but in units of the currency, such as euros. Each visitor is a different
         player.
@@ -146,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     holdout: float = 0.0
     holdout_feeds_averages: bool = True
     response: Response | None = None
+    price: LearnedPrice | None = None
     replications: int = 400
     seed: int | None = None
 
@@ -208,6 +213,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def to_toml(self) -> str:
         """Return the plan as TOML, custom functions as "module:name"."""
         return tomli_w.dumps(self.to_plain())
+
+    def _repr_html_(self) -> str:
+        from entice.planner.assumptions import assumptions_html
+
+        return assumptions_html(self)
 
     def with_seed(self) -> Plan:
         """Return the plan with a seed: its own, or a new random one."""
@@ -282,7 +292,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 settings[field] = parse_entry(field, field, given)
             elif field == "rating_delay" and isinstance(given, dict):
                 settings[field] = parse_entry("delay", field, given)
-            elif field == "response":
+            elif field in ("response", "price"):
                 settings[field] = parse_entry(field, field, given)
             elif field == "probe":
                 settings[field] = build_spec(Probe, field, as_table(field, given))
@@ -385,7 +395,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         paper: tuple[Policy, ...] = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
         if self.overlap and self.arms > MAX_ARMS_TO_INTEGRATE:
             paper = UCB(), EpsilonGreedy(c=5)
-        if self.probe is not None or self.overlap or self.known_segments:
+        paid_equally = self.probe is None and self.price is None and not self.overlap
+        if not paid_equally or self.known_segments:
             return *paper, Greedy()
         # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
         # counted in ratings. Their standard deviation is about one star.
@@ -408,6 +419,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             if member in members[:i]:
                 raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
             check_probe("Plan: probe", self.probe, member)
+            check_price("Plan: price", self.price, member)
             check_overlap("Plan: overlap", overlap, member, self.arms)
             if self.known_segments:
                 todo = "PlanSegments(…, known=False)"

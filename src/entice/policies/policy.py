@@ -13,6 +13,7 @@ from entice.errors import InputError
 from entice.jit.decorators import compiled, compiled_noinline
 from entice.labels import Named
 from entice.model.display import display_averages
+from entice.model.learned_price import LearnedPrice
 from entice.model.payment import pay_required
 
 Floats = npt.NDArray[np.float64]
@@ -79,6 +80,18 @@ def check_probe(where: str, probe: object, policy: PolicySpec) -> None:
         rule = f"can't be used with {policy.label}, which compares ratings under equal payments"
         todo = "A probe pays some players more. Remove the probe, or choose another policy."
         raise InputError(where, rule, given=probe, todo=todo)
+
+
+def check_price(where: str, price: object, policy: PolicySpec) -> None:
+    """Reject what is not a learned price, and a learned price for a policy with equal payments."""
+    if price is None:
+        return
+    if not isinstance(price, LearnedPrice):
+        raise InputError(where, "must be a LearnedPrice", given=price)
+    if policy.equal_pay:
+        rule = f"can't be used with {policy.label}, which pays the same for all items it compares"
+        todo = "A learned price changes from offer to offer. Leave it out, or use another policy."
+        raise InputError(where, rule, given=price, todo=todo)
 
 
 @compiled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +10,8 @@ import polars as pl
 
 from entice.checks import as_whole_number
 from entice.engine.kernel import TRACE_COLUMNS
-from entice.errors import InputError, did_you_mean
+from entice.errors import InputError
+from entice.labels import position
 from entice.model.probe import NO_PROBE
 from entice.study.running.cell import Cell
 from entice.study.spec import Study
@@ -122,27 +122,9 @@ def _one_cell(study: Study, policy: int | str | None, drift: int | str | None) -
     """Return the study reduced to one policy and one drift."""
     return msgspec.structs.replace(
         study,
-        policies=[study.policies[_position("policy", policy, study.policy_labels)]],
-        drifts=[study.drifts[_position("drift", drift, study.drift_labels)]],
+        policies=[study.policies[position("trace: policy", policy, study.policy_labels)]],
+        drifts=[study.drifts[position("trace: drift", drift, study.drift_labels)]],
     )
-
-
-def _position(name: str, value: int | str | None, labels: Sequence[str]) -> int:
-    if value is None:
-        if len(labels) == 1:
-            return 0
-        todo = did_you_mean("", labels)
-        raise InputError(f"trace: {name}", f"must name one of {len(labels)}", todo=todo)
-    if isinstance(value, str):
-        if value not in labels:
-            todo = did_you_mean(value, labels)
-            raise InputError(f"trace: {name}", "must be a label", given=value, todo=todo)
-        return labels.index(value)
-    position = as_whole_number(f"trace: {name}", value)
-    if not 0 <= position < len(labels):
-        rule = f"must be a label, or a position from 0 to {len(labels) - 1}"
-        raise InputError(f"trace: {name}", rule, given=value)
-    return position
 
 
 def _frame(study: Study, rounds: Any) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,7 +16,10 @@ from entice.theory.bound import Bound, Version
 from entice.theory.setting import Setting
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from entice.study.results.plots import Style
 
 BOUNDS: tuple[Bound, ...] = (
     theorem1.regret,
@@ -32,6 +36,18 @@ BOUNDS: tuple[Bound, ...] = (
     lower.compensation,
 )
 """The bounds on metrics of a study."""
+
+
+class BoundsFrame(pl.DataFrame):
+    """The frame of `bounds`, which notebooks show like `entice bounds` does."""
+
+    def _repr_html_(self, **settings: Any) -> str:
+        # Some operations keep the class, but not the columns.
+        if self.columns != list(_SCHEMA):
+            return str(super()._repr_html_(**settings))
+        from entice.theory.bounds_html import bounds_html
+
+        return bounds_html(self)
 
 
 def bounds(study_or_result: Study | Result) -> pl.DataFrame:
@@ -75,14 +91,20 @@ def bounds(study_or_result: Study | Result) -> pl.DataFrame:
         if bound.covers(setting)
         for version in bound.versions
     ]
-    return pl.DataFrame(rows, schema=_SCHEMA)
+    return BoundsFrame(rows, schema=_SCHEMA)
 
 
-def plot_bounds(result: Result, metric: str = "regret") -> Figure:
+def plot_bounds(
+    result: Result,
+    metric: str = "regret",
+    *,
+    style: Style = "screen",
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Figure:
     """Plot a metric of a result, as `Result.plot` does, with the bounds that apply to it.
 
     Bounds that do not apply or are vacuous are listed below the panels, with the reasons. If any
-    bound is drawn, both axes are logarithmic.
+    bound is drawn, both axes are logarithmic. `style` and `ax` are those of `Result.plot`.
 
     >>> import entice
     >>> result = entice.simulate(arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB()],
@@ -93,7 +115,7 @@ def plot_bounds(result: Result, metric: str = "regret") -> Figure:
     from entice.study.results.plots import plot_curves
     from entice.theory.figures import add_bounds
 
-    return plot_curves(result, metric, add_bounds)
+    return plot_curves(result, metric, add_bounds, style=style, ax=ax)
 
 
 _SCHEMA: dict[str, Any] = {

@@ -14,13 +14,13 @@ from rich.table import Table
 from entice.study.results.table import format_number
 from entice.theory.growth import METRICS, Growth
 
-_METRIC_NAMES = {
+METRIC_NAMES = {
     "regret": "regret",
     "compensation": "compensation",
     "compensated_pulls": "paid pulls",
 }
 # Fixed widths, so that the tables of all cells line up; 80 characters in total.
-_WIDTHS = {"": 24, "bound": 8, "applies": 8, "vacuous": 7, "mean": 6, "95 % <": 6, "ratio": 7}
+WIDTHS = {"": 24, "bound": 8, "applies": 8, "vacuous": 7, "mean": 6, "95 % <": 6, "ratio": 7}
 
 
 def show_bounds(rows: pl.DataFrame, horizon: int, console: Console) -> None:
@@ -41,17 +41,18 @@ def show_bounds(rows: pl.DataFrame, horizon: int, console: Console) -> None:
 
 def _cell_table(cell: pl.DataFrame, notes: dict[str, int]) -> Table:
     table = _table(f"{cell['policy'][0]}, {cell['drift'][0]}")
-    for title, width in _WIDTHS.items():
+    for title, width in WIDTHS.items():
         table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
-    for metric, name in _METRIC_NAMES.items():
+    for metric, name in METRIC_NAMES.items():
         for i, row in enumerate(cell.filter(metric=metric).iter_rows(named=True)):
             if i == 0:
                 table.add_row(f"[dim]{name}[/]")
-            table.add_row(*_bound_row(row, notes))
+            table.add_row(*bound_row(row, notes))
     return table
 
 
-def _bound_row(row: dict[str, Any], notes: dict[str, int]) -> Iterable[str]:
+def bound_row(row: dict[str, Any], notes: dict[str, int]) -> Iterable[str]:
+    """Return the cells of a bound, with rich's markup; add its reasons to `notes`, numbered."""
     version = f", {row['version']}" if row["version"] else ""
     vacuous = {True: "yes", False: "no", None: "?"}[row["vacuous"]]
     broken = row["applies"] and row["kind"] == "upper" and (row["ratio"] or 1.0) < 1

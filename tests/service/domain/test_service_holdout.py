@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from log_forging import campaign_with_all_events, fault_of, forge_state, tampering
@@ -20,6 +21,7 @@ from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.commands import (
     Accept,
     ChangeCampaign,
+    Decline,
     ErasePlayer,
     MakeOffer,
     MakeOffers,
@@ -27,7 +29,7 @@ from entice.service.domain.commands import (
     Reverse,
 )
 from entice.service.domain.effect import effect_view
-from entice.service.domain.holdout import assign_groups
+from entice.service.domain.holdout import GroupCounts, assign_groups
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.queries import load_state
 
@@ -226,7 +228,7 @@ def test_a_log_with_every_kind_of_event_verifies_and_forged_totals_do_not(
 ) -> None:
     campaign = campaign_with_all_events(service, **settings)
     assert service.faults(campaign) == [None]
-    fields = ("visitors", "rated", "rating_sum", "rating_squares", "paid", "players")
+    fields = ("visitors", "rated", "rating_sum", "rating_squares", "paid", "players", "declined")
     for group in ("paid", "holdout"):
         for field in fields:
 
@@ -238,6 +240,35 @@ def test_a_log_with_every_kind_of_event_verifies_and_forged_totals_do_not(
                 assert "row differs" in fault_of(service, campaign)
                 forge_state(connection, lambda state: forge(state, -1))
     assert service.faults(campaign) == [None]
+
+
+def test_a_campaign_of_a_version_that_did_not_count_decliners_verifies(service: Service) -> None:
+    campaign = service.create(holdout=0.5)
+    for player in range(8):
+        service.rated(campaign, player, 4)
+    service.do(Decline(service.offer(campaign, 76)["id"]))
+
+    def forget(state: CampaignState) -> None:
+        for counts in state.groups.values():
+            assert counts.declined is not None
+            counts.declined = None
+
+    with tampering(service) as connection:
+        forge_state(connection, forget)
+    service.close()
+    service.__init__(service.path)  # type: ignore[misc]  # restart: the writer remembers campaigns
+    assert service.faults(campaign) == [None]
+    service.do(Decline(service.offer(campaign, 77)["id"]))
+    assert service.faults(campaign) == [None]
+    effect = service.queries.effect(campaign)
+    for group in (effect.paid, effect.holdout):
+        assert group.declined is None
+        assert group.share_rated == group.rated / group.visitors
+    # A row as such a version stored it: without the last element of each group.
+    state = state_of(service, campaign)
+    for counts in state.groups.values():
+        stored = msgspec.msgpack.encode(msgspec.structs.astuple(counts)[:-1])
+        assert msgspec.msgpack.decode(stored, type=GroupCounts) == counts
 
 
 # Settings

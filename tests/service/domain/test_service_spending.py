@@ -17,6 +17,7 @@ from writer_fixtures import Service, hashed
 from writer_fixtures import service as on_sqlite
 
 from entice.api_types import SpendingView
+from entice.model.probe import Probe
 from entice.service.domain.commands import (
     Accept,
     ChangeCampaign,
@@ -31,7 +32,7 @@ from entice.service.domain.commands import (
 )
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import to_datetime
-from entice.service.storage import spending
+from entice.service.storage import queries, spending
 from entice.service.storage.spending import By, Point, Series
 
 __all__ = ["on_sqlite", "postgres"]
@@ -325,3 +326,29 @@ def test_the_spending_operation(tmp_path: Path) -> None:
             assert answer.status_code == 422
             assert answer.json()["detail"] == words
         assert service.client.get("/v1/campaigns/c_none/spending").status_code == 404
+
+
+def test_the_database_searches_offers_by_reason(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On both databases; beside the spending, whose fixture this is."""
+    campaign = service.create(probe=Probe(share=0.5, amount=0.2))
+    service.do(EnterRatings(campaign, [Organic("a", 5)] * 40))
+    batch = [MakeOffer(campaign, hashed(player)) for player in range(60)]
+    made = service.do(MakeOffers(campaign, batch))["offers"]
+    reasons = {offer["reason"] for offer in made}
+    assert len(reasons) > 1
+    decoded: list[Any] = []
+    original = queries.offer_from_row
+
+    def recorded(number: int, row: Any) -> Any:
+        decoded.append(row)
+        return original(number, row)
+
+    monkeypatch.setattr(queries, "offer_from_row", recorded)
+    for reason in reasons:
+        expected = [offer["decision"] for offer in made if offer["reason"] == reason][::-1]
+        decoded.clear()
+        page = service.queries.offers(campaign, reason=reason)
+        assert [offer.decision for offer in page.offers] == expected
+        assert len(decoded) == len(expected)  # no other row is decoded

@@ -160,6 +160,7 @@ def test_batches_organic_ratings_and_drift(shop: Client) -> None:
     assert (raised.value.status, raised.value.kind) == (422, "idempotency-key-reused")
     assert shop.drift(tea.id).slope is None
     assert shop.effect(tea.id).verdict == "no_holdout"
+    assert shop.acceptance(tea.id).acceptance is None
     spent = shop.spending(tea.id, "offer", points=10)
     assert (spent.offers[0], spent.offers[-1]) == (0, 2)
     assert spent.reserved[-1] == shop.campaign(tea.id).reserved

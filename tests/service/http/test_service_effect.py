@@ -56,6 +56,8 @@ def test_the_totals_are_those_of_the_exported_offers(shop: Service) -> None:
         assert (mine["reason"] == "holdout").all() == (name == "holdout")
         assert group.rating == ratings.mean()
         assert group.payment == group.paid / group.visitors
+        assert group.declined == (mine["state"] == "declined").sum() > 0
+        assert group.share_rated == group.rated / (group.visitors - group.declined)
     assert effect.holdout.paid == 0 < effect.paid.paid
     assert effect.holdout.players + effect.paid.players == 60
     assert effect.difference is not None

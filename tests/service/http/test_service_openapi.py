@@ -47,6 +47,7 @@ _WITHOUT_EXAMPLES = (
     "/v1/plans",
     "/v1/paper",
     "/v1/campaigns/{campaign}/replay",
+    "/v1/campaigns/{campaign}/evaluation",
 )
 
 

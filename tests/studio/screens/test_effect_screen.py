@@ -16,9 +16,11 @@ from entice.api_types import EffectView
 GROUP = {
     "visitors": 90_000, "players": 80_000, "rated": 18_000, "rating_sum": 77_400,
     "rating_squares": 347_000, "paid": 1_260_000, "rating": 4.3, "share_rated": 0.2,
-    "payment": 14.0,
+    "payment": 14.0, "declined": 5_850,
 }  # fmt: skip
-HELD_OUT = GROUP | {"visitors": 10_000, "rated": 2_000, "rating": 4.1, "paid": 0, "payment": 0.0}
+HELD_OUT = GROUP | {
+    "visitors": 10_000, "rated": 2_000, "rating": 4.1, "paid": 0, "payment": 0.0, "declined": 12,
+}  # fmt: skip
 BETTER = {
     "campaign": "c", "currency": "EUR", "currency_digits": 2, "holdout_share": 0.1, "paid": GROUP,
     "holdout": HELD_OUT, "difference": 0.2, "low": 0.12, "high": 0.28, "confidence": 0.95,
@@ -81,6 +83,8 @@ def test_each_verdict_is_shown(
     expect(card.locator("figcaption strong")).to_have_text(difference)
     expect(card.locator("dd").first).to_have_text(cost)
     expect(card.locator(".effect-paid td").first).to_have_text("4.30 ★")
+    declined = "5,850 with the campaign, 12 in the holdout"
+    expect(card.locator("dd").last).to_have_text(declined)
     expect(card.locator(".effect-holdout td").last).to_have_text("€0.00")
     split = "not compatible" if effect is BROKEN else "compatible"
     expect(card.locator("dd").nth(1)).to_contain_text(f"intended: {split}")

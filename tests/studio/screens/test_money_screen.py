@@ -178,7 +178,7 @@ def plan_in(page: Page, case: Case) -> None:
     page.get_by_role("button", name="Calculate").click()
     shown = case.code if case.code in ("HUF", "KWD", "POINTS") else case.written
     expect(page.locator(".plan-others")).to_contain_text(shown, timeout=COMPILE_TIMEOUT)
-    page.wait_for_selector(".plan-parts:not([aria-busy])")
+    page.wait_for_selector(".plan-answer:not([aria-busy])")
 
 
 @every_currency

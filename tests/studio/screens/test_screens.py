@@ -21,7 +21,9 @@ from browser.studio_pages import (
     show,
     small_plan,
 )
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+DESKTOP = ViewportSize(width=1440, height=900)
 
 
 class Phone(NamedTuple):
@@ -56,6 +58,36 @@ def test_a_screen_is_accessible_and_fits(studio: Studio, phone: Phone, screen: s
     page.set_viewport_size(WIDE)
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert findings(page) == []
+    if screen in ("campaign", "compare", "offer", "plan"):
+        page.set_viewport_size(NARROW)
+        assert findings(page) == overflowing(page) == []
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size(DESKTOP)
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        assert findings(page) == overflowing(page) == []
+    assert phone.errors == []
+
+
+def test_on_a_phone_the_answer_and_its_control_come_first(studio: Studio, phone: Phone) -> None:
+    page = phone.page
+    page.set_viewport_size(NARROW)
+    show(page, studio.address("plan"))
+    page.wait_for_selector(READY["plan"] + ":not([disabled])")
+
+    def top(selector: str) -> float:
+        box = page.locator(selector).bounding_box()
+        assert box is not None
+        return box["y"]
+
+    assert top(".plan-sentence") < top("#budget") < top(".plan-form") < top(".plan-chart >> nth=0")
+    # The keyboard visits the controls in the order in which they are seen.
+    tops: list[float] = page.evaluate(
+        """() => [...document.querySelectorAll("main :is(a, button, input, select, summary)")]
+          .filter((node) => node.checkVisibility() && !node.closest(".tip"))
+          .map((node) => Math.round(node.getBoundingClientRect().top / 24))"""
+    )
+    assert len(tops) > 20
+    assert tops == sorted(tops)
     assert phone.errors == []
 
 

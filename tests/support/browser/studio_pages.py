@@ -33,6 +33,8 @@ READY = {
     "campaigns": ".campaign-row",
     "campaign": ".campaign-grid:has(.feed-item):has(.item-row):has(.drift-gauge)",
     "offer": ".hash-chain .link",
+    "compare": ".compare-chart.js-plotly-plot",
+    "terms": ".terms",
     "paper": ".paper-table",
     "trust": ".trust-verdict",
     "keys": ".key-table tbody tr",
@@ -46,6 +48,7 @@ class Studio:
 
     url: str
     key: str
+    read_key: str
     client: Client
     campaign: str
     offer: str
@@ -60,6 +63,7 @@ class Studio:
             "explore": SMALL,
             "campaign": f"#/campaign/{self.campaign}",
             "offer": f"#/offer/{self.offer}",
+            "compare": f"#/compare/{self.campaign}",
         }
         return self.at(paths.get(screen, f"#/{screen}"))
 
@@ -73,6 +77,7 @@ def run_studio(folder: Path, visitors: int, *, new: bool = False) -> Iterator[St
     """Run a `server` with a campaign that simulated visitors have visited."""
     with contextlib.closing(open_store(f"sqlite:///{folder / 'entice.db'}")) as store:
         _, key = Keys(store).create("admin", None, "tests")
+        _, read_key = Keys(store).create("read", None, "reader")
     with (
         server(folder, new=new) as running,
         Client(running.url, key) as client,
@@ -81,7 +86,8 @@ def run_studio(folder: Path, visitors: int, *, new: bool = False) -> Iterator[St
         simulator = VisitorSimulator(client, seed=7)
         for _ in range(visitors):
             simulator.step([campaign])
-        yield Studio(running.url, key, client, campaign.id, _paid_and_rated(client, campaign.id))
+        offer = _paid_and_rated(client, campaign.id)
+        yield Studio(running.url, key, read_key, client, campaign.id, offer)
 
 
 def _paid_and_rated(client: Client, campaign: str) -> str:
@@ -236,7 +242,7 @@ def small_plan(page: Page, days: int) -> None:
     page.get_by_role("button", name="Calculate").click()
     finished = "Based on 40 runs of each policy, seed 7."
     expect(page.locator(".plan-status")).to_have_text(finished, timeout=COMPILE_TIMEOUT)
-    page.wait_for_selector(".plan-parts:not([aria-busy])")
+    page.wait_for_selector(".plan-answer:not([aria-busy])")
 
 
 def explore_table(page: Page) -> list[str]:

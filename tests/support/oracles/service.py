@@ -127,15 +127,19 @@ class OracleCampaign:
             assert self.S[arm] == sum(ratings)
         assert self.reserved + self.committed <= self.budget
 
-    def group_totals(self, group: str) -> tuple[int, int, int, int, int, int]:
-        """Return visitors, rated, sum and squares of ratings, payments and players of a group."""
+    def group_totals(self, group: str) -> tuple[int, int, int, int, int, int, int]:
+        """Return the totals of a group.
+
+        Visitors, rated, sum and squares of ratings, payments, players, declined.
+        """
         mine = [o for o in self.offers if o.group == group]
         ratings = [o.rating for o in mine if o.state == "rated" and o.rating is not None]
         paid = sum(o.paid or 0 for o in mine if o.state in ("accepted", "rated", "unrated"))
         squares = sum(rating**2 for rating in ratings)
         first = {o.player: o for o in reversed(self.offers)}
         players = sum(o.group == group for o in first.values())
-        return len(mine), len(ratings), sum(ratings), squares, paid, players
+        declined = sum(o.state == "declined" for o in mine)
+        return len(mine), len(ratings), sum(ratings), squares, paid, players, declined
 
     # Decision
 

@@ -126,6 +126,7 @@ def hostile_requests(campaign: str, offer: str) -> Iterator[HostileRequest]:
         f"{at}/events",
         f"{at}/drift",
         f"{at}/effect",
+        f"{at}/acceptance",
         f"{at}/export",
     )
     yield from _fields(at, offer)
@@ -276,7 +277,8 @@ def lifecycle(campaign: Any) -> Iterator[HostileRequest]:
     yield post(f"{at}/arms", {"arms": ["late"]})
     shown = dict.fromkeys(spec["arms"][:2], 1e6)
     yield post(f"{at}/offers", {"player": "player 6", "displayed": shown, **segment})
-    for read in ("", "/arms", "/drift", "/effect", "/spending", "/events", "/export"):
+    reads = ("", "/arms", "/drift", "/effect", "/acceptance", "/spending", "/settings", "/plan")
+    for read in (*reads, "/events", "/export"):
         yield HostileRequest("lifecycle", "GET", at + read, {})
 
 

@@ -85,6 +85,7 @@ SPECS = (
         cap_per_player=2_000,
         probe=entice.Probe(share=0.3, amount=0.5),
         overlap=0.1,
+        price=entice.LearnedPrice(acceptance=0.7, explore=0.3),
     ),
     CampaignSpec(
         name="Coffee",
@@ -305,6 +306,7 @@ def all_queries(store: Store, decisions: Mapping[str, int]) -> dict[str, Callabl
         named[f"arms {name}"] = partial(queries.arms, name)
         named[f"drift {name}"] = partial(queries.drift, name)
         named[f"effect {name}"] = partial(queries.effect, name)
+        named[f"acceptance {name}"] = partial(queries.acceptance, name)
         named[f"spending {name}"] = partial(queries.spending, name)
         named[f"head {name}"] = partial(queries.head, name)
         named[f"events {name}"] = partial(queries.events, name, 0, 1_000_000)

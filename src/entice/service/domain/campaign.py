@@ -38,6 +38,7 @@ from entice.service.domain.in_flight_state import (
     unpack,
 )
 from entice.service.domain.offer import OfferRecord
+from entice.service.domain.pricing import PriceRecord, Pricing, new_counts
 from entice.service.domain.segment_state import LiveSegments, new_segment_counts
 from entice.service.domain.spec import CampaignSpec
 
@@ -80,8 +81,9 @@ class Decision(NamedTuple):
     probe: str | None
     probe_amount: float | None
     gap: float | None
-    """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    """The displayed gap in stars, if the payment may differ from it."""
     overlap: OverlapRecord
+    price: PriceRecord
 
 
 @lru_cache(maxsize=64)
@@ -132,7 +134,7 @@ class Campaign:
                 arms=list(spec.arms), retired=[False] * arms,
                 pulls=[0] * arms, totals=[0] * arms, in_flight=[0] * arms, memory=b"",
                 rules=rules, offered=[0] * arms if rules >= EXPECTED_RATINGS else [],
-                groups=new_groups(spec.holdout),
+                groups=new_groups(spec.holdout), acceptance=new_counts(spec),
                 segments=new_segment_counts(len(spec.segments), arms),
             )
         )  # fmt: skip
@@ -176,6 +178,8 @@ class Campaign:
         self._propensity = propensity_function(
             spec.policy, self.kernel, spec.seed, self._count_type
         )
+        self.pricing = Pricing(spec, state.acceptance) if state.acceptance is not None else None
+        """Sets the payments if the campaign has a learned price."""
 
     def _allocate(self) -> None:
         arms = len(self.state.arms)
@@ -257,6 +261,9 @@ class Campaign:
             most, self.memory, *buffers
         )
         stars, probe, likely, estimated = payment * self._steps, None, 1.0, False
+        priced, price = self._price(t, arm, own, stars) if not unpaid else (stars, PriceRecord())
+        gap = stars if price.propensity is not None else None
+        stars = priced
         paid_choice = "control" if spec.policy.equal_pay else "probe"
         reason = "explore" if arm != own else paid_choice if stars > 0 else "own_choice"
         record = OverlapRecord()
@@ -288,21 +295,27 @@ class Campaign:
             # If this is false, every arm was affordable and no limit can have changed the decision.
             if not unpaid and (limited or kernel.payment_rule is not pay_required):
                 free = run(math.inf, before.copy(), *map(np.empty_like, buffers))[:3]
-            wanted = free[2] * self._steps
+            wanted, _ = self._price(t, free[0], free[1], free[2] * self._steps)
             if free[0] == free[1] and wanted == 0 and coin == HEADS:
                 wanted = coin_amount
             limited = not unpaid and (arm, stars) != (free[0], wanted)
             if limited and reason not in ("probe", "overlap"):
                 reason = "limited"
-        gap = None
         if spec.policy.equal_pay and stars > 0:
             gap = float(self._shown[own] - self._shown[arm]) * self._steps
         amount = amount_of(stars, spec.price_of_a_star, spec.margin)
         assert amount <= limit.amount, "every permitted payment is affordable: see `max_stars_for`"
         return Decision(
             arm, own, stars, amount, reason, likely, estimated, bool(limited),
-            probe, coin_amount if probe else None, gap, record,
+            probe, coin_amount if probe else None, gap, record, price,
         )  # fmt: skip
+
+    def _price(self, t: int, arm: int, own: int, stars: float) -> tuple[float, PriceRecord]:
+        """Return the payment for an arm in stars: as decided, or the learned price."""
+        if self.pricing is None:
+            return stars, PriceRecord()
+        payment, record = self.pricing.price(t, stars if arm != own else 0.0)
+        return payment if arm != own else stars, record
 
     def _record_overlap(self, made: DecisionInputs, share: float) -> OverlapRecord:
         """Return the propensities of all arms, and what the policy saw."""

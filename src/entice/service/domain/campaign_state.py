@@ -11,6 +11,7 @@ from entice.money import Currency, recorded_currency
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
+from entice.service.domain.pricing import AcceptanceCounts
 from entice.service.domain.segment_state import SegmentCounts
 from entice.service.domain.spec import Status
 
@@ -59,6 +60,8 @@ class CampaignState(msgspec.Struct, array_like=True):
     """The totals of the two groups, if the campaign has a holdout."""
     segments: SegmentCounts | None = None
     """The ratings of each arm and segment, if the campaign has segments."""
+    acceptance: AcceptanceCounts | None = None
+    """The answers to offers by price, if the campaign has a learned price."""
 
     @property
     def expectation(self) -> Expectation:
@@ -110,16 +113,18 @@ def paced_budget(budget: int, decisions: int, pace_over: int | None) -> int | No
     return int(budget * share)
 
 
-_encode = msgspec.msgpack.Encoder().encode
-
-
 def encode_state(state: CampaignState) -> bytes:
-    """Encode a state for the database. The last field is left out without segments, as before."""
-    if state.segments is not None:
-        return _encode(state)
-    return _encode(msgspec.structs.astuple(state)[:-1])
+    """Encode a state for the database.
+
+    The last fields are left out if they are None, as before they existed.
+    """
+    fields = msgspec.structs.astuple(state)
+    while fields[-1] is None:
+        fields = fields[:-1]
+    return _encode(fields)
 
 
+_encode = msgspec.msgpack.Encoder().encode
 decode_state = msgspec.msgpack.Decoder(CampaignState).decode
 ID_WITHIN = 64
 """The id of a campaign is in the first so many bytes of its encoded state."""

@@ -334,7 +334,9 @@ def _create_campaign(
     check_compiled(str(type(command.spec.policy).__struct_config__.tag))
     campaign = Campaign.create(f"c_{secrets.token_hex(8)}", command.spec.with_seed(), now)
     transaction.insert_campaign(campaign)
-    CampaignRules(campaign, transaction.offers(campaign)).create(now, by=command.by)
+    rules, plan = CampaignRules(campaign, transaction.offers(campaign)), command.spec.plan
+    # The plan is in the log alone: the campaign's row is written with every commit.
+    rules.create(now, by=command.by, plan=None if plan is None else msgspec.to_builtins(plan))
     return CommandResult(201, encode(campaign_view(campaign.state)))
 
 

@@ -22,7 +22,7 @@ def effect_view(state: CampaignState) -> EffectView:
     spec, money = state.spec, state.money
     labels = state.campaign, money.code, money.digits
     if not state.groups:
-        empty = EffectGroupView(0, 0, 0, 0, 0, 0, None, None, None)
+        empty = EffectGroupView(0, 0, 0, 0, 0, 0, None, None, None, 0)
         note = "the campaign has no holdout"
         return EffectView(
             *labels, 0.0, empty, empty, None, None, None, CONFIDENCE, METHOD, None, None, None,
@@ -56,5 +56,5 @@ def _totals(counts: GroupCounts) -> GroupTotals:
 def _group(counts: GroupCounts, result: GroupResult) -> EffectGroupView:
     return EffectGroupView(
         counts.visitors, counts.players, counts.rated, counts.rating_sum, counts.rating_squares,
-        counts.paid, result.rating, result.share_rated, result.payment,
+        counts.paid, result.rating, result.share_rated, result.payment, result.declined,
     )  # fmt: skip

@@ -34,6 +34,8 @@ class Created(_AuthoredEvent, frozen=True, tag="created"):
     """The version of Entice that created it."""
     rules: int = 1
     """The version of the rules that decisions follow."""
+    plan: dict[str, Any] | None = None
+    """The forecast that the campaign was created from."""
 
 
 class Upgraded(_Event, frozen=True, tag="upgraded"):
@@ -98,7 +100,8 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     probe_amount: float | None = None
     shadow: bool = False
     gap: float | None = None
-    """The displayed gap in stars, if an equal-pay policy pays, which pays at least the gap."""
+    """The displayed gap in stars, if the payment may differ from it: if an equal-pay policy pays,
+    which pays at least the gap, or if the price is learned, which pays at most the gap."""
     propensities: tuple[float, ...] | None = None
     """The probability of each arm, 0 for those that could not be offered; only with overlap."""
     counts: tuple[float, ...] | None = None
@@ -110,6 +113,13 @@ class Offered(_Event, frozen=True, tag="offered", omit_defaults=True, gc=False):
     segment: str | None = None
     """The player's segment, if the campaign has segments. `shown`, `averages` and `counts` are then
     those of the segment."""
+    learned_price: float | None = None
+    """The cheapest price that the wanted share of players accepts, in stars; None without a learned
+    price, and while there are too few answers."""
+    price_propensity: float | None = None
+    """The probability of the payment, given the arm, if the price is learned."""
+    price_explored: bool = False
+    """Whether the payment was drawn at random, to learn how many players accept it."""
 
 
 class _OfferEvent(_Event, frozen=True):

@@ -28,6 +28,10 @@ def explain(offer: Offered) -> str:
     >>> explain(Offered("c_0", 3, 0, 2, 1, "", "mint", "mint", 0.25, 50, "control", 1.0,
     ...                 (4.25, 4.5), 0, 300, gap=0.0))
     "mint is the visitor's own choice. It is paid 0.25 stars, like the items it is compared with."
+    >>> explain(Offered("c_0", 4, 0, 3, 1, "", "tea", "mint", 0.16, 32, "explore", 1.0,
+    ...                 (4.25, 4.5), 0, 300, gap=0.25, learned_price=0.16, price_propensity=0.96))
+    'To learn more about tea, which shows 0.25 stars less than mint. The payment, 0.16 stars, is \
+the cheapest price that visitors accept often enough.'
     """
     sentence = _reason(offer)
     return f"{sentence} Shadow mode: recorded, not paid." if offer.shadow else sentence
@@ -45,16 +49,19 @@ def _reason(offer: Offered) -> str:
         )
     if offer.probe == "heads":
         return (
-            f"{arm} is the visitor's own choice. A coin flip added {stars}, to measure how much "
-            "payments raise ratings."
+            f"{arm} is the visitor's own choice. The probe added {stars} at random, to measure how "
+            "much payments raise ratings."
         )
     paid_choice = f"It is paid {stars}, like the items it is compared with."
     gap = f"which shows {stars} less than {own}. The payment covers the gap."
     if offer.gap is not None:
+        less = f"which shows {offer.gap:.2f} stars less than {own}."
         gap = (
-            f"which shows {offer.gap:.2f} stars less than {own}. The payment, {stars}, covers the "
-            "gap and is the same for all items that are compared."
+            f"{less} The payment, {stars}, covers the gap and is the same for all items that are "
+            "compared."
         )
+        if offer.price_propensity is not None:
+            gap = f"{less} {_price(offer)}"
     if offer.reason == "overlap":
         drawn = f"Drawn at random, to learn what other policies would achieve: {arm}, "
         if arm != own:
@@ -78,10 +85,20 @@ def _reason(offer: Offered) -> str:
         )
     if offer.probe == "tails":
         return (
-            f"{arm} is the visitor's own choice. A coin flip, to measure how much payments raise "
-            "ratings, added nothing."
+            f"{arm} is the visitor's own choice. The probe, which adds a payment at random to "
+            "measure how much payments raise ratings, added nothing."
         )
     return f"The policy chose {arm}, the visitor's own choice: nothing needs to be paid."
+
+
+def _price(offer: Offered) -> str:
+    """Return the sentence about a learned price."""
+    stars = f"{offer.payment:.2f} stars"
+    if offer.price_explored:
+        return f"The payment, {stars}, was drawn at random, to learn which prices visitors accept."
+    if offer.payment == offer.gap:
+        return "The payment covers the gap; no cheaper price is known to be accepted often enough."
+    return f"The payment, {stars}, is the cheapest price that visitors accept often enough."
 
 
 def price_calculation(campaign: Campaign, offer: OfferRecord, event: Offered) -> PriceCalculation:
@@ -116,14 +133,18 @@ def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[
         label = f"{arm} is the visitor's own choice"
         steps = [PriceStep("", label, stars=0.0, note="no gap to cover")]
         if price.probe_added is not None:
-            note = "to measure the drift"
+            note = "added at random, to measure the drift"
             steps += [
-                PriceStep("+", "Coin flip", stars=price.probe_added, note=note),
+                PriceStep("+", "Probe", stars=price.probe_added, note=note),
                 PriceStep("=", "Payment", stars=stars, level="subtotal"),
             ]
     if gap is not None:
-        note = "the same for all items that are compared"
-        steps.append(PriceStep("↑", "Payment", stars=stars, note=note, level="subtotal"))
+        sign, note = "↑", "the same for all items that are compared"
+        if event.price_propensity is not None:
+            sign, note = "↓", "the learned price, or the gap if that is less"
+            if event.price_explored:
+                note = "drawn at random, to learn which prices visitors accept"
+        steps.append(PriceStep(sign, "Payment", stars=stars, note=note, level="subtotal"))
     if price.amount > 0:
         exact, rounded = stars * price.price_of_a_star, price.amount - price.margin
         steps += [

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from entice.api_types import MAX_PLANNED_POINTS
 from entice.errors import InputError
 from entice.model.settings import without_holdout_defaults
 from entice.planner.forecast import Forecast
@@ -18,9 +20,10 @@ from entice.spec_parsing import without_none
 def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
     """Return a campaign for each policy of a plan, by the policy's name.
 
-    The tables are valid for `POST /v1/campaigns` and `entice campaign create`. Policies that the
-    service can't run are left out. The budget is that of the plan or, if the plan has none, the
-    amount that the policy needs at the plan's confidence.
+    The tables are valid for `POST /v1/campaigns` and `entice campaign create`, and contain the
+    forecast of their spending as `plan`. Policies that the service can't run are left out. The
+    budget is that of the plan or, if the plan has none, the amount that the policy needs at the
+    plan's confidence.
     """
     plan, tables = forecast.plan, {}
     for p, name in enumerate(policy_names(plan)):
@@ -28,12 +31,36 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
         if budget is None:
             budget = round_up(forecast.at_confidence(p, "needed"), plan.money.digits)
         table = _campaign(plan, p, name, budget)
+        table["plan"] = _planned_spending(forecast, p, name, table["budget"])
         try:
             CampaignSpec.from_plain(table)
         except InputError:  # such as a policy that can't choose among a subset of its arms
             continue
         tables[name] = table
     return tables
+
+
+def _planned_spending(forecast: Forecast, policy: int, name: str, budget: int) -> dict[str, Any]:
+    """Return the range of a policy's spending by number of visitors, for the live campaign."""
+    plan, days = forecast.plan, forecast.days.filter(policy_index=policy)
+    picked = np.unique(np.linspace(0, plan.days - 1, MAX_PLANNED_POINTS).round().astype(np.int64))
+
+    def amounts(column: str) -> list[int]:
+        return [min(budget, plan.money.to_minor(x)) for x in days[column].to_numpy()[picked]]
+
+    assert plan.seed is not None
+    return {
+        "policy": name,
+        "visitors_a_day": plan.visitors_a_day,
+        "days": plan.days,
+        "drift": list(plan.drift),
+        "replications": plan.replications,
+        "seed": plan.seed,
+        "visitors": [int(day + 1) * plan.visitors_a_day for day in picked],
+        "low": amounts("needed_q05"),
+        "typical": amounts("needed_q50"),
+        "high": amounts("needed_q95"),
+    }
 
 
 def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, Any]:
@@ -62,5 +89,6 @@ def _campaign(plan: Plan, policy: int, name: str, budget: float) -> dict[str, An
         "holdout": plan.holdout,
         "holdout_feeds_averages": plan.holdout_feeds_averages,
         "segments": [f"segment-{s}" for s in range(1, plan.known_segments + 1)] or None,
+        "price": msgspec.to_builtins(plan.price),
     }
     return without_holdout_defaults(without_none(table))

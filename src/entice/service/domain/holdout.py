@@ -34,6 +34,9 @@ class GroupCounts(msgspec.Struct, array_like=True):
     Players are split into groups, not offers, so only their numbers can show that a split is
     broken.
     """
+    declined: int | None = None
+    """The number of those offers that were declined. Their visitors took their own choice, whose
+    rating belongs to no group. None in a campaign stored by a version that did not count them."""
 
     def add_rating(self, rating: int) -> None:
         """Add a rating."""
@@ -50,7 +53,9 @@ class GroupCounts(msgspec.Struct, array_like=True):
 
 def new_groups(holdout: float) -> dict[str, GroupCounts]:
     """Return the totals of a new campaign, by group; empty if it has no holdout."""
-    return {PAID: GroupCounts(), HOLDOUT: GroupCounts()} if holdout > 0 else {}
+    if holdout == 0:
+        return {}
+    return {PAID: GroupCounts(declined=0), HOLDOUT: GroupCounts(declined=0)}
 
 
 def assign_groups(seed: int, holdout: float) -> Callable[[bytes], Group | None]:

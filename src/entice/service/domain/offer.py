@@ -76,6 +76,11 @@ read_offer = msgspec.msgpack.Decoder(OfferRecord).decode
 """Decode the result of `OfferRecord.row`."""
 
 
+def encoded_text(text: str) -> bytes:
+    """Return how a row contains a text, such as a reason."""
+    return _encode(text)
+
+
 class CountedRating(NamedTuple):
     """A rating that counts in the averages, as a policy learns from it."""
 

@@ -74,10 +74,17 @@ class CampaignRules:
 
     # Settings and arms
 
-    def create(self, at: int, version: str = entice.__version__, by: str | None = None) -> None:
-        """Append the first event, which records the version of Entice."""
+    def create(
+        self,
+        at: int,
+        version: str = entice.__version__,
+        by: str | None = None,
+        plan: dict[str, Any] | None = None,
+    ) -> None:
+        """Append the first event, which records the version of Entice and the plan, if any."""
         state = self.campaign.state
-        self._append(log.Created(*self._header(at), state.spec, version, state.rules, by=by))
+        header = self._header(at)
+        self._append(log.Created(*header, state.spec, version, state.rules, by=by, plan=plan))
 
     def upgrade(self, at: int, rules: int = RULES) -> None:
         """Switch to a later version of the rules, if the campaign's is older."""
@@ -194,7 +201,9 @@ class CampaignRules:
                 limit.amount, eligible, displayed, decision.estimated,
                 limit.by if decision.limited else None,
                 decision.probe, decision.probe_amount, shadow, decision.gap, *decision.overlap,
-                group=group, segment=segment,
+                group=group, segment=segment, learned_price=decision.price.learned,
+                price_propensity=decision.price.propensity,
+                price_explored=decision.price.explored,
             )
         )  # fmt: skip
         offer = OfferRecord(
@@ -281,6 +290,8 @@ class CampaignRules:
         offer.answered_in_shadow = offer.shadow
         if (counts := self.campaign.group_counts(offer)) is not None:
             counts.paid += paid
+        if self.campaign.pricing is not None:
+            self.campaign.pricing.record_answer(offer, True)
         self._set_state(offer, ACCEPTED, due)
 
     def decline(self, at: int, offer: OfferRecord) -> None:
@@ -296,6 +307,11 @@ class CampaignRules:
         if offer.state != OFFERED:
             raise self._wrong_state(offer, "declined")
         self._append(log.Declined(*self._header(at), offer.n))
+        if self.campaign.pricing is not None:
+            self.campaign.pricing.record_answer(offer, False)
+        counts = self.campaign.group_counts(offer)
+        if counts is not None and counts.declined is not None:
+            counts.declined += 1
         self._release(offer, DECLINED)
 
     def expire(self, at: int, offer: OfferRecord) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import tomllib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
+from entice.api_types import CampaignPlan
 from entice.checks import as_seed, is_list, set_number, set_whole
 from entice.errors import InputError, did_you_mean
+from entice.model.learned_price import LearnedPrice
 from entice.model.probe import Probe
 from entice.model.segments import MAX_SEGMENTS
 from entice.model.settings import MAX_MONEY as MAX_MONEY
@@ -46,7 +50,7 @@ from entice.policies import (
     SlidingWindowUCB,
     ThompsonSampling,
 )
-from entice.policies.policy import check_probe
+from entice.policies.policy import check_price, check_probe
 from entice.policies.propensity import check_overlap
 from entice.policies.segments import check_segments
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
@@ -165,6 +169,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         offer then names the player's segment, and decisions use the averages of the segment, shrunk
         towards those of all players. Fixed when the campaign is created. Default: all players are
         one population.
+    price
+        What offers of another arm than the player's own choice pay. None: the gap. A
+        `LearnedPrice`: the cheapest price that a wanted share of players accepts, learned from
+        their answers, but never more than the gap.
     disclosure
         Text that each paid offer carries, for players and for readers of their ratings.
     status
@@ -172,6 +180,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         recorded but nothing is paid.
     seed
         Random seed of all decisions. Drawn if omitted.
+    plan
+        The forecast that the campaign is created from, to compare its spending with. It is not a
+        setting: it changes no decision, and `GET /v1/campaigns/{id}/plan` returns it.
 
     >>> from entice.service.domain.spec import CampaignSpec
     >>> spec = CampaignSpec(
@@ -204,9 +215,11 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     holdout_feeds_averages: bool = True
     planned_drift: Annotated[float, Meta(ge=0)] | None = None
     segments: Annotated[Sequence[ArmName], Meta(max_length=MAX_SEGMENTS), UniqueItems] = ()
+    price: LearnedPrice | None = None
     disclosure: Annotated[str, Meta(min_length=1, max_length=MAX_DISCLOSURE)] | None = None
     status: Literal["live", "paused", "shadow"] = "live"
     seed: Annotated[int, Meta(ge=0, le=MAX_NEW_SEED)] | None = None
+    plan: CampaignPlan | None = None
 
     def __post_init__(self) -> None:
         check_name("CampaignSpec: name", self.name)
@@ -240,6 +253,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         self._check_money()
         check_probe_cost(self, self.price_of_a_star)
         check_probe("CampaignSpec: probe", self.probe, self.policy)
+        check_price("CampaignSpec: price", self.price, self.policy)
         check_overlap("CampaignSpec: overlap", self.overlap, self.policy, len(self.arms))
         set_whole(self, "offer_expires_after", at_least=1, at_most=YEAR)
         if self.planned_drift is not None and set_number(self, "planned_drift") < 0:
@@ -252,6 +266,8 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise InputError("CampaignSpec: status", rule, given=self.status)
         if self.seed is not None:
             msgspec.structs.force_setattr(self, "seed", as_seed("CampaignSpec: seed", self.seed))
+        if self.plan is not None:
+            check_plan(self.plan)
 
     def _check_segments(self) -> None:
         where = "CampaignSpec: segments"
@@ -320,16 +336,21 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             settings["policy"] = parse_entry("policies", "policy", table)
         if settings.get("probe") is not None:
             settings["probe"] = build_spec(Probe, "probe", as_table("probe", settings["probe"]))
+        if settings.get("plan") is not None:
+            settings["plan"] = _read_plan(settings["plan"])
+        if settings.get("price") is not None:
+            settings["price"] = parse_entry("price", "price", settings["price"])
         spec: CampaignSpec = build_spec(cls, "the campaign", settings)
         return spec
 
     def to_plain(self) -> dict[str, Any]:
-        """Convert the campaign to plain tables."""
+        """Convert the settings to plain tables, without the plan."""
         plain = without_holdout_defaults(without_none(msgspec.to_builtins(self)))
         policy = plain["policy"]
         for name, default in _ADDED_LATER.get(policy["kind"], {}).items():
             if policy[name] == default:
                 del policy[name]
+        plain.pop("plan", None)
         for name in ("overlap", "segments"):  # added later, too
             if not getattr(self, name):
                 del plain[name]
@@ -350,6 +371,28 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.seed is not None:
             return self
         return msgspec.structs.replace(self, seed=secrets.randbits(53))
+
+
+def _read_plan(given: Any) -> CampaignPlan:
+    try:
+        return msgspec.convert(as_table("plan", given), CampaignPlan)
+    except msgspec.ValidationError as error:
+        raise InputError("plan", f"must be a forecast as a plan returns it ({error})") from error
+
+
+def check_plan(plan: CampaignPlan) -> None:
+    """Check that the columns of a plan fit together."""
+    columns = {name: getattr(plan, name) for name in ("visitors", "low", "typical", "high")}
+    for name, column in columns.items():
+        if len(column) != len(plan.visitors):
+            rule = f"must have as many values as visitors, {len(plan.visitors)}"
+            raise InputError(f"plan.{name}", rule, given=len(column))
+        if any(later < earlier for earlier, later in pairwise(column)):
+            raise InputError(f"plan.{name}", "must not decrease", given=column)
+    if len(set(plan.visitors)) < len(plan.visitors):
+        raise InputError("plan.visitors", "must not contain a number twice", given=plan.visitors)
+    if not 0 <= plan.drift[0] <= plan.drift[1] < math.inf:
+        raise InputError("plan.drift", "must be a range such as [0, 1]", given=plan.drift)
 
 
 def check_name(where: str, given: object, longest: int = 200) -> None:

@@ -11,7 +11,15 @@ from litestar import Response
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from entice.api_types import ArmView, CampaignStatus, CampaignView, CampaignWithAlerts, SpendingView
+from entice.api_types import (
+    ArmView,
+    CampaignPlanView,
+    CampaignStatus,
+    CampaignView,
+    CampaignWithAlerts,
+    SettingsHistory,
+    SpendingView,
+)
 from entice.errors import InputError
 from entice.service.domain.changes import FIXED_SETTINGS
 from entice.service.domain.commands import AddArms, ChangeCampaign, CreateCampaign, RetireArm
@@ -31,7 +39,10 @@ from entice.service.http.requests import (
     CampaignId,
     IdempotencyKey,
     ServiceRequest,
+    Since,
+    Until,
     execute,
+    read_period,
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
 from entice.service.operations.campaign_list import Sort
@@ -280,17 +291,63 @@ async def get_spending(
     points: Annotated[
         int, QueryParameter(ge=2, le=MAX_POINTS, description="Maximum number of points.")
     ] = 200,
+    since: Since = None,
+    until: Until = None,
 ) -> Response[SpendingView]:
     """Retrieve the history of spending.
 
     Returns the committed, reserved and allowed amounts over the campaign's history, by date or by
-    number of offers. Each point is exact. A long log is read in parts, one per request: while
-    `through` is less than `events`, repeat the request.
+    number of offers. Each point is exact. With `since` or `until`, the first point is the last one
+    before that period, and the others are within it. A long log is read in parts, one per request:
+    while `through` is less than `events`, repeat the request.
     """
-    return await request.respond_with(Queries.spending, campaign, by, points, slow=True)
+    arguments = campaign, by, points, read_period(since, until)
+    return await request.respond_with(Queries.spending, *arguments, slow=True)
+
+
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/settings",
+    roles=READ,
+    responses={200: "The changes of settings."},
+    examples={"one change": examples.SETTINGS_HISTORY},
+)
+async def get_settings_history(
+    request: ServiceRequest, campaign: CampaignId
+) -> Response[SettingsHistory]:
+    """Retrieve the history of settings.
+
+    Returns who changed which setting, when, from which value to which, newest first, from the event
+    log. A long log is read in parts, one per request: while `through` is less than `events`, repeat
+    the request.
+    """
+    names = request.context.keys.names()
+    return await request.respond_with(Queries.settings_history, campaign, names, slow=True)
+
+
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/plan",
+    roles=READ,
+    responses={200: "The plan, or null."},
+    examples={
+        "60 days": {
+            "campaign": examples.CAMPAIGN_ID,
+            "currency": "EUR",
+            "currency_digits": 2,
+            "plan": examples.PLAN,
+        }
+    },
+)
+async def get_plan(request: ServiceRequest, campaign: CampaignId) -> Response[CampaignPlanView]:
+    """Retrieve the plan of a campaign.
+
+    Returns the forecast that the campaign was created from, as `plan` of `POST /v1/campaigns`.
+    """
+    return await request.respond_with(Queries.plan, campaign)
 
 
 ROUTES = (
     create_campaign, list_campaigns, get_campaign, update_campaign,
-    add_arms, update_arm, list_arms, get_spending,
+    add_arms, update_arm, list_arms, get_spending, get_settings_history, get_plan,
 )  # fmt: skip

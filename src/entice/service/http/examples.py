@@ -96,6 +96,38 @@ SPENDING: dict[str, Any] = {
     "paced": [None, None, None],
 }
 
+PLAN: dict[str, Any] = {
+    "policy": "UCB",
+    "visitors_a_day": 300,
+    "days": 60,
+    "drift": [0.0, 1.0],
+    "replications": 400,
+    "seed": 7,
+    "visitors": [300, 9_000, 18_000],
+    "low": [1_200, 9_800, 12_100],
+    "typical": [2_900, 17_400, 21_000],
+    "high": [6_100, 33_000, 41_700],
+}
+SETTINGS_HISTORY: dict[str, Any] = {
+    "campaign": CAMPAIGN_ID,
+    "currency": "EUR",
+    "currency_digits": 2,
+    "through": 655,
+    "events": 655,
+    "changes": [
+        {
+            "seq": 412,
+            "at": "2026-11-17T11:02:00.500000Z",
+            "by": "0123abcd",
+            "by_name": "Ann",
+            "setting": "budget",
+            "arm": None,
+            "before": 50_000,
+            "after": 75_000,
+        }
+    ],
+}
+
 
 def offer(state: str) -> dict[str, Any]:
     """Return an offer in some state."""
@@ -205,8 +237,9 @@ EFFECT: dict[str, Any] = {
         "rating_squares": 347_000,
         "paid": 1_260_000,
         "rating": 4.3,
-        "share_rated": 0.2,
+        "share_rated": 0.214,
         "payment": 14.0,
+        "declined": 5_850,
     },
     "holdout": {
         "visitors": 10_050,
@@ -218,6 +251,7 @@ EFFECT: dict[str, Any] = {
         "rating": 4.1,
         "share_rated": 0.2,
         "payment": 0.0,
+        "declined": 0,
     },
     "difference": 0.2,
     "low": 0.115,
@@ -234,6 +268,24 @@ EFFECT: dict[str, Any] = {
     "true difference is between +0.12 and +0.28 stars (at 95 % confidence, at every look). A star "
     "more per visitor costs about €0.70. Part of it can be the effect of payments on ratings, "
     "rather than of better choices.",
+}
+
+ACCEPTANCE: dict[str, Any] = {
+    "campaign": CAMPAIGN_ID,
+    "currency": "EUR",
+    "currency_digits": 2,
+    "acceptance": 0.8,
+    "explore": 0.05,
+    "learned_price": 0.2,
+    "learned_amount": 40,
+    "min_answers": 10,
+    "prices": [
+        {"price": 0.126, "amount": 26, "answers": 210, "accepted": 132, "estimate": 0.629},
+        {"price": 0.16, "amount": 32, "answers": 340, "accepted": 259, "estimate": 0.762},
+        {"price": 0.2, "amount": 40, "answers": 1_480, "accepted": 1_221, "estimate": 0.825},
+    ],
+    "sentence": "€0.40 (0.2 stars) is the cheapest price that 80 % of the players accept, by 2,030 "
+    "answers. Larger gaps are paid this price, smaller ones the gap.",
 }
 
 WEBHOOK: dict[str, Any] = {

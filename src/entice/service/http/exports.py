@@ -1,4 +1,4 @@
-"""Routes that export a campaign, estimate its drift and measure its effect."""
+"""Routes that export a campaign and estimate its drift, its effect and its acceptance curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 from polars.exceptions import PolarsError
 
-from entice.api_types import DriftView, EffectView
+from entice.api_types import AcceptanceView, DriftView, EffectView
 from entice.service import logs
 from entice.service.domain.errors import Refusal
 from entice.service.http import examples
@@ -131,4 +131,20 @@ async def get_effect(request: ServiceRequest, campaign: CampaignId) -> Response[
     return await request.respond_with(Queries.effect, campaign)
 
 
-ROUTES = (export, get_drift, get_effect)
+@route(
+    "GET",
+    "/v1/campaigns/{campaign:str}/acceptance",
+    roles=READ,
+    responses={200: "The acceptance curve."},
+    examples={"learned": examples.ACCEPTANCE},
+)
+async def get_acceptance(request: ServiceRequest, campaign: CampaignId) -> AcceptanceView:
+    """Retrieve the acceptance curve.
+
+    Returns the learned price, and for each price the number of answers and acceptances and the
+    estimated share of players who accept it. Without a learned price, `acceptance` is null.
+    """
+    return await request.read(request.context.queries.acceptance, campaign)
+
+
+ROUTES = (export, get_drift, get_effect, get_acceptance)

@@ -17,7 +17,10 @@ from entice.service.http.requests import (
     IdempotencyKey,
     OfferId,
     ServiceRequest,
+    Since,
+    Until,
     execute,
+    read_period,
 )
 from entice.service.http.routes import DECIDE, READ, route
 from entice.service.storage.player_hasher import PlayerHasher
@@ -177,6 +180,8 @@ async def list_offers(
             description="Your id for a player: return offers to this player only.",
         ),
     ] = None,
+    since: Since = None,
+    until: Until = None,
     before: Annotated[
         int | None,
         QueryParameter(ge=1, le=2**53 - 1, description="Return offers with lower numbers only."),
@@ -187,15 +192,16 @@ async def list_offers(
 ) -> Response[OfferPage]:
     """List the offers of a campaign.
 
-    Returns offers, newest first. One request searches at most 10,000 offers, so a page of a
-    filtered list may have fewer than `limit` offers, or none. To continue, pass `next` as `before`
-    until it is null.
+    Returns offers, newest first. One request searches at most 100,000 offers, 10,000 if it filters
+    by `arm`, so a page of a filtered list may have fewer than `limit` offers, or none. To
+    continue, pass `next` as `before` until it is null.
     """
     hashed = None
     if player is not None:
         players = request.context.players
         hashed = players.hash(campaign, player), players.lookup(campaign, player)
-    arguments = (campaign, before, limit, offer_state, reason, arm, hashed)
+    period = read_period(since, until)
+    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period)
     return await request.respond_with(Queries.offers, *arguments, slow=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
@@ -14,7 +15,7 @@ from litestar.datastructures import State
 from litestar.dto import AbstractDTO
 from litestar.handlers import BaseRouteHandler
 from litestar.openapi.spec import Example, Schema
-from litestar.params import HeaderParameter, PathParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from entice.service import logs
 from entice.service.domain.commands import Command
@@ -42,6 +43,14 @@ OfferId = Annotated[
     ),
 ]
 ArmId = Annotated[str, PathParameter(description="Arm id.", examples=[Example(value="oolong")])]
+Since = Annotated[
+    datetime | None,
+    QueryParameter(description="Start of the period, such as 2026-11-01T00:00:00Z."),
+]
+Until = Annotated[
+    datetime | None,
+    QueryParameter(description="End of the period, such as 2026-11-30T23:59:59Z."),
+]
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
@@ -54,6 +63,25 @@ IdempotencyKey = Annotated[
         "are kept for a week.",
     ),
 ]
+
+
+def read_period(since: datetime | None, until: datetime | None) -> tuple[int | None, int | None]:
+    """Return a period in microseconds since 1970. A time without a zone is in UTC."""
+    start, end = (None if time is None else _microseconds(time) for time in (since, until))
+    if start is not None and end is not None and end < start:
+        assert since is not None
+        assert until is not None
+        detail = (
+            f"until must not be before since; got since={since.isoformat()} and "
+            f"until={until.isoformat()}."
+        )
+        raise Refusal(422, "invalid", "Invalid query", detail)
+    return start, end
+
+
+def _microseconds(time: datetime) -> int:
+    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class ServiceRequest(Request[None, KeyView, State]):

@@ -10,6 +10,7 @@ slow client would hold a read transaction open, which prevents SQLite from check
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
@@ -66,9 +67,10 @@ SCHEMA: dict[str, Any] = {
     "arms": pl.List(pl.String),
     "shown": pl.List(pl.Float64),  # displayed ratings, in stars
     "propensities": pl.List(pl.Float64),  # 0: the arm could not be offered
-    "amounts": pl.List(pl.Int64),  # what the arm's gap costs, in minor units
+    "amounts": pl.List(pl.Int64),  # what the arm's gap, or the learned price, costs
     "policy_averages": pl.List(pl.Float64),  # as the policy saw them, on its scale
     "policy_counts": pl.List(pl.Float64),  # with the ratings expected from offers in flight
+    "price_propensity": pl.Float64,  # of a learned price, given the arm
 }
 _NO_OVERLAP = (None,) * 6
 
@@ -236,7 +238,7 @@ def _row(
         return (
             event.seq, event.at, "organic", None, None, None, None, event.arm, None, None, None,
             0.0, 0, 0, money.code, money.digits, None, None, event.rating, False, event.seq,
-            None, event.segment, None, *_NO_OVERLAP,
+            None, event.segment, None, *_NO_OVERLAP, None,
         )  # fmt: skip
     return None
 
@@ -256,6 +258,7 @@ def _row_of_offer(campaign: Campaign, offered: log.Offered, offer: OfferRecord) 
         offered.amount > 0 and not offer.shadow, offer.events[-1], offered.group,
         offered.segment, offered.n,
         *(_NO_OVERLAP if offer.shadow else _overlap_columns(campaign, offered)),
+        offered.price_propensity,
     )  # fmt: skip
 
 
@@ -265,9 +268,11 @@ def _overlap_columns(campaign: Campaign, offered: log.Offered) -> tuple[Any, ...
         return _NO_OVERLAP
     spec, shown = campaign.spec, offered.shown
     best = shown[campaign.arms[offered.greedy_arm]]
+    highest = math.inf if offered.learned_price is None else offered.learned_price
+    payments = [min(best - stars, highest) for stars in shown]
     return (
         campaign.state.arms[: len(shown)], shown, offered.propensities,
-        [amount_of(best - stars, spec.price_of_a_star, spec.margin) for stars in shown],
+        [amount_of(payment, spec.price_of_a_star, spec.margin) for payment in payments],
         [campaign.to_policy_scale(stars) for stars in offered.averages or shown],
         offered.counts,
     )  # fmt: skip

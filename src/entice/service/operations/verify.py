@@ -208,7 +208,7 @@ class LogReplay:
             spec = CampaignSpec.from_plain(event.spec)
             campaign = Campaign.create(self._name, spec, event.at, event.rules)
             self._rules = CampaignRules(campaign, self._offers)
-            self._rules.create(event.at, event.entice, event.by)
+            self._rules.create(event.at, event.entice, event.by, event.plan)
             return
         if self._rules is None:
             raise ValueError("the first event must be the campaign's creation")
@@ -253,6 +253,9 @@ class LogReplay:
         ):
             # Their memory holds intermediate results only, and its form has changed since then.
             stored.memory = self.campaign.memory
+        for group, counts in stored.state.groups.items():
+            if counts.declined is None:  # stored by a version that did not count decliners
+                self.campaign.state.groups[group].declined = None
         if stored.encode() != self.campaign.encode():
             raise _Mismatch("The campaign's row differs from the replay of its events.")
         return self._offers.compare(session)

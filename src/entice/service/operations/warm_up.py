@@ -23,9 +23,11 @@ import msgspec
 
 from entice.jit.specialize import NotCompiled, cache_is_writable, load_only
 from entice.model.in_flight import WITHDRAWN
+from entice.model.learned_price import LearnedPrice
 from entice.parallel import thread_count
 from entice.service import logs
 from entice.service.domain.campaign import RULES, Campaign
+from entice.service.domain.offer import OFFERED, OfferRecord
 from entice.service.domain.pending_policies import PENDING
 from entice.service.domain.segment_state import LiveSegments, new_segment_counts
 from entice.service.domain.spec import CampaignSpec, ServedPolicy
@@ -167,9 +169,11 @@ def _values(field: msgspec.structs.FieldInfo) -> list[Any]:
 
 def exercise(policy: ServedPolicy) -> None:
     """Call every compiled function that requests use, on a temporary campaign."""
+    price = None if policy.equal_pay else LearnedPrice()
     spec = CampaignSpec(
-        name="warm-up", arms=["a", "b"], budget=0, price_of_a_star=1, policy=policy, seed=0
-    )
+        name="warm-up", arms=["a", "b"], budget=0, price_of_a_star=1, policy=policy, seed=0,
+        price=price,
+    )  # fmt: skip
     campaign = Campaign.create("c_warm_up", spec, 0, rules=1)
     campaign.upgrade(0, RULES, [])  # as for campaigns created by an earlier version
     campaign.decide(0, campaign.limit(0), None, None)
@@ -180,6 +184,11 @@ def exercise(policy: ServedPolicy) -> None:
     campaign.update_arm(0, True, 0.0, spec.lowest_rating)
     campaign.displayed_stars()
     campaign.expected()
+    if campaign.pricing is not None:
+        offer = OfferRecord(
+            1, b"", OFFERED, 0, 0, 1, 0, 1.0, 1, None, "explore", 1.0, None, None, 0, 0, None, []
+        )
+        campaign.pricing.record_answer(offer, True)
     segments = LiveSegments(new_segment_counts(1, 1), ["one"], 1)
     segments.count(0, 0, 1, 1)
     segments.update_arm(0, 1, 1, (0, 1))

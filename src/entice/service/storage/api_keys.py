@@ -113,6 +113,10 @@ class Keys:
             (stored.view for stored in self._keys.values()), key=lambda view: view.created
         )
 
+    def names(self) -> dict[str, str]:
+        """Return the labels of all keys by id, also of revoked ones, as far as they are cached."""
+        return {key: one.view.name for key, one in self._keys.items() if not one.damaged}
+
     def altered(self) -> frozenset[str]:
         """Return the ids of keys whose rows were altered. They are not accepted."""
         self.reload()

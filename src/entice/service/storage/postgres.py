@@ -126,6 +126,9 @@ class PostgresSession:
     def index_hint(self, index: str) -> str:  # noqa: D102
         return ""
 
+    def contains(self, column: str) -> str:  # noqa: D102
+        return f"position(? in {column}) > 0"
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
         return self.connection.execute(_with_psycopg_placeholders(sql), params).rowcount
 

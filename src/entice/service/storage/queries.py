@@ -1,15 +1,20 @@
-"""Read-only queries: campaigns, arms, offers, events, drift, spending."""
+"""Read-only queries: campaigns, arms, offers, events, drift, effect, acceptance, spending."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
 
 from entice.api_types import (
+    AcceptanceView,
     ArmView,
+    CampaignPlan,
+    CampaignPlanView,
     CampaignView,
     DriftView,
     EffectView,
@@ -19,9 +24,11 @@ from entice.api_types import (
     OfferPage,
     PlayerCampaign,
     PlayerView,
+    SettingsHistory,
     SpendingView,
 )
 from entice.service.domain import events as log
+from entice.service.domain.acceptance import acceptance_view
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import (
     ID_WITHIN,
@@ -33,7 +40,7 @@ from entice.service.domain.commands import offer_number
 from entice.service.domain.effect import effect_view
 from entice.service.domain.errors import Corrupt, DamagedCampaign, not_found
 from entice.service.domain.explain import explain, price_calculation
-from entice.service.domain.offer import STATES, OfferRecord
+from entice.service.domain.offer import STATES, OfferRecord, encoded_text
 from entice.service.domain.views import arm_views, campaign_view, offer_view, to_datetime
 from entice.service.storage.drift_estimate import DriftEstimates
 from entice.service.storage.event_log import verified_events
@@ -49,8 +56,8 @@ from entice.service.storage.unit_of_work import (
     state_from_row,
 )
 
-MAX_SEARCHED = 10_000
-"""Maximum number of offers that one request searches."""
+MAX_SEARCHED, MAX_DECODED = 100_000, 10_000
+"""Maximum number of offers that one request searches in the database, and in Python."""
 _SEARCHED_AT_ONCE = 1000
 ANY_SIZE = 2**63
 MAX_PAGE_BYTES = 1024 * 1024
@@ -103,11 +110,15 @@ class Queries:
         reason: str | None = None,
         arm: str | None = None,
         player: tuple[bytes, bytes] | None = None,
+        period: tuple[int | None, int | None] = (None, None),
     ) -> OfferPage:
         """Return offers of a campaign, newest first. `player` is the player's hash and lookup.
 
-        Rows are read in the order of the primary key, whatever the filter. A request reads at most
-        `MAX_SEARCHED` of them, and the next request continues from there.
+        Rows are read in the order of the primary key, whatever the filter: an index by player or
+        reason would make every offer slower. A request searches at most `MAX_SEARCHED` of them,
+        or `MAX_DECODED` if it filters by arm, which the database cannot do. The next request
+        continues from there. `period` is in microseconds since 1970; offers are in the order of
+        their time, so it is a range of the primary key.
         """
         where = "campaign = ? AND n >= ? AND n < ?"
         params: list[Any] = []
@@ -121,11 +132,15 @@ class Queries:
                 if salt is None:
                     return OfferPage([], None)
                 where, params = f"{where} AND player = ?", [*params, salted(player[0], [salt])]
+            if reason is not None:
+                where = f"{where} AND {session.contains('body')}"
+                params.append(encoded_text(reason))
             sql = f"{OFFER.select} WHERE {where} ORDER BY n DESC"
             if arm is not None and arm not in campaign.state.arms:
                 raise not_found("arm", arm)
-            end = min(before or 2**62, campaign.state.decisions + 1)
-            least = max(1, end - MAX_SEARCHED)
+            first, end = _range_of(session, campaign, period)
+            end = min(before or 2**62, end)
+            least = max(first, end - (MAX_SEARCHED if arm is None else MAX_DECODED))
             while end > least and len(found) < limit:
                 start = max(least, end - _SEARCHED_AT_ONCE)
                 for row in session.rows(sql, (campaign.number, start, end, *params)):
@@ -139,7 +154,7 @@ class Queries:
                             break
                 end = start
         views = [offer_view(campaign, offer) for offer in found]
-        return OfferPage(views, end if end > 1 else None)
+        return OfferPage(views, end if end > first else None)
 
     def player(
         self, hashes: Callable[[str], tuple[bytes, bytes]], only: str | None = None
@@ -212,11 +227,61 @@ class Queries:
             state = load_state(session, name)
         return effect_view(state)
 
-    def spending(self, name: str, by: By = "date", points: int = 200) -> SpendingView:
-        """Return the campaign's spending over time."""
+    def acceptance(self, name: str) -> AcceptanceView:
+        """Return the acceptance curve of a campaign, from the counts in its row."""
+        with self.store.read() as session:
+            state = load_state(session, name)
+        return acceptance_view(state)
+
+    def spending(
+        self,
+        name: str,
+        by: By = "date",
+        points: int = 200,
+        period: tuple[int | None, int | None] = (None, None),
+    ) -> SpendingView:
+        """Return the campaign's spending over time; `period` is in microseconds since 1970."""
         with self.store.read() as session:
             number, state = number_of(session, name), load_state(session, name)
-            return self._spendings.view(session, number, state, by, points)
+            return self._spendings.view(session, number, state, by, points, period)
+
+    def settings_history(
+        self, name: str, names: Mapping[str, str] = MappingProxyType({})
+    ) -> SettingsHistory:
+        """Return the changes of the campaign's settings; `names` are the labels of keys by id."""
+        with self.store.read() as session:
+            number, state = number_of(session, name), load_state(session, name)
+            return self._spendings.settings(session, number, state, names)
+
+    def plan(self, name: str) -> CampaignPlanView:
+        """Return the plan that the campaign was created from, which its first event records."""
+        with self.store.read() as session:
+            state = load_state(session, name)
+            [(_, body, _)] = read_events(session, name, number_of(session, name), 0, 1)
+        created, plan = log.decode(body), None
+        if isinstance(created, log.Created) and created.plan is not None:
+            plan = msgspec.convert(created.plan, CampaignPlan)
+        money = state.money
+        return CampaignPlanView(name, money.code, money.digits, plan)
+
+
+def _range_of(
+    session: Session, campaign: Campaign, period: tuple[int | None, int | None]
+) -> tuple[int, int]:
+    """Return the numbers of the first offer of a period and of the first one after it."""
+    since, until = period
+    count = campaign.state.decisions
+
+    def first_after(time: int) -> int:
+        """Return the first offer that was made at this time or later."""
+        return 1 + bisect.bisect_left(
+            range(1, count + 1), time, key=lambda n: load_numbered(session, campaign, n).offered_at
+        )
+
+    return (
+        1 if since is None else first_after(since),
+        count + 1 if until is None else first_after(until + 1),
+    )
 
 
 def _player_campaign(
@@ -277,10 +342,16 @@ def load_campaign_of_offer(session: Session, name: str) -> Campaign:
 
 def load_offer(session: Session, campaign: Campaign, name: str) -> OfferRecord:
     """Load an offer."""
-    n = offer_number(name)
+    return load_numbered(session, campaign, offer_number(name), name)
+
+
+def load_numbered(
+    session: Session, campaign: Campaign, n: int, name: str | None = None
+) -> OfferRecord:
+    """Load an offer by its number; `name` is the id to report if there is none."""
     rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (campaign.number, n))
     if not rows:
-        raise missing_offer_error(campaign.state, n, name)
+        raise missing_offer_error(campaign.state, n, name or f"{campaign.state.campaign}.{n}")
     return offer_from_row(campaign.number, rows[0])
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from entice.api_types import SpendingView
+from entice.api_types import SettingsHistory, SpendingView
 from entice.service.domain.campaign_state import CampaignState, paced_budget
 from entice.service.domain.errors import Corrupt
 from entice.service.domain.views import to_datetime
 from entice.service.storage.event_log import verified_events
+from entice.service.storage.settings_history import KINDS, SettingChanges
 from entice.service.storage.store import Session
 
 By = Literal["date", "offer"]
@@ -118,6 +121,7 @@ class Spending:
     def __init__(self) -> None:
         self.seq = 0
         self.lock = threading.Lock()
+        self.settings = SettingChanges()
         self._open: dict[int, int] = {}  # amounts reserved by open offers, by number
         self._first = self._last = Point(0, 0, 0, 0, 0, None)
         self._series = {
@@ -137,6 +141,8 @@ class Spending:
     def apply(self, body: bytes) -> None:
         """Apply the next event."""
         event = _decode(body)
+        if event.kind in KINDS:
+            self.settings.apply(body)
         before = self._last
         _, offers, committed, reserved, budget, pace_over = before
         settings = event.spec or event.changes
@@ -174,12 +180,27 @@ class Spending:
                 "Run `entice verify`."
             )
 
-    def points(self, by: By, most: int) -> list[Point]:
-        """Return at most `most` points, including the first and the last event."""
+    def points(
+        self, by: By, most: int, since: int | None = None, until: int | None = None
+    ) -> list[Point]:
+        """Return at most `most` points, including the first and the last event.
+
+        With `since` and `until`, in microseconds, the first point is the last one before that
+        period, if there is one, and the others are within it.
+        """
         if self.seq <= 1:
             return [self._first][: self.seq]
-        between = self._series[by].thinned(most - 2)
-        return [self._first, *(p for p in between if p is not self._first), self._last]
+        if since is None and until is None:
+            between = self._series[by].thinned(most - 2)
+            return [self._first, *(p for p in between if p is not self._first), self._last]
+        series = [self._first, *self._series[by].points, self._last]
+        first = bisect.bisect_right(series, since or 0, key=lambda point: point.at)
+        end = len(series)
+        if until is not None:
+            end = bisect.bisect_right(series, until, key=lambda point: point.at)
+        period = series[max(0, first - 1) : end] or [self._first]
+        step = max(1, -(-(len(period) - 1) // (most - 1)))
+        return [period[0], *period[-1:0:-step][::-1]]
 
 
 class SpendingCache:
@@ -193,19 +214,17 @@ class SpendingCache:
         self._lock = threading.Lock()
 
     def view(
-        self, session: Session, number: int, state: CampaignState, by: By, most: int
+        self,
+        session: Session,
+        number: int,
+        state: CampaignState,
+        by: By,
+        most: int,
+        period: tuple[int | None, int | None] = (None, None),
     ) -> SpendingView:
         """Return a campaign's spending, as far as its log has been read."""
-        with self._lock:
-            spending = self._cached.setdefault(state.campaign, Spending())
-            self._cached.move_to_end(state.campaign)
-            if len(self._cached) > MAX_CACHED:
-                self._cached.popitem(last=False)
-        with spending.lock:
-            spending.catch_up(session, state.campaign, number)
-            if spending.seq == state.seq:
-                spending.check(state)
-            points, through = spending.points(by, most), spending.seq
+        with self._read(session, number, state) as spending:
+            points, through = spending.points(by, most, *period), spending.seq
         money = state.money
         return SpendingView(
             state.campaign, by, money.code, money.digits, through, max(state.seq, through),
@@ -216,3 +235,32 @@ class SpendingCache:
             [point.budget for point in points],
             [point.paced for point in points],
         )  # fmt: skip
+
+    def settings(
+        self,
+        session: Session,
+        number: int,
+        state: CampaignState,
+        names: Mapping[str, str],
+    ) -> SettingsHistory:
+        """Return the changes of a campaign's settings, as far as its log has been read."""
+        with self._read(session, number, state) as spending:
+            changes, through = spending.settings.newest_first(names), spending.seq
+        money = state.money
+        return SettingsHistory(
+            state.campaign, money.code, money.digits, through, max(state.seq, through), changes
+        )
+
+    @contextmanager
+    def _read(self, session: Session, number: int, state: CampaignState) -> Iterator[Spending]:
+        """Lock a campaign's spending, and read further events of its log."""
+        with self._lock:
+            spending = self._cached.setdefault(state.campaign, Spending())
+            self._cached.move_to_end(state.campaign)
+            if len(self._cached) > MAX_CACHED:
+                self._cached.popitem(last=False)
+        with spending.lock:
+            spending.catch_up(session, state.campaign, number)
+            if spending.seq == state.seq:
+                spending.check(state)
+            yield spending

@@ -97,6 +97,9 @@ class SqliteSession:
     def index_hint(self, index: str) -> str:  # noqa: D102
         return f" INDEXED BY {index}"
 
+    def contains(self, column: str) -> str:  # noqa: D102
+        return f"instr({column}, ?) > 0"
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:  # noqa: D102
         return int(self.connection.execute(sql, params).rowcount)
 

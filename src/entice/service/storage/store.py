@@ -76,6 +76,9 @@ class Session(Protocol):
         that choose the index themselves.
         """
 
+    def contains(self, column: str) -> str:
+        """Return an SQL condition: whether the bytes of a column contain those of a parameter."""
+
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         """Run a statement, and return the number of rows that it changed."""
 

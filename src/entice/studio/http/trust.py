@@ -1,6 +1,8 @@
-"""Routes of the studio that check the service: invariants, and replays of event logs."""
+"""Routes of the studio that read event logs: invariants, replays, and off-policy estimates."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import msgspec
 from litestar import Response
@@ -21,7 +23,8 @@ from entice.studio.http.json_lines import (
     stream_lines,
     submit,
 )
-from entice.studio.jobs.job import Replay
+from entice.studio.jobs.evaluate import EvaluationView
+from entice.studio.jobs.job import Evaluate, Replay
 from entice.studio.studio import studio_of
 
 _EXAMPLE = {
@@ -112,4 +115,33 @@ async def replay_events(
     return stream_lines(submit(request, Replay(context.store.url, campaign)), keep)
 
 
-ROUTES = (get_trust, replay_events)
+class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The policy to evaluate. `greedy` is the players' own choice: no campaign."""
+
+    policy: Literal["greedy", "ucb", "thompson_sampling", "uniform"] = "greedy"
+
+
+@route(
+    "POST",
+    "/v1/campaigns/{campaign:str}/evaluation",
+    roles=READ,
+    responses={200: "One JSON object per line."},
+    request={"no campaign": {"policy": "greedy"}},
+    response=QueuedLine | EvaluationView | FailedLine,
+    media_types=(NDJSON,),
+    problems=(429,),
+)
+async def evaluate_policy(
+    request: ServiceRequest, campaign: CampaignId, data: JSONBody[EvaluationRequest]
+) -> Stream:
+    """Evaluate another policy.
+
+    Estimates what another policy would have achieved, from the log of a campaign with `overlap`, as
+    `entice evaluate` does. Streams lines of JSON: `queued`, then `evaluation` or `failed`.
+    """
+    context = request.context
+    await in_thread(context.queries.head, campaign)
+    return stream_lines(submit(request, Evaluate(context.store.url, campaign, data.policy)))
+
+
+ROUTES = (get_trust, replay_events, evaluate_policy)

@@ -56,7 +56,15 @@ class Replay(msgspec.Struct, frozen=True, tag_field="job", tag="replay"):
     campaign: str
 
 
-Job = Simulate | Trace | MakePlan | Reproduce | Replay
+class Evaluate(msgspec.Struct, frozen=True, tag_field="job", tag="evaluate"):
+    """A policy to evaluate on a campaign's log."""
+
+    db: str
+    campaign: str
+    policy: str
+
+
+Job = Simulate | Trace | MakePlan | Reproduce | Replay | Evaluate
 
 
 class JobContext:

@@ -33,6 +33,7 @@ from entice.studio.jobs.job import (
     CANCEL,
     END,
     LOG,
+    Evaluate,
     Job,
     JobContext,
     MakePlan,
@@ -143,6 +144,10 @@ def _result(job: Job, context: JobContext) -> dict[str, Any]:
             from entice.studio.jobs.replay import replay
 
             return replay(db, campaign, context)
+        case Evaluate(db=db, campaign=campaign, policy=policy):
+            from entice.studio.jobs.evaluate import evaluate_campaign
+
+            return evaluate_campaign(db, campaign, policy)
 
 
 def _study(plain: dict[str, Any]) -> Study:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -14,9 +14,6 @@ from entice.study.results.files import folders_for, folders_within
 from entice.study.results.result import Result
 from entice.study.spec import Study
 from entice.study.sweep import check_compatible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def concat(results: Iterable[Result]) -> Result:
@@ -71,9 +68,13 @@ class CombinedResult(Result):
         """Summarise how often each arm was pulled: a row for each study, cell and arm."""
         return _concat_frames([part.pulls_per_arm() for part in self.parts])
 
-    def plot(self, metric: str = "regret") -> Figure:
+    def plot(self, *arguments: Any, **settings: Any) -> NoReturn:
         """Raise an error: there are several studies."""
         self._require_one("plot(…)")
+
+    def compare(self, *arguments: Any, **settings: Any) -> NoReturn:
+        """Raise an error: there are several studies."""
+        self._require_one("compare(…)")
 
     def save(self, folder: str | Path) -> Path:
         """Write each part into a sub-folder, named by horizon and seed if these are unique."""

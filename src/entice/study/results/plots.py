@@ -6,10 +6,12 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import matplotlib as mpl
+import numpy as np
 import polars as pl
+from matplotlib.axes import Axes as AxesBase
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -62,10 +64,27 @@ _STYLE: Any = {
 }
 
 
+_PAPER: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.2,
+}
+PAPER_WIDTH = 3.25
+"""The width of a column in inches, in most two-column formats."""
+
+Style = Literal["screen", "paper"]
+
+
 @contextmanager
-def figure_style() -> Iterator[None]:
-    """Apply the style of all Entice figures."""
-    with mpl.rc_context(_STYLE):
+def figure_style(style: Style = "screen") -> Iterator[None]:
+    """Apply the style of all Entice figures, or its variant for a paper's column."""
+    if style not in get_args(Style):
+        rule = f"must be one of {', '.join(map(repr, get_args(Style)))}"
+        raise InputError("style", rule, given=style)
+    with mpl.rc_context(_STYLE | (_PAPER if style == "paper" else {})):
         yield
 
 
@@ -73,55 +92,103 @@ Overlay = Callable[[Sequence["Axes"], "Result", str], list[str]]
 """A function that draws on the panels of `plot_curves` and returns notes to print below them."""
 
 
-def plot_curves(result: Result, metric: str, overlay: Overlay | None = None) -> Figure:
+def plot_curves(
+    result: Result,
+    metric: str,
+    overlay: Overlay | None = None,
+    *,
+    style: Style = "screen",
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Figure:
     """Draw a metric against the rounds: a panel for each drift, a line for each policy."""
-    if metric not in (metrics := result.study.metrics):
-        raise InputError("metric", "is unknown", given=metric, todo=did_you_mean(metric, metrics))
-    drifts = result.study.drifts
-    columns = min(3, len(drifts))
-    rows = math.ceil(len(drifts) / columns)
-    with figure_style():
-        figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 3.1 * rows), layout="constrained")
+    check_metric(result, metric)
+    with figure_style(style):
+        if ax is not None:
+            panels = _own_panels(ax, len(result.study.drifts))
+            notes = _draw_panels(panels, result, metric, overlay)
+            _finish_own(panels, notes)
+            own = panels[0].get_figure(root=True)
+            assert own is not None
+            return own
+        columns = 1 if style == "paper" else min(3, len(result.study.drifts))
+        rows = math.ceil(len(result.study.drifts) / columns)
+        size = (1.2 + 4.2 * columns, 0.9 + 3.1 * rows)
+        if style == "paper":
+            size = (PAPER_WIDTH, 0.6 + 1.6 * rows)
+        dpi = 300 if style == "paper" else None
+        figure = Figure(figsize=size, dpi=dpi, layout="constrained")
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for d in range(len(drifts)):
-            ax = axes[d // columns][d % columns]
-            for p, label in enumerate(result.study.policy_labels):
-                curve = result.curves.filter(policy_index=p, drift_index=d, metric=metric)
-                draw_curve(ax, curve, label, COLOURS[p % len(COLOURS)])
-            ax.set_title(result.study.drift_labels[d])
-            label_rounds(ax)
-            ax.tick_params(labelbottom=True)
-        for ax in axes.flat[len(drifts) :]:
-            ax.set_visible(False)
-        for row in axes:
-            row[0].set_ylabel(TITLES[metric])
-        notes = _stopped(result, metric)
-        if overlay is not None:
-            notes += overlay(list(axes.flat), result, metric)
+        panels = list(axes.flat)
+        notes = _draw_panels(panels[: len(result.study.drifts)], result, metric, overlay)
+        for panel in panels[len(result.study.drifts) :]:
+            panel.set_visible(False)
+        for panel in axes[:, 1:].flat:
+            panel.set_ylabel("")
         _add_notes(figure, notes)
-        legend_above(figure, list(axes.flat), columns)
+        legend_above(figure, panels, columns)
     return figure
 
 
-def _stopped(result: Result, metric: str) -> list[str]:
-    """Return a note that names the cells whose runs were stopped and have no quantiles."""
-    found = [
+def check_metric(result: Result, metric: str) -> None:
+    """Raise an error if a study has no such metric."""
+    if metric not in (metrics := result.study.metrics):
+        raise InputError("metric", "is unknown", given=metric, todo=did_you_mean(metric, metrics))
+
+
+def _draw_panels(
+    panels: Sequence[Axes], result: Result, metric: str, overlay: Overlay | None
+) -> list[str]:
+    """Draw a drift in each panel, and return the notes to print below them."""
+    for d, panel in enumerate(panels):
+        for p, label in enumerate(result.study.policy_labels):
+            curve = result.curves.filter(policy_index=p, drift_index=d, metric=metric)
+            draw_curve(panel, curve, label, COLOURS[p % len(COLOURS)])
+        panel.set_title(result.study.drift_labels[d])
+        label_rounds(panel)
+        panel.tick_params(labelbottom=True)
+        panel.set_ylabel(TITLES[metric])
+    stopped = stopped_cells(result, metric)
+    notes = [f"{STOPPED} {', '.join(stopped)}."] if stopped else []
+    return notes if overlay is None else notes + overlay(panels, result, metric)
+
+
+def _own_panels(ax: Axes | Sequence[Axes], drifts: int) -> list[Axes]:
+    """Return the user's axes as a list, one for each drift."""
+    panels = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(panels) != drifts or not all(isinstance(panel, AxesBase) for panel in panels):
+        rule = f"must be one of matplotlib's Axes for each of the {drifts} drifts of the study"
+        raise InputError("plot: ax", rule, given=ax)
+    return panels
+
+
+def _finish_own(panels: Sequence[Axes], notes: Sequence[str]) -> None:
+    """Add a legend to the first panel and notes below the last; the figure is the user's."""
+    panels[0].legend(loc="best")
+    if notes:
+        width = int(15 * panels[-1].get_position().width * panels[-1].figure.get_figwidth())  # type: ignore[union-attr]
+        text = "\n".join(textwrap.fill(note, max(30, width)) for note in notes)
+        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}\n{text}")
+
+
+def stopped_cells(result: Result, metric: str) -> list[str]:
+    """Return the cells whose runs were stopped and have no quantiles."""
+    return [
         f"{policy.label} with {drift.label}"
         for p, d, policy, drift in result.study.cells()
         if result.curves.filter(policy_index=p, drift_index=d, metric=metric)["q95"].is_nan().any()
     ]
-    return [f"{STOPPED} {', '.join(found)}."] if found else []
 
 
 def _add_notes(figure: Figure, notes: list[str]) -> None:
     """Write notes below the panels."""
-    width = int(15 * figure.get_figwidth())
+    size = mpl.rcParams["font.size"]
+    width = int(150 * figure.get_figwidth() / size)
     lines = [textwrap.fill(note, width, subsequent_indent="   ") for note in notes]
     if lines:
         count = sum(1 + line.count("\n") for line in lines)
         figure.set_figheight(figure.get_figheight() + 0.17 * count)
         figure.supxlabel(
-            "\n".join(lines), fontsize=8, color=MUTED, x=0.01, ha="left", linespacing=1.4
+            "\n".join(lines), fontsize=size - 2, color=MUTED, x=0.01, ha="left", linespacing=1.4
         )
 
 
@@ -156,12 +223,13 @@ def legend_above(figure: Figure, axes: Sequence[Axes], panels: int) -> None:
     for ax in axes:
         entries = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) | entries
     longest = max(map(len, entries))
+    width, size = figure.get_figwidth(), mpl.rcParams["font.size"]
     figure.legend(
         entries.values(),
         entries.keys(),
         loc="outside upper left",
-        ncols=max(1, min(2 * panels, int(12 * figure.get_figwidth() / (longest + 6)))),
-        title=BANDS,
+        ncols=max(1, min(2 * panels, int(120 * width / (size * (longest + 6))))),
+        title=BANDS if panels > 1 or size == 10 else textwrap.fill(BANDS, int(130 * width / size)),
         alignment="left",
-        title_fontproperties={"size": 9},
+        title_fontproperties={"size": size - 1},
     )

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
 
+from entice.errors import InputError
 from entice.extras import require
 from entice.study.aggregation.statistics import STATISTICS, statistics
 from entice.study.results import files as result_files
@@ -19,7 +20,12 @@ from entice.study.spec import Study
 from entice.worlds.changing_arms import Changing, Wandering
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from plotly.graph_objects import Figure as PlotlyFigure
+
+    from entice.study.results.comparison import Comparison, Which
+    from entice.study.results.plots import Style
 
 
 class Result:
@@ -126,7 +132,7 @@ class Result:
         """
         rows = []
         for p, d, _, _ in self.study.cells():
-            cell = self._rows_of(p, d, self.study.metrics)
+            cell = self.rows_of(p, d, self.study.metrics)
             for metric in self.study.metrics:
                 found = statistics(cell[metric].cast(pl.Float64).to_numpy())
                 rows.append(self._row(p, d, {"metric": metric}, found))
@@ -149,7 +155,7 @@ class Result:
         names, changing = self.study.arms.names, isinstance(self.study.arms, Changing | Wandering)
         rows = []
         for p, d, _, _ in self.study.cells():
-            cell = self._rows_of(p, d, ("pulls", "stopped"))
+            cell = self.rows_of(p, d, ("pulls", "stopped"))
             pulls = cell["pulls"].to_numpy().astype(float)
             pulls[cell["stopped"].is_not_null().to_numpy()] = math.nan
             found = statistics(pulls)
@@ -168,23 +174,121 @@ class Result:
         row |= {name: float(found[name]) for name in STATISTICS}
         return row | {"policy_index": p, "drift_index": d}
 
-    def _rows_of(self, p: int, d: int, columns: Sequence[str]) -> pl.DataFrame:
+    def rows_of(self, p: int, d: int, columns: Sequence[str]) -> pl.DataFrame:
         """Return some columns of one cell, without reading the other cells."""
         final = self._final
         rows = pl.scan_parquet(final) if isinstance(final, Path) else final.read().lazy()
         return rows.filter(policy_index=p, drift_index=d).select(columns).collect()
 
-    def plot(self, metric: str = "regret") -> Figure:
+    def compare(
+        self,
+        a: Which,
+        b: Which,
+        metric: str = "regret",
+        *,
+        other: Result | None = None,
+        confidence: float = 0.95,
+        resamples: int = 2_000,
+    ) -> Comparison:
+        """Compare two policies: a row for each drift, with bootstrap intervals.
+
+        Runs with the same seed and replication use the same random streams, under every engine.
+        They are compared as pairs, of which a study with more replications has only the first.
+        Whether pairing narrows the interval depends on the correlation, which is reported. Runs
+        with different seeds are independent, and compared as such.
+
+        Parameters
+        ----------
+        a, b
+            Policies, by label or position. Pairs of a policy and a drift compare single cells, such
+            as one policy under two drifts.
+        metric
+            ``"regret"``, ``"compensation"``, ``"compensated_pulls"`` or ``"best_arm_error"``.
+        other
+            The result that holds b, with the same arms and horizon. By default this one.
+        confidence
+            Nominal coverage of the intervals.
+        resamples
+            Number of bootstrap resamples. They depend on the seed of the study alone.
+
+        >>> import entice
+        >>> result = entice.simulate(
+        ...     arms=entice.Gaussian([0.9, 0.1]), policies=[entice.UCB(), entice.EpsilonGreedy(5)],
+        ...     horizon=500, replications=50, seed=7, progress=False)
+        >>> result.compare("UCB", "EpsilonGreedy(c=5)").table["paired"].to_list()
+        [True]
+        """
+        from entice.study.results.comparison import compare
+
+        return compare(self, a, b, metric, other, confidence, resamples)
+
+    def to_latex(self, metrics: Sequence[str] = ("regret", "compensation")) -> str:
+        """Return the last round as a LaTeX table: mean ± standard error, median [5–95 % of runs].
+
+        It requires the package booktabs. Two metrics fit a column of 3.25 inches.
+        """
+        from entice.study.results.table import display_table
+
+        return "\n".join(display_table(part, metrics).to_latex() for part in self.parts)
+
+    def _repr_html_(self) -> str:
+        from entice.study.results.table import SHOWN, display_table
+
+        return "".join(display_table(part, tuple(SHOWN)).to_html() for part in self.parts)
+
+    @overload
+    def plot(
+        self,
+        metric: str = ...,
+        *,
+        backend: Literal["matplotlib"] = ...,
+        style: Style = ...,
+        ax: Axes | Sequence[Axes] | None = ...,
+    ) -> Figure: ...
+    @overload
+    def plot(self, metric: str = ..., *, backend: Literal["plotly"]) -> PlotlyFigure: ...
+    def plot(
+        self,
+        metric: str = "regret",
+        *,
+        backend: Literal["matplotlib", "plotly"] = "matplotlib",
+        style: Style = "screen",
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Figure | PlotlyFigure:
         """Draw a metric against t: a line and bands for each policy, a panel for each drift.
 
         The line is the median of the runs at each round; a single run need not follow it. The
         bands hold half and nine tenths of the runs at each round. `entice.theory.plot_bounds` adds
         the bounds.
+
+        Parameters
+        ----------
+        metric
+            A metric of the study, such as ``"regret"``.
+        backend
+            ``"matplotlib"``, or ``"plotly"`` for an interactive figure.
+        style
+            ``"screen"``, or ``"paper"``: 3.25 inches wide, one panel below the other, small type,
+            300 dots per inch. Many publishers also require
+            ``matplotlib.rcParams["pdf.fonttype"] = 42`` when you save a PDF.
+        ax
+            Axes of your own to draw on, one for each drift. Their figure is returned.
         """
+        if backend == "plotly":
+            require("plotly")
+            from entice.study.results.plotly_figure import plotly_curves
+
+            if style != "screen" or ax is not None:
+                rule = 'cannot be combined with backend="plotly"'
+                raise InputError("plot: style and ax", rule, todo='Use backend="matplotlib".')
+            return plotly_curves(self, metric)
+        if backend != "matplotlib":
+            rule = 'must be "matplotlib" or "plotly"'
+            raise InputError("plot: backend", rule, given=backend)
         require("plot")
         from entice.study.results.plots import plot_curves
 
-        return plot_curves(self, metric)
+        return plot_curves(self, metric, style=style, ax=ax)
 
     @staticmethod
     def concat(results: Iterable[Result]) -> Result:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
+import entice
 from entice.service.domain import clock as clock_module
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import Accept, Expire, MakeOffer, MakeOffers, Rate, Reverse
@@ -35,6 +36,7 @@ SPEC = CampaignSpec(
     holdout=0.2,
     overlap=0.1,
     segments=["new", "regular"],
+    price=entice.LearnedPrice(explore=0.2),
     seed=9,
 )
 

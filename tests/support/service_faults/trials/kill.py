@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import entice
 from entice.service.domain.spec import CampaignSpec
 from entice.service.storage.sqlite import SqliteStore
 from entice.service.storage.store import Store
@@ -27,6 +28,7 @@ SPEC = CampaignSpec(
     holdout=0.2,
     overlap=0.1,
     segments=SEGMENTS,
+    price=entice.LearnedPrice(explore=0.2),
     seed=3,
 )
 

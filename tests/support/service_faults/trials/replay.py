@@ -44,6 +44,7 @@ SPEC = CampaignSpec(
     holdout=0.1,
     overlap=0.05,
     segments=["new", "regular", "lapsed"],
+    price=entice.LearnedPrice(),
     seed=11,
 )
 BATCH = 1_000

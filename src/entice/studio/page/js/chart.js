@@ -89,6 +89,7 @@ export async function toPng(node, { title, width = 1200, height = 640 }) {
     showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
     margin: { ...node.layout.margin, t: 96, b: 64 },
+    paper_bgcolor: token("--surface"),
     width,
     height,
   };

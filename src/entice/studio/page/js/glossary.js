@@ -67,6 +67,13 @@ export const TERMS = {
       "averages as everybody, so what the campaign does through better averages is not measured.",
     docs: "how-to/did-it-work.md",
   },
+  declined: {
+    name: "Declined",
+    text:
+      "These visitors take their own choice, and its rating belongs to neither group. The share " +
+      "rated is that of the other visitors.",
+    docs: "how-to/did-it-work.md",
+  },
   sequence: {
     name: "Valid at every look",
     text: "A confidence sequence: look as often as you like, its error probability stays the same.",
@@ -90,11 +97,6 @@ export const TERMS = {
     name: "Propensity",
     text: "The probability with which this item was offered. Off-policy estimates need it.",
     docs: "how-to/off-policy.md",
-  },
-  coin: {
-    name: "Coin flip",
-    text: "Part of the probe: heads adds a payment, to measure the drift; tails adds nothing.",
-    docs: "how-to/drift-estimate.md",
   },
   hash: {
     name: "Visitor",

@@ -9,15 +9,11 @@ import { empty, failed, loading } from "./placeholders.js";
 
 const SCREENS = {
   explore: { folder: "explore", title: "Explore", styles: ["explore", "settings", "single-run"] },
-  plan: { folder: "plan", title: "Plan", styles: ["plan", "policies"] },
+  plan: { folder: "plan", title: "Plan" },
   campaigns: { folder: "campaigns", title: "Campaigns" },
-  campaign: {
-    folder: "campaign",
-    title: "Campaign",
-    tab: "campaigns",
-    styles: ["campaign", "gauges", "effect", "item-list", "feed"],
-  },
+  campaign: { folder: "campaign", title: "Campaign", tab: "campaigns" },
   offer: { folder: "offer", title: "Offer", tab: "campaigns" },
+  compare: { folder: "compare", title: "Compare", tab: "campaigns", styles: ["campaign"] },
   paper: { folder: "paper", title: "Paper" },
   trust: { folder: "trust", title: "Trust" },
   keys: { folder: "keys", title: "Keys" },

@@ -2,7 +2,8 @@
 
 import { h, replace, svg } from "../dom.js";
 import { counted, number, percent } from "../format.js";
-import { term } from "../tooltip.js";
+import { defined } from "../glossary.js";
+import { pictureButtons } from "../report.js";
 
 const RADIUS = 84;
 const WIDTH = 14;
@@ -10,35 +11,57 @@ const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are 
 
 /** Make a gauge. Returns its node and a function that updates it. */
 export function driftGauge() {
-  const node = h("div", { class: "drift-gauge" });
+  const gauge = h("div", { class: "drift-gauge" });
+  const tools = pictureButtons("drift", () => csvRows(JSON.parse(shown)), { node: gauge });
   let shown = "";
   return {
-    node,
+    node: h("div", null, gauge, tools),
     update(drift) {
       const next = JSON.stringify(drift);
       if (next === shown) return;
       shown = next;
-      replace(node, drift.slope === null ? unknown(drift) : known(drift));
+      tools.hidden = drift.slope === null;
+      replace(gauge, drift.slope === null ? unknown(drift) : known(drift));
     },
   };
 }
 
-function unknown(drift) {
-  const title = drift.probed ? "Not enough measurements yet" : "Not measured";
-  const text = drift.probed
-    ? `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
-      "are enough."
-    : "Payments depend on past ratings, so averages alone cannot show the drift. To measure " +
-      "it, set `probe` when you create a campaign: some visitors then get a random payment.";
+function csvRows({ slope, low, high, level, probes, bounds }) {
   return [
-    face(null, null, null, 0, 2),
-    h(
+    ["slope", "low", "high", "level", "measurements", "bounds_low", "bounds_high"],
+    [slope, low, high, level, probes, bounds?.low, bounds?.high],
+  ];
+}
+
+function unknown(drift) {
+  if (drift.probed)
+    return h(
       "div",
       { class: "drift-gauge-words" },
-      h("h3", null, title),
-      h("p", { class: "note" }, withCode(text)),
+      h("h3", null, "Not enough measurements yet"),
+      h(
+        "p",
+        { class: "note" },
+        `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
+          "are enough.",
+      ),
+    );
+  return h(
+    "div",
+    { class: "drift-gauge-words" },
+    h("p", null, "Not measured: averages alone cannot show it, since payments depend on them."),
+    h(
+      "p",
+      null,
+      "To measure it, create the next campaign with a ",
+      defined("probe", "probe"),
+      ": choose “Measure the drift” when you create it from a ",
+      h("a", { href: "#/plan" }, "plan"),
+      ", or set ",
+      h("code", null, "probe"),
+      ".",
     ),
-  ];
+  );
 }
 
 function known(drift) {
@@ -61,7 +84,7 @@ function known(drift) {
         { class: "drift-gauge-value" },
         h("strong", null, boundsFirst ? range(bounds) : decimals(slope)),
         " ",
-        term("stars per star paid", "The slope of the drift; l in the paper."),
+        defined("drift", "stars per star paid"),
       ),
       boundsFirst
         ? h("p", null, `Payment changes who rates. Slope ${decimals(drift.slope)}, ${interval}`)
@@ -152,9 +175,4 @@ function decimals(x) {
 
 function sentence(note) {
   return note.endsWith(".") ? note : `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
-}
-
-/** Text with `code` between backticks. */
-function withCode(text) {
-  return text.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part));
 }

@@ -1,16 +1,29 @@
 // The items of a campaign: their averages, how certain those are, and how many ratings are expected.
 
-import { h, replace, svg } from "../dom.js";
+import { send } from "../api.js";
+import { confirmDialog } from "../dialog.js";
+import { h, replace, setText, svg } from "../dom.js";
 import { counted, number, stars } from "../format.js";
+import { parseItems } from "../plan/create-campaign.js";
+import { pictureButtons } from "../report.js";
 
 const MAX_SHOWN = 20; // until "Show all"
 
-/** Make a list. Returns its node and a function that updates it. */
-export function itemList() {
+/**
+ * Make a list. Returns its node, a button that adds items, and a function that updates it.
+ * @param {string} path of the campaign
+ * @param {boolean} mayChange whether the user may add and retire items
+ * @param {() => void} onChange called after a change
+ */
+export function itemList(path, mayChange, onChange) {
   const rows = new Map(); // by arm
   const list = h("ol", { class: "item-list" });
   const axis = h("div", { class: "item-list-axis", "aria-hidden": "true" });
   const more = h("button", { type: "button", class: "small", hidden: true });
+  const addButton = h("button", { type: "button", class: "small" }, "Add items …");
+  addButton.addEventListener("click", async () => (await addDialog(path)) && onChange());
+  const retire = async (arm) => (await retireDialog(path, arm)) && onChange();
+  const tools = pictureButtons("items", () => csvRows(last[0], last[1]));
   let showAll = false;
   let last = null;
   more.addEventListener("click", () => {
@@ -18,16 +31,17 @@ export function itemList() {
     update(...last);
   });
 
-  function update(arms, corrected, spec) {
-    last = [arms, corrected, spec];
+  function update(arms, corrected, spec, isClosed = false) {
+    last = [arms, corrected, spec, isClosed];
+    addButton.hidden = !mayChange || isClosed;
     const { lowest_rating: low, highest_rating: high } = spec;
     if (!axis.childElementCount) replace(axis, ticks(low, high));
     const order = [...arms].sort((a, b) => a.retired - b.retired || b.shown - a.shown);
     const visible = showAll ? order : order.slice(0, MAX_SHOWN);
     const tops = new Map([...rows].map(([id, row]) => [id, row.node.offsetTop]));
     for (const arm of visible) {
-      if (!rows.has(arm.id)) rows.set(arm.id, makeRow(arm.id));
-      rows.get(arm.id).update(arm, corrected.get(arm.id) ?? null, low, high);
+      if (!rows.has(arm.id)) rows.set(arm.id, makeRow(arm.id, mayChange ? retire : null));
+      rows.get(arm.id).update(arm, corrected.get(arm.id) ?? null, low, high, isClosed);
     }
     reorder(
       list,
@@ -38,7 +52,68 @@ export function itemList() {
     more.textContent = showAll ? `Show the first ${MAX_SHOWN}` : `Show all ${number(order.length)}`;
   }
 
-  return { node: h("div", { class: "item-list-wrap" }, axis, list, more), update };
+  const wide = mayChange && "item-list-actions";
+  return {
+    node: h("div", { class: ["item-list-wrap", wide] }, axis, list, more, tools),
+    addButton,
+    update,
+  };
+}
+
+function csvRows(arms, corrected) {
+  return [
+    ["item", "retired", "ratings", "average", "low", "high", "displayed", "without_drift"],
+    ...arms.map((arm) => [
+      arm.id,
+      arm.retired,
+      arm.rated,
+      arm.average,
+      arm.low,
+      arm.high,
+      arm.shown,
+      corrected.get(arm.id),
+    ]),
+  ];
+}
+
+/** Ask for ids, and add the items. */
+function addDialog(path) {
+  const input = h("textarea", {
+    id: "new-items",
+    rows: 4,
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": "new-items-note",
+  });
+  return confirmDialog({
+    title: "Add items",
+    confirm: "Add",
+    body: [
+      h("label", { for: "new-items" }, "Items, one per line"),
+      input,
+      h(
+        "p",
+        { id: "new-items-note", class: "note" },
+        "The item ids of your platform. They are offered from the next visitor on, to collect " +
+          "their first ratings.",
+      ),
+    ],
+    action: () => send("POST", `${path}/arms`, { arms: parseItems(input.value, 1) }),
+  });
+}
+
+/** Retire an item, or offer it again. */
+function retireDialog(path, { id, retired, in_flight: open }) {
+  const text = retired
+    ? "Visitors can get it again, with the ratings that it has."
+    : "It is no longer offered. Its ratings are kept, and you can offer it again.";
+  const waiting = `${counted(open, "offer")} of it may still be rated.`;
+  return confirmDialog({
+    title: retired ? `Offer “${id}” again?` : `Retire “${id}”?`,
+    confirm: retired ? "Offer again" : "Retire",
+    body: [h("p", null, text), !retired && open > 0 && h("p", null, waiting)],
+    action: () => send("PATCH", `${path}/arms/${encodeURIComponent(id)}`, { retired: !retired }),
+  });
 }
 
 /** The legend below the list. */
@@ -55,7 +130,7 @@ export function itemListKey(hasCorrected) {
   );
 }
 
-function makeRow(id) {
+function makeRow(id, retire) {
   const name = h("span", { class: "item-row-name" }, id);
   const range = h("span", { class: "item-row-range" });
   const correctedDot = h("span", { class: "item-row-corrected" });
@@ -71,9 +146,18 @@ function makeRow(id) {
   const count = h("span", { class: "item-row-counts note" });
   const head = h("span", { class: "item-row-head" }, crown(), name);
   const hiddenText = h("span", { class: "visually-hidden" });
-  const node = h("li", { class: "item-row" }, head, track, value, count, hiddenText);
+  const button = retire && h("button", { type: "button", class: "small quiet" });
+  let current = null;
+  button?.addEventListener("click", () => retire(current));
+  const node = h("li", { class: "item-row" }, head, track, value, count, button, hiddenText);
 
-  function update(arm, corrected, low, high) {
+  function update(arm, corrected, low, high, isClosed) {
+    current = arm;
+    if (button) {
+      button.hidden = isClosed;
+      setText(button, arm.retired ? "Offer again …" : "Retire …");
+      button.setAttribute("aria-label", `${arm.retired ? "Offer again" : "Retire"} ${id} …`);
+    }
     const at = (x) => Math.min(1, Math.max(0, (x - low) / (high - low)));
     const { average } = arm;
     node.classList.toggle("item-row-greedy", arm.greedy);

@@ -17,7 +17,8 @@ const POLICIES = {
   greedy: "No payments",
 };
 
-const REASONS = {
+/** The reasons for offers, in one or two words. */
+export const REASONS = {
   explore: "exploration",
   own_choice: "own choice",
   probe: "drift measurement",

@@ -8,7 +8,7 @@ const MOST_ITEMS = 20;
 
 /** Make a panel. Returns its node and a function that updates it. Empty without segments. */
 export function segmentsPanel() {
-  const node = h("div", { class: "segments" });
+  const node = h("div", { class: "by-segment" });
   let shown = "";
   return {
     node,

@@ -3,6 +3,7 @@
 import { token } from "../chart.js";
 import { h } from "../dom.js";
 import { number, percent } from "../format.js";
+import { copyText, save } from "../report.js";
 import { DRIFTS, POLICIES } from "./settings.js";
 
 const CAPTION_HEIGHT = 90; // pixels below the charts
@@ -44,23 +45,6 @@ export function downloads(current, images) {
     png.disabled = !current().snapshot;
   };
   return { node, update };
-}
-
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false; // not allowed, for example over plain HTTP
-  }
-}
-
-function save(name, content, type) {
-  const url = URL.createObjectURL(
-    content instanceof Blob ? content : new Blob([content], { type }),
-  );
-  h("a", { href: url, download: `entice-${name}` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 function caption({ settings, snapshot }) {

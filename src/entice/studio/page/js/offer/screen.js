@@ -4,13 +4,13 @@ import { followEvents, get } from "../api.js";
 import { policyName, reasonName, stateName, stateTone } from "../campaign/labels.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
+import { defined } from "../glossary.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
-import { term } from "../tooltip.js";
-import { displayedItems } from "./displayed-items.js";
-import { hashChain, readPreviousHashes } from "./hash-chain.js";
-import { priceTable } from "./price-table.js";
-import { timeline } from "./timeline.js";
+import { hashChain, readPreviousHashes, timeline } from "./events.js";
+import { displayedItems, priceTable } from "./price.js";
+
+const PROBES = { heads: "payment added", tails: "nothing added" };
 
 export async function show(root, { params, signal }) {
   if (!params.id) {
@@ -82,15 +82,22 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
     h(
       "div",
       { class: "offer-grid" },
-      card("Price", "The exact calculation.", priceTable(offer, arithmetic), "offer-price"),
-      card("Timeline", "Events so far.", timeline(offer, history), "offer-time"),
-      card(
-        "Displayed ratings",
-        "The ratings that visitors saw when the offer was made.",
-        displayedItems(offer, arithmetic.shown, campaign.spec),
-        "offer-displayed",
+      h(
+        "div",
+        { class: "offer-column" },
+        card("Price", "The exact calculation.", priceTable(offer, arithmetic)),
+        card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
-      card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
+      h(
+        "div",
+        { class: "offer-column" },
+        card("Timeline", "Events so far.", timeline(offer, history)),
+        card(
+          "Displayed ratings",
+          "The ratings that visitors saw when the offer was made.",
+          displayedItems(offer, arithmetic.shown, campaign.spec),
+        ),
+      ),
       card(
         "Event log",
         "Each hash covers the event and the hash before it, so no event can be changed unnoticed.",
@@ -116,23 +123,11 @@ function decision(offer, offered, campaign) {
   return h(
     "dl",
     { class: "decision" },
-    fact("Policy", policyName(campaign.spec.policy)),
-    fact(
-      term(
-        "Propensity",
-        "The probability with which this item was offered. Off-policy estimates need it.",
-      ),
-      chance,
-    ),
-    fact(
-      term("Coin flip", "Heads adds a payment, to measure the drift. Tails adds nothing."),
-      offer.probe ?? "none",
-    ),
+    fact(defined("policy"), policyName(campaign.spec.policy)),
+    fact(defined("propensity"), chance),
+    fact(defined("probe"), PROBES[offer.probe] ?? "not used"),
     fact("Settings", `version ${number(offered.version)}`),
-    fact(
-      term("Visitor", "A keyed hash of the visitor's id. The id itself is not stored."),
-      h("code", null, `${offered.player.slice(0, 12)}…`),
-    ),
+    fact(defined("hash"), h("code", null, `${offered.player.slice(0, 12)}…`)),
     fact("Offer ID", h("code", null, offer.id)),
   );
 }

@@ -1,9 +1,9 @@
-// The budget slider: estimates while it moves, and requests a new forecast when it rests.
+// The budget of a plan: a slider that estimates while it moves, and requests a new forecast when it
+// rests. The estimates come from the runs without a limit.
 
 import { h } from "../dom.js";
 import { percent } from "../format.js";
-import { amount, roundToMinor } from "../money.js";
-import { budgetRange, underBudget } from "./budget.js";
+import { amount, niceStep, roundToMinor } from "../money.js";
 
 const REST = 350; // milliseconds without a move, also with the keyboard
 
@@ -46,18 +46,20 @@ export function budgetSlider(onMove, onRest) {
   input.addEventListener("input", change);
   unlimited.addEventListener("change", change);
 
+  const node = h(
+    "div",
+    { class: "budget", hidden: true },
+    h("div", { class: "budget-head" }, h("label", { for: "budget" }, "Budget"), value),
+    input,
+    h("label", { class: "check" }, unlimited, "No limit: show how much is needed"),
+    outcome,
+  );
   return {
-    node: h(
-      "div",
-      { class: "budget" },
-      h("div", { class: "budget-head" }, h("label", { for: "budget" }, "Budget"), value),
-      input,
-      h("label", { class: "check" }, unlimited, "No limit: show how much is needed"),
-      outcome,
-    ),
+    node,
     stop: () => clearTimeout(timer),
     update(newForecast) {
       forecast = newForecast;
+      node.hidden = false;
       const { plan } = forecast;
       const { step, most } = budgetRange(forecast);
       const min = Math.min(step, plan.budget ?? step);
@@ -85,4 +87,36 @@ function outcomeText(forecast, budget) {
     `${policy.label} stops exploring on day ${day.toLocaleString("en")} in a typical run. ` +
     `${share}`
   );
+}
+
+/**
+ * Estimate how long a budget lasts.
+ * @param {object} policy of a forecast
+ * @param {number|null} budget null: no limit
+ * @returns {{lasts: number, day: number|null, spend: number, promise: number}} the share of runs in
+ *   which it lasts to the end; the day on which it is used up in a typical run; the spending of a
+ *   typical run; the spending that is not exceeded at the plan's confidence
+ */
+export function underBudget(policy, budget) {
+  const { samples, needed, days } = policy;
+  if (budget === null)
+    return { lasts: 1, day: null, spend: needed.q50, promise: needed.at_confidence };
+  const usedUp = days.needed_q50.findIndex((spent) => spent > budget);
+  return {
+    lasts: samples.filter((spent) => spent <= budget).length / samples.length,
+    day: usedUp < 0 ? null : days.day[usedUp],
+    spend: Math.min(budget, needed.q50),
+    promise: Math.min(budget, needed.at_confidence),
+  };
+}
+
+/** The range of the budget slider: up to more than any policy needs. */
+export function budgetRange(forecast) {
+  const most = Math.max(
+    ...forecast.policies.map(({ needed }) => needed.q95),
+    forecast.plan.budget ?? 0,
+  );
+  const end = 1.3 * most || 100;
+  const step = Math.max(niceStep(end / 120), 10 ** -forecast.plan.currency_digits);
+  return { step, most: step * Math.ceil(end / step) };
 }

@@ -4,8 +4,7 @@ import { colour, draw, token, withAlpha } from "../chart.js";
 import { h } from "../dom.js";
 import { percent } from "../format.js";
 import { amount, moneyAxis, moneyTemplate } from "../money.js";
-import { runsWithin } from "./labels.js";
-import { seriesOf } from "./plan-request.js";
+import { runsWithin, seriesOf } from "./plan-request.js";
 
 /** The policies that pay. */
 function paying({ policies }) {

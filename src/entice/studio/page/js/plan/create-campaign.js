@@ -3,7 +3,7 @@
 import { send } from "../api.js";
 import { confirmDialog } from "../dialog.js";
 import { h } from "../dom.js";
-import { number } from "../format.js";
+import { counted, number } from "../format.js";
 import { money } from "../money.js";
 
 const PROBE = { share: 0.1, amount: 0.5 };
@@ -44,7 +44,7 @@ export async function createCampaign(settings) {
         h(
           "p",
           { class: "note" },
-          "In 10 % of the offers without payment, a coin flip decides whether the visitor gets " +
+          "In 10 % of the offers without payment, chance decides whether the visitor gets " +
             `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
             "payments come out of the budget; the plan does not include them.",
         ),
@@ -64,7 +64,8 @@ export async function createCampaign(settings) {
   if (created) location.hash = `#/campaign/${created.id}`;
 }
 
-function parseItems(text) {
+/** The ids of items, one per line, at least `least`. */
+export function parseItems(text, least = 2) {
   const arms = text
     .split("\n")
     .map((line) => line.trim().replace(/\s+/g, "-"))
@@ -77,6 +78,7 @@ function parseItems(text) {
   const duplicate = arms.find((arm, i) => arms.indexOf(arm) !== i);
   if (duplicate !== undefined)
     throw new Error(`“${duplicate}” is listed twice. Give each item its own id.`);
-  if (arms.length < 2) throw new Error(`Enter at least two items, not ${arms.length}.`);
+  if (arms.length < least)
+    throw new Error(`Enter at least ${counted(least, "item")}, not ${arms.length}.`);
   return arms;
 }

@@ -2,8 +2,7 @@
 
 import { h, replace, unique } from "../dom.js";
 import { amount, parseCurrency, roundToMinor } from "../money.js";
-import { CONFIDENCES, runsWithin } from "./labels.js";
-import { POLICIES, currencyOf } from "./plan-request.js";
+import { CONFIDENCES, currencyOf, POLICIES, runsWithin } from "./plan-request.js";
 
 const GROUPS = [
   {
@@ -131,6 +130,7 @@ export function planForm(values, onChange) {
   const policies = Object.entries(POLICIES).map(([kind, { name }]) =>
     checkbox(kind, name, values.policies.includes(kind)),
   );
+  const calculate = h("button", { class: "primary" }, "Calculate");
   const warning = h("p", { class: "form-problem", role: "alert", hidden: true });
 
   const node = h(
@@ -174,13 +174,13 @@ export function planForm(values, onChange) {
       h(
         "div",
         { class: "field" },
-        h("label", { for: "confidence" }, "Limits hold in"),
+        h("label", { for: "confidence" }, "Limits are kept in"),
         confidence,
       ),
       h("div", { class: "fields" }, MORE.map(fieldNode)),
     ),
     warning,
-    h("div", { class: "actions" }, h("button", { class: "primary" }, "Calculate")),
+    h("div", { class: "actions" }, calculate),
   );
 
   function read() {
@@ -242,11 +242,17 @@ export function planForm(values, onChange) {
     return invalid;
   }
 
-  node.addEventListener("change", submit);
+  let submitted = "";
+  node.addEventListener("change", () => {
+    if (JSON.stringify(read()) !== submitted) submit();
+  });
   node.addEventListener("submit", (event) => {
     event.preventDefault();
+    submitted = JSON.stringify(read());
     submit()[0]?.focus();
   });
+  // Leaving a field may show an error, which would move the button away from the pointer.
+  calculate.addEventListener("mousedown", (event) => event.preventDefault());
   updateNotes();
   return node;
 }

@@ -2,11 +2,10 @@
 
 import { h } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
+import { defined } from "../glossary.js";
 import { amount, roundToMinor } from "../money.js";
-import { term } from "../tooltip.js";
-import { underBudget } from "./budget.js";
-import { day, roundUp, runsWithin } from "./labels.js";
-import { POLICIES, seriesOf } from "./plan-request.js";
+import { underBudget } from "./budget-slider.js";
+import { day, POLICIES, roundUp, runsWithin, seriesOf } from "./plan-request.js";
 
 /**
  * Make the cards, the recommended one first.
@@ -34,18 +33,11 @@ export function policyCards(forecast, create) {
 function makeCard(forecast, policy, create) {
   const { plan } = forecast;
   const { label, recommended } = policy;
-  const star = amount(plan.price_of_a_star, plan);
   const spend = fact("spend", "Payments");
-  const lost = fact(
-    "lost",
-    term("Stars lost", "The regret: stars that visitors miss by not getting the best item."),
-  );
-  const cost = fact("cost", term("Total cost", `Payments plus lost stars at ${star} each.`));
+  const lost = fact("lost", defined("regret"));
+  const cost = fact("cost", defined("cost"));
   const lasts = fact("lasts", "Budget");
-  const leads = fact(
-    "leads",
-    term("Best item leads", "From this day to the end, the best item displays the best rating."),
-  );
+  const leads = fact("leads", defined("leads"));
   const createButton =
     create &&
     forecast.campaigns[label] &&

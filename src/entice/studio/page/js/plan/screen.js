@@ -2,9 +2,11 @@
 
 import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
-import { compilation, nonBreaking, number } from "../format.js";
+import { compilation, nonBreaking, number, percent } from "../format.js";
+import { amount } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
 import { failed, loading } from "../placeholders.js";
+import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { budgetSlider } from "./budget-slider.js";
 import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
 import { createCampaign } from "./create-campaign.js";
@@ -49,11 +51,13 @@ export async function show(root, { signal }) {
         ),
       ),
     ),
+    // The answer first, then the control that changes it most: at any width, and for the keyboard.
+    result.answer,
     h(
       "div",
       { class: "plan-grid" },
       planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
-      result.node,
+      result.details,
     ),
   );
 
@@ -62,7 +66,7 @@ export async function show(root, { signal }) {
     request = new AbortController();
     const own = request.signal;
     saved.values = values;
-    result.node.setAttribute("aria-busy", "true");
+    result.answer.setAttribute("aria-busy", "true");
     bar.hidden = false;
     bar.value = 0;
     replace(status, "Queued …");
@@ -82,7 +86,7 @@ export async function show(root, { signal }) {
         connection.addEventListener("back", () => own.aborted || retry(), { once: true, signal });
     }
     bar.hidden = true;
-    result.node.removeAttribute("aria-busy");
+    result.answer.removeAttribute("aria-busy");
   }
 
   function handleLine(line) {
@@ -117,11 +121,12 @@ function budgetFor(values) {
 /** The forecast: sentence, budget slider, charts, policy cards. */
 function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
   const summary = h("div", null, loading("The first forecast takes a few seconds …"));
+  const sliderSlot = h("div", { class: "plan-slider" });
   const answer = h(
     "section",
     { class: "card plan-answer", "aria-label": "Forecast" },
     bar,
-    summary,
+    h("div", { class: "plan-first" }, summary, sliderSlot),
     errors,
     status,
   );
@@ -146,6 +151,13 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     if (createButton) createButton.disabled = true; // until the forecast has this budget
   }, onRest);
 
+  replace(sliderSlot, slider.node);
+  const chartOf = (node, title) => ({ node, title: () => title });
+  const tools = [
+    pictureButtons("payments", () => dayRows(forecast), chartOf(payments, "Payments")),
+    pictureButtons("best-item-leads", () => dayRows(forecast), chartOf(leads, "Best item leads")),
+  ];
+
   const details = h(
     "div",
     { class: "plan-rest", hidden: true },
@@ -154,9 +166,18 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
       { class: "plan-charts" },
       h(
         "section",
-        { class: "card", "aria-label": "Budget" },
-        slider.node,
-        h("h3", null, "Total payments without a limit"),
+        { class: "card", "aria-label": "Payments" },
+        h(
+          "header",
+          { class: "picture-head" },
+          h(
+            "div",
+            null,
+            h("h2", null, "Payments"),
+            h("p", null, "Total by the end of each day, without a limit."),
+          ),
+          tools[0],
+        ),
         payments,
         colours[0],
         paymentsNote,
@@ -166,9 +187,14 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
         { class: "card", "aria-label": "Best item leads" },
         h(
           "header",
-          null,
-          h("h2", null, "Best item leads"),
-          h("p", null, "Share of runs in which the best item displays the best rating."),
+          { class: "picture-head" },
+          h(
+            "div",
+            null,
+            h("h2", null, "Best item leads"),
+            h("p", null, "Share of runs in which the best item displays the best rating."),
+          ),
+          tools[1],
         ),
         leads,
         colours[1],
@@ -203,7 +229,8 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
   }
 
   return {
-    node: h("div", { class: "plan-parts" }, answer, details),
+    answer,
+    details,
     update,
     clear: () => replace(summary),
     stop: slider.stop,
@@ -214,15 +241,6 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
 function sentences(forecast, notice, create) {
   const { sentences: texts, policies, order, campaigns } = forecast;
   const { label } = policies[order[0]];
-  const copied = h("span", { class: "note", role: "status" });
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(texts.join(" "));
-      replace(copied, "Copied.");
-    } catch {
-      replace(copied, "The browser does not allow copying here. Select the text instead.");
-    }
-  };
   return [
     h("p", { class: "plan-sentence" }, nonBreaking(texts[0])),
     h("p", { class: "plan-others" }, nonBreaking(texts.slice(1).join(" "))),
@@ -236,9 +254,45 @@ function sentences(forecast, notice, create) {
           { type: "button", class: "primary", on: { click: () => create(label) } },
           "Create this campaign …",
         ),
-      h("button", { type: "button", on: { click: copy } }, "Copy text"),
-      copied,
+      reportButtons(() => planReport(forecast)),
     ),
     notice,
   ];
+}
+
+/** The forecast of each policy and day, in major units. */
+function dayRows({ policies, plan }) {
+  const columns = ["needed_q05", "needed_q50", "needed_q95", "leads"];
+  return [
+    ["policy", "day", ...columns, "currency"],
+    ...policies.flatMap(({ label, days }) =>
+      days.day.map((day, i) => [label, day, ...columns.map((c) => days[c][i]), plan.currency]),
+    ),
+  ];
+}
+
+/** The forecast as Markdown. */
+function planReport({ plan, sentences: texts, policies, order, assumptions, seed }) {
+  const money = (x) => amount(Math.round(x), plan);
+  return markdownText(
+    "# Plan of a campaign",
+    `**${texts[0]}** ${texts.slice(1).join(" ")}`,
+    markdownTable([
+      ["Policy", "Payments", "Stars lost", "Total cost", "Best item leads", "Wrong at the end"],
+      ...order
+        .map((p) => policies[p])
+        .map(({ label, spend, stars_lost: lost, cost, lead_day: lead, stuck }) => [
+          label,
+          money(spend.q50),
+          number(Math.round(lost.q50)),
+          money(cost.q50),
+          lead.q50 === null ? "never" : `from day ${number(lead.q50)}`,
+          percent(stuck),
+        ]),
+    ]),
+    "Medians of all runs.",
+    "## Assumptions",
+    assumptions.map((text) => `- ${text}`).join("\n"),
+    `${number(plan.replications)} runs of each policy, seed ${seed}.`,
+  );
 }

@@ -1,9 +1,11 @@
-// The effect of a campaign with a holdout: both groups, their difference and its interval.
+// What a campaign achieves: against its holdout, and against what other policies would achieve.
 
+import { jsonLines } from "../api.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
+import { defined } from "../glossary.js";
 import { exactMoney, niceStep } from "../money.js";
-import { term } from "../tooltip.js";
+import { pictureButtons } from "../report.js";
 
 const VERDICTS = {
   better: ["Higher ratings", "badge-good"],
@@ -16,9 +18,12 @@ const GROUPS = [
   ["paid", "Campaign"],
   ["holdout", "Holdout"],
 ];
-const HELD_OUT =
-  "Visitors chosen at random who get their own choice and are never paid. They see the same " +
-  "averages as everybody, so what the campaign does through better averages is not measured.";
+const TARGETS = {
+  greedy: "No campaign: everybody gets their own choice",
+  ucb: "UCB",
+  thompson_sampling: "Thompson sampling",
+  uniform: "Each item equally often",
+};
 
 /** Make a panel. Returns its node and a function that updates it. */
 export function effectPanel() {
@@ -45,10 +50,20 @@ export function effectPanel() {
           { class: "effect-figures" },
           groupTable(effect, view),
           effect.difference === null ? null : axis(effect, view.spec),
+          pictureButtons("effect", () => csvRows(effect, view)),
         ),
       );
     },
   };
+}
+
+function csvRows(effect, { currency }) {
+  const columns = ["visitors", "rated", "rating", "share_rated", "paid", "payment"];
+  return [
+    ["group", ...columns, "currency"],
+    ...GROUPS.map(([name]) => [name, ...columns.map((c) => effect[name][c]), currency]),
+    ["difference", effect.difference, effect.low, effect.high],
+  ];
 }
 
 function groupTable(effect, view) {
@@ -74,7 +89,7 @@ function groupTable(effect, view) {
         return h(
           "tr",
           { class: `effect-${name}` },
-          h("th", { scope: "row" }, name === "holdout" ? term(label, HELD_OUT) : label),
+          h("th", { scope: "row" }, name === "holdout" ? defined("holdout", label) : label),
           h("td", { class: "effect-rating" }, stars(group.rating)),
           h("td", null, number(group.visitors)),
           h("td", null, percent(group.share_rated)),
@@ -102,11 +117,7 @@ function axis({ difference, low, high, confidence, verdict }, { lowest_rating, h
       null,
       h("strong", null, `${signed(difference)} ★`),
       ` difference, ${percent(confidence)} interval ${signed(low)} to ${signed(high)}, `,
-      term(
-        "valid at every look",
-        "A confidence sequence: however often you look, it ever misses the true difference with " +
-          `a probability of at most ${percent(1 - confidence)}.`,
-      ),
+      defined("sequence", "valid at every look"),
     ),
     h(
       "div",
@@ -175,6 +186,19 @@ function facts(effect, view) {
           `${number(effect.holdout.rated)} in the holdout`,
       ),
     ),
+    effect.paid.declined === null
+      ? null
+      : h(
+          "div",
+          null,
+          h("dt", null, defined("declined")),
+          h(
+            "dd",
+            null,
+            `${number(effect.paid.declined)} with the campaign, ` +
+              `${number(effect.holdout.declined)} in the holdout`,
+          ),
+        ),
   );
 }
 
@@ -189,4 +213,98 @@ function signed(x, digits = Math.abs(x) < 0.005 ? 3 : 2) {
   const text = Math.abs(x).toFixed(digits);
   if (Number(text) === 0) return "0";
   return `${x < 0 ? "−" : "+"}${text}`;
+}
+
+/** Make a panel that runs off-policy estimates of a campaign with overlap, on request. */
+export function evaluationPanel(campaign, signal) {
+  const select = h(
+    "select",
+    { id: "target", "aria-label": "Policy to compare with" },
+    Object.entries(TARGETS).map(([value, label]) => h("option", { value }, label)),
+  );
+  const button = h("button", { type: "button" }, "Estimate");
+  const result = h("div", { role: "status" });
+  let view = null;
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    replace(result, h("p", { class: "note" }, "Reading the log …"));
+    try {
+      const body = { policy: select.value };
+      const path = `/v1/campaigns/${campaign}/evaluation`;
+      for await (const line of jsonLines("POST", path, body, { signal })) {
+        if (line.kind === "failed") replace(result, h("p", null, line.detail));
+        if (line.kind === "evaluation") replace(result, evaluationTable(line, view));
+      }
+    } catch (problem) {
+      if (!signal.aborted) replace(result, h("p", null, problem.detail ?? problem.message));
+    }
+    button.disabled = false;
+  });
+  return {
+    node: h(
+      "div",
+      { class: "evaluation" },
+      h(
+        "p",
+        null,
+        "Estimate what another policy would have achieved in the same decisions, from the ",
+        defined("overlap", "random items"),
+        ". Other policies: ",
+        h("code", null, "entice evaluate"),
+        ".",
+      ),
+      h("div", { class: "evaluation-form" }, select, button),
+      result,
+    ),
+    update(newView) {
+      view = newView;
+    },
+  };
+}
+
+function evaluationTable(found, view) {
+  const { rating, payment: paid } = found;
+  const scale = 10 ** view.currency_digits;
+  const per = (major) => (major === null ? "–" : payment(major * scale, view));
+  const left = Object.entries(found.left_out).map(([why, n]) => `${number(n)} ${why}`);
+  const row = (name, ...cells) =>
+    h("tr", null, h("th", { scope: "row" }, name), cells.map((cell) => h("td", null, cell)));
+  return [
+    h(
+      "table",
+      { class: "effect-groups" },
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          h("td"),
+          ["Rating", "95 % interval", "Paid per visitor", "95 % interval"].map((column) =>
+            h("th", { scope: "col" }, column),
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        row("This campaign", stars(found.logged_rating), "", per(found.logged_payment), ""),
+        row(
+          TARGETS[found.policy],
+          stars(rating.value),
+          `${stars(rating.low)} to ${stars(rating.high)}`,
+          per(paid.value),
+          `${per(paid.low)} to ${per(paid.high)}`,
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "note" },
+      `From ${number(found.decisions)} decisions. `,
+      left.length > 0 && `Left out: ${left.join("; ")}. `,
+      found.warnings.map((warning) => `${warning.charAt(0).toUpperCase()}${warning.slice(1)}. `),
+      defined("evaluation", "How this is estimated"),
+    ),
+  ];
 }
