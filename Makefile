@@ -20,7 +20,7 @@ help:
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make coverage   The same tests as make test, and the lines that they execute: at least 95 %"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
-	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/reproduction_pack.md"
+	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/explanation/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
