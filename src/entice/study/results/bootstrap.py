@@ -53,9 +53,9 @@ class Bootstrap:
         """Return the mean of a minus that of b, with a bootstrap-t interval.
 
         Each resample's difference is divided by its own standard error. Of skewed differences,
-        such an interval covers the true mean more often than one of plain quantiles: 96 % instead
-        of 91 % of 30 differences with a skewness of 1.7, for a nominal 95 %. If a resample has no
-        spread, the quantiles of the resampled differences are used.
+        such an interval covers the true mean more often than one of plain quantiles;
+        `bench/comparison.py` measures its coverage. If a resample has no spread, the quantiles of
+        the resampled differences are used.
         """
         a, b = self._a, self._b
         value = float(a.mean() - b.mean())
@@ -93,9 +93,8 @@ class Bootstrap:
 
         Ties count one half. The interval is Wilson's, for as many runs as would give a share the
         variance of this estimate (DeLong, DeLong and Clarke-Pearson 1988), but at most 1.5 times
-        the smaller number of runs: near 0 and 1 the variance is underestimated. Quantiles of
-        resamples covered the truth in 84 to 94 % of samples there, for a nominal 95 %; this
-        interval in 95 to 99 %.
+        the smaller number of runs: near 0 and 1 the variance is underestimated.
+        `bench/comparison.py` measures its coverage.
         """
         a, b = np.nan_to_num(self._a, nan=np.inf), np.nan_to_num(self._b, nan=np.inf)
         lower_than_b, higher_than_a = _share_below(a, b), 1 - _share_below(b, a)
