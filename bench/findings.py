@@ -1,4 +1,4 @@
-"""The tables of docs/findings.md: growth with the drift coefficient, and Gaussian noise. A minute.
+"""The tables of docs/explanation/findings.md: growth with the drift, and Gaussian noise. A minute.
 
 1. Means for several l, and the exponent p of (1+l)^p from l = 1 to 8.
 2. Regret at four horizons with unit Gaussian noise: Thompson sampling's mean grows like a power.

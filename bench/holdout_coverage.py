@@ -1,6 +1,7 @@
 """Measure how often the interval of a campaign's effect misses at any look, and how long to wait.
 
-Tables of docs/did_it_work.md. `--only coverage`, `year` or `wait` prints one of them.
+Tables of docs/how-to/did-it-work.md and docs/explanation/holdout-intervals.md.
+`--only coverage`, `year` or `wait` prints one of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare a learned price with paying the gap: payments and lost stars, a table of docs/plan.md.
+"""Compare a learned price with paying the gap: a table of docs/how-to/plan.md.
 
 Campaigns of `examples/marketplace.toml` with UCB. How much is paid and lost depends on how long a
 campaign explores, so both ways of paying run with several budgets, in the same worlds.

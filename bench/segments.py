@@ -1,4 +1,4 @@
-"""Compare principals that know segments of visitors with others: tables of docs/beyond.md.
+"""Compare principals that know segments of visitors with others (docs/explanation/segments.md).
 
 Both have the same budget, meet the same visitors, and see the same rewards where they pull the same
 arms. With --plans, they are campaigns of a plan, which makes the offers of the live service.

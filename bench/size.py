@@ -1,4 +1,4 @@
-"""Disk usage of a campaign: the sizes in docs/operations.md. Part of `make load`."""
+"""Disk usage of a campaign: the sizes in docs/reference/limits.md. Part of `make load`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create the figures of theory.md: `make figures`."""
+"""Create the figures of docs/explanation/theorems.md: `make figures`."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import importlib
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -19,51 +20,64 @@ import pytest
 from command_line import without_coverage
 from example_runner import ExampleRunner
 from forking import ForkedPopen
+from plain_kernel import plain_kernel
 from sizes import LONG
 
 import entice
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["entice", *(m.name for m in pkgutil.walk_packages(entice.__path__, "entice."))]
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = ("python", "bash")
+"""Kinds of blocks that are executed. `toml` blocks are files, `text` blocks are output, which is
+compared, and blocks without a kind are other output. `console` blocks are commands for other
+machines, or start what does not end, and `json` blocks are generated from OpenAPI."""
+PLAIN = ("plot_10_star_counts.py",)
+"""Examples that would be compiled for themselves alone; short runs of them need no compilation."""
+GALLERY = sorted((ROOT / "docs" / "gallery_sources").glob("plot_*.py"))
+
+
+def _blocks(document: str) -> list[tuple[str, str]]:
+    found = BLOCK.findall((ROOT / document).read_text())
+    return [(kind, text) for kind, text in found if not kind.startswith("{")]
+
+
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("tutorials", "how-to", "reference", "explanation")
+    for path in (ROOT / "docs" / folder).glob("*.md")
+)
 DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/speed.md",
-    "docs/peers.md",
-    "docs/theory.md",
-    "docs/equal_pay.md",
-    "docs/beyond.md",
-    "docs/studies.md",
-    "docs/results.md",
-    "docs/reproduction.md",
-    "docs/reproduction_pack.md",
-    "docs/cluster.md",
-    "docs/plan.md",
-    "docs/estimate.md",
-    "docs/did_it_work.md",
-    "docs/off_policy.md",
-    "docs/service.md",
-    "docs/operations.md",
-    "docs/studio.md",
+    document
+    for document in ("README.md", "CONTRIBUTING.md", *PAGES)
+    if any(kind in RUN for kind, _ in _blocks(document))
 ]
-WITHOUT_EXAMPLES = ["CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "docs/findings.md"]
 TIMEOUT = 1200
 """Seconds after which an example counts as hanging; the longest takes 20 s on an idle machine."""
 SHORTER = {
-    "docs/plan.md": {
+    "docs/how-to/plan.md": {
         "seed = 7": "seed = 7\nreplications = 20",
         "replications=100": "replications=10, policies=[entice.UCB(), entice.Greedy()]",
     },
-    "docs/beyond.md": {
+    "docs/how-to/worlds.md": {
         "policies=[entice.UCB(), entice.DriftCorrectedThompson()]": "policies=[entice.UCB()]",
     },
-    "docs/cluster.md": {"replications=1_000": "replications=100"},
+    "docs/how-to/cluster.md": {"replications=1_000": "replications=100"},
+    "docs/tutorials/plan-live-effect.md": {
+        "replications = 100": "replications = 10",
+        "range(400)": "range(20)",
+    },
+    "plot_01_reproduce_a_table.py": {"replications=200": "replications=20"},
+    "plot_05_a_drift_that_breaks_policies.py": {"replications=100": "replications=5"},
+    "plot_06_plan_a_budget.py": {"replications=100": "replications=10"},
+    "plot_07_estimate_drift_from_a_log.py": {"horizon=20_000": "horizon=2_000"},
+    "plot_10_star_counts.py": {"replications=50": "replications=2", "horizon=5_000": "horizon=200"},
+    "plot_12_live_principal.py": {"range(2_000)": "range(100)"},
 }
 """Fewer runs and policies in examples whose output is not shown; each policy is compiled.
 
 The long version runs them as they are.
 """
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -110,14 +124,13 @@ def test_documents_run_block_by_block(
     A block that opens with a comment naming a file is written to that file. `make` lines are
     checked for their target only: they would run these tests again. A line that ends with & runs
     in the background until the document ends. A `text` block is the output of the block before it.
+    A Python block that starts with a comment about what it needs is only compiled.
     """
-    text = (ROOT / document).read_text()
+    blocks = _blocks(document)
     shorter = {} if LONG else SHORTER.get(document, {})
     for written, run in shorter.items():
-        assert text.count(written) == 1
-        text = text.replace(written, run)
-    blocks = BLOCK.findall(text)
-    assert blocks
+        assert sum(text.count(written) for _, text in blocks) == 1
+        blocks = [(kind, text.replace(written, run)) for kind, text in blocks]
     with contextlib.ExitStack() as background:
         _run_blocks(blocks, tmp_path, runner, environment, background)
 
@@ -129,11 +142,13 @@ def _run_blocks(
     environment: dict[str, str],
     background: contextlib.ExitStack,
 ) -> None:
-    printed = ""
+    printed = created = ""
     for kind, text in blocks:
         named = re.match(r"# (\S+\.(?:py|toml))\n", text)
         if named:
             (tmp_path / named[1]).write_text(text)
+        elif kind == "python" and text.startswith("# Needs "):
+            compile(text, "<string>", "exec")
         elif kind == "python":
             done = runner.run(text, tmp_path)
             assert done.code == 0, f"{text}\n{done.err}"
@@ -145,6 +160,10 @@ def _run_blocks(
                 command = line.split("#")[0].split()
                 if command[-1] == "&":
                     background.enter_context(_in_background(command[:-1], tmp_path, environment))
+                elif command[0].startswith("TOKEN="):
+                    token = Path(environment["ENTICE_STATE_DIR"]) / Path(command[0]).name
+                elif command[0] == "curl":
+                    _send(line, token, created)
                 elif command[0] == "make":
                     dry = ["make", "--dry-run", *command[1:]]
                     subprocess.run(dry, cwd=ROOT, capture_output=True, check=True)
@@ -153,8 +172,49 @@ def _run_blocks(
                     assert command[0] == "entice", f"{line} is not executed"
                     done = runner.run("from entice.cli.app import main; main()", tmp_path, command)
                     assert done.code == 0, f"{line}\n{done.err}"
+                    if command[1:3] == ["campaign", "create"]:
+                        [created] = re.findall(r"c_[0-9a-f]{16}", done.out)
+        elif kind == "console":
+            assert all(line.startswith(("$ ", "  ")) for line in text.splitlines()), text
         else:
             assert kind == "", f"blocks of kind {kind!r} are not executed"
+
+
+def _send(line: str, token: Path, campaign: str) -> None:
+    """Send the request of a curl command, for the campaign that was created last."""
+    words = shlex.split(line.replace("c_…", campaign), comments=True)
+    assert words[:3] == ["curl", "-H", "@$TOKEN"], line
+    name, _, value = token.read_text().strip().partition(": ")
+    headers = {name: value, "content-type": "application/json"}
+    body = words[words.index("--json") + 1] if "--json" in words else None
+    method = "GET" if body is None else "POST"
+    response = httpx.request(method, words[3], headers=headers, content=body)
+    assert response.is_success, f"{line}\n{response.text}"
+
+
+@pytest.mark.parametrize("example", GALLERY, ids=lambda path: path.stem)
+def test_gallery_examples_run(
+    example: Path,
+    tmp_path: Path,
+    runner: ExampleRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    unmeasured: None,
+) -> None:
+    """Run an example; its last line must return a figure, which the gallery shows."""
+    text = example.read_text()
+    for written, run in ({} if LONG else SHORTER.get(example.name, {})).items():
+        assert text.count(written) == 1
+        text = text.replace(written, run)
+    code, _, last = text.rstrip().rpartition("\n")
+    code = f"{code}\n({last}).savefig('picture.png')"
+    if example.name in PLAIN and not LONG:
+        monkeypatch.chdir(tmp_path)
+        with plain_kernel():
+            exec(code, {})
+    else:
+        done = runner.run(code, tmp_path)
+        assert done.code == 0, f"{text}\n{done.err}"
+    assert (tmp_path / "picture.png").stat().st_size > 5_000
 
 
 def test_a_failing_example_is_reported(tmp_path: Path, runner: ExampleRunner) -> None:
@@ -204,10 +264,3 @@ def _wait_until_ready(line: str) -> None:
                     return
             time.sleep(0.05)
     raise AssertionError(f"{found[0]} does not become ready")
-
-
-def test_links_between_documents_resolve() -> None:
-    for document in [*DOCUMENTS, *WITHOUT_EXAMPLES]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text()):
-            found = (ROOT / document).parent / target
-            assert found.exists(), f"{document} links to {target}"

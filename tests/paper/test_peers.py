@@ -70,7 +70,7 @@ def test_lock_files_have_hashes_and_no_addresses(peers: ModuleType) -> None:
 
 
 def test_the_results_page_names_every_peer_and_policy(peers: ModuleType) -> None:
-    page = (ROOT / "docs" / "peers.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "peers.md").read_text()
     for name, peer in peers.PEERS.items():
         assert f"{peer.title} {peers.version_of(name)}" in page
         for line in peer.lines.values():

@@ -401,7 +401,8 @@ def test_an_interrupted_command_writes_nothing(
 
 def test_the_example_runs_and_matches_the_docs() -> None:
     given = Plan.from_file(ROOT / "examples" / "marketplace.toml")
-    shown = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "plan.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs" / "how-to" / "plan.md").read_text()
+    shown = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert shown is not None
     assert Plan.from_toml(shown[1]) == given
     few = msgspec.structs.replace(given, replications=20)

@@ -210,10 +210,10 @@ WORLDS = {
 def test_late_lost_and_declined_offers_cost_little(policy: Any) -> None:
     """Mean regret against that of the same policy with immediate ratings, over the same 60 runs.
 
-    Over 500 runs on nine arms (docs/beyond.md): at most 1.22 if 50 rounds late, 1.68 if 30 % are
-    lost, 1.03 if declined. A run has a relative standard deviation of about 0.4, so a ratio of two
-    means of 60 runs has a standard error of about 0.07. The limits are at least four of these
-    above the ratios: an error probability below 10⁻³ in all.
+    Over 500 runs on nine arms (docs/explanation/equal-pay.md): at most 1.22 if 50 rounds late, 1.68
+    if 30 % are lost, 1.03 if declined. A run has a relative standard deviation of about 0.4, so
+    a ratio of two means of 60 runs has a standard error of about 0.07. The limits are at least
+    four of these above the ratios: an error probability below 10⁻³ in all.
     """
 
     def regret(players: entice.Players) -> float:

@@ -169,7 +169,10 @@ def test_elimination_goes_on_among_the_arms_that_a_cap_allows() -> None:
 def test_a_display_prior_that_fits_the_cap_keeps_every_price_below_it(
     kind: Any, most: float
 ) -> None:
-    """docs/equal_pay.md: the path is that without a cap. Control: not with the default prior."""
+    """docs/explanation/equal-pay-limits.md: the path is that without a cap.
+
+    Control: not with the default prior.
+    """
     rounds = 2_000
     prior = 1.1 * math.log(rounds) / (most - 1 / 4096) ** 2
     for seed in range(sized(1, 20)):

@@ -1,4 +1,4 @@
-"""Theorem E2 of docs/equal_pay.md: formulas, checks, the steps of its proof, and runs."""
+"""Theorem E2 (docs/explanation/equal-pay-theorems.md): formulas, checks, steps of the proof."""
 
 from __future__ import annotations
 
@@ -251,7 +251,10 @@ def test_step_1_the_maximal_inequality_and_the_probability_to_drop_the_best_arm(
 
 
 def replay(rounds: pl.DataFrame, policy: entice.EqualPayElimination) -> list[tuple[float, float]]:
-    """Replay a run by the definition in docs/equal_pay.md; return payment and w of each block."""
+    """Replay a run by the definition; return payment and w of each block.
+
+    docs/explanation/equal-pay-theorems.md has the definition.
+    """
     K = int(rounds["arm"].max()) + 1  # type: ignore[arg-type]
     active, leader, b, found = set(range(K)), -1, 1, []
     Z, V = np.zeros(K), np.zeros(K)

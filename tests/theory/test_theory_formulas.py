@@ -186,7 +186,7 @@ def test_displayed_gaps_follow_the_recursion_and_converge(l: float) -> None:
 
 
 def test_the_printed_total_of_lemma_2_is_smaller_than_the_sum_of_its_terms() -> None:
-    """The example of docs/theory.md: K = 9, Δ = 0.5, c = 36/Δ², T = 10⁶."""
+    """The example of docs/explanation/theorems.md: K = 9, Δ = 0.5, c = 36/Δ², T = 10⁶."""
     K, gap, c, T = 9, 0.5, 144.0, 10**6
     x = np.cumsum(np.minimum(1.0, c * K / np.arange(1, T + 1))) / (2 * K)
     tails = x * np.exp(-x / 5) + 18 / gap**2 * np.exp(-(gap**2) * np.floor(x) / 18)

@@ -105,7 +105,7 @@ def test_a_study_on_star_counts_with_the_drift_of_paid_reviews() -> None:
     path = entice.datasets.star_counts()
     arms = entice.Empirical.from_star_counts(path, arms=10, least_ratings=50)
     drift = entice.CompressionDrift.from_star_counts(path)
-    assert drift.strength == pytest.approx(0.37, abs=0.005)  # as docs/beyond.md says
+    assert drift.strength == pytest.approx(0.37, abs=0.005)  # as docs/how-to/worlds.md says
     assert drift.target == pytest.approx(0.96, abs=0.005)
     with plain_kernel():
         result = entice.simulate(

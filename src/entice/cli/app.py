@@ -15,6 +15,7 @@ from rich.markup import escape
 import entice
 from entice.cli.database import backup, head, restore, verify
 from entice.cli.evaluate import evaluate
+from entice.cli.pages import HOME, add_pages, page_of
 from entice.cli.plan import plan
 from entice.cli.service import register
 from entice.cli.studio import demo
@@ -25,6 +26,7 @@ app = typer.Typer(
     name="entice",
     help="Incentivized exploration under reward drift (Liu et al., AAAI 2020).\n\n"
     "Pay people to explore, and don't be fooled by their gratitude.",
+    epilog=HOME,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -311,6 +313,7 @@ app.command()(evaluate)
 register(app)
 for command in (verify, head, backup, restore):
     app.command()(command)
+add_pages(app)
 
 
 @contextlib.contextmanager
@@ -336,6 +339,9 @@ def main() -> NoReturn:
         Console(stderr=True).print(
             f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
         )
+        page = page_of(sys.argv[1:])
+        if page is not None:
+            Console(stderr=True).print(f"See docs/{page}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

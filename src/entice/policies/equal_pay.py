@@ -4,7 +4,8 @@ This policy is not from the paper. A rating of arm i under payment level l is mo
 μ_i + φ_l + noise, with nothing assumed about φ: two-way fixed effects, with one effect for each
 level. Payments are restricted to a few levels that all arms share, and sometimes the leader is paid
 too, as a control. Arms are compared by fitted differences μ_g − μ_i, from which φ cancels, so every
-decision is the same for every drift that depends on the payment alone (docs/equal_pay.md).
+decision is the same for every drift that depends on the payment alone
+(docs/explanation/equal-pay-theorems.md).
 
 The fit is recursive least squares on contrasts within arms. An arm's ratings have a mean m_i and
 shares u_i of the levels; a rating y at level l adds the observation (y − m_i) = (e_l − u_i)·φ of

@@ -1,8 +1,8 @@
 """Equal-pay elimination: successive elimination in which compared ratings got the same payment.
 
-This policy is not from the paper. docs/equal_pay.md has its theorems: every decision is the same
-for every drift that does not depend on the arm, and regret and compensation are O(Σ log T / Δ_i)
-with constants that do not depend on the drift.
+This policy is not from the paper. docs/explanation/equal-pay-theorems.md has its theorems: every
+decision is the same for every drift that does not depend on the arm, and regret and compensation
+are O(Σ log T / Δ_i) with constants that do not depend on the drift.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class EqualPayElimination(PolicySpec, frozen=True, tag="equal_pay_elimination"):
     of drift. Players see the leader's average minus (Z_g − Z_i) / (b + `display_prior`); a dropped
     arm keeps the gap that it had when it was dropped, so it never looks best again.
 
-    Late, lost and declined offers make blocks longer; docs/equal_pay.md states what then remains of
-    the theorems. After 64 sweeps a block ends without the arms that have no rating, and they wait
-    for the next race. Arms that are added later also start a new race with the last survivor.
-    If the budget, the pace or a cap allows less than the price for 16 rounds, the race goes on
-    without the arms that cost more. When it has ended in round t, they race again in round 2t.
+    Late, lost and declined offers make blocks longer; docs/explanation/equal-pay-limits.md states
+    what then remains of the theorems. After 64 sweeps a block ends without the arms that have
+    no rating, and they wait for the next race. Arms that are added later also start a new race
+    with the last survivor. If the budget, the pace or a cap allows less than the price for 16
+    rounds, the race goes on without the arms that cost more. When it has ended in round t, they
+    race again in round 2t.
 
     Parameters
     ----------

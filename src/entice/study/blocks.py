@@ -10,7 +10,7 @@ _MIN_WORK = 45_000_000
 _MAX_WORK = 160 * _MIN_WORK
 """Maximum work of a block: half a minute. A killed process loses no more than that. Blocks of that
 size keep a thousand workers busy if the client receives fifty of them per second
-(docs/cluster.md)."""
+(docs/how-to/cluster.md)."""
 _BLOCKS = 256
 """Number of blocks of a study, within those limits: enough to keep all workers busy to the end."""
 _MAX_NUMBERS = 2**21

@@ -1,8 +1,8 @@
 """Theorem E2: equal-pay elimination, with bounds that no drift enters.
 
-The theorem and its proof are ours; docs/equal_pay.md has both. By Theorem E1 the path of an
-equal-pay policy is the same for every drift that depends on the payment alone, so these formulas
-have no argument l.
+The theorem and its proof are ours; docs/explanation/equal-pay-theorems.md has both. By Theorem E1
+the path of an equal-pay policy is the same for every drift that depends on the payment alone, so
+these formulas have no argument l.
 
 The proof has a free parameter η between 0 and 1, and every value gives a bound. The formulas
 return the lowest value over a grid of η.

@@ -314,8 +314,8 @@ def _largest_equal_pay(policy: EqualPayElimination, T: int, arms: int) -> tuple[
     """Return the largest possible compensation of equal-pay elimination, and the reason.
 
     A block has at most K−1+k places. The payments of a place in its first n blocks sum to at most
-    4σ·sqrt(ρ n log T) (docs/equal_pay.md, step 4), before rounding. Sum over the places by the
-    Cauchy–Schwarz inequality.
+    4σ·sqrt(ρ n log T) (docs/explanation/equal-pay-proof.md, step 4), before rounding. Sum over
+    the places by the Cauchy–Schwarz inequality.
     """
     places = arms - 1 + leader_places(arms)
     cap = 4 * policy.noise * math.sqrt(policy.rho * places * T * math.log(policy.horizon))

@@ -19,7 +19,7 @@ from entice.service.operations import webhook_delivery
 from entice.service.operations.webhook_request import signature
 from entice.service.storage import webhooks
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "service.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "webhooks.md"
 
 
 @pytest.fixture(scope="module")

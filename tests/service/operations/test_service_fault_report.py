@@ -26,7 +26,7 @@ def test_make_faults_records_the_trials_that_were_run_and_keeps_the_others(
 
     monkeypatch.setattr(replay, "run", lambda long: Outcome("replay", "1 | 2", "[ok]", "x", True))
     monkeypatch.setattr(kill, "run", broken)
-    report, docs = tmp_path / "faults.json", tmp_path / "operations.md"
+    report, docs = tmp_path / "faults.json", tmp_path / "promises.md"
     shipped = read_fault_report()
     report.write_bytes(msgspec.json.encode(shipped))
     docs.write_text(f"Before:\n\n{recording.HEAD}\n|---|\n| old |\n\nAfter.\n")
@@ -62,7 +62,7 @@ def test_a_short_run_is_not_recorded(
 
 
 def test_the_docs_have_the_recorded_trials() -> None:
-    docs = (recording.PROJECT / "docs" / "operations.md").read_text(encoding="utf-8")
+    docs = (recording.PROJECT / "docs" / "explanation" / "promises.md").read_text(encoding="utf-8")
     assert recording.markdown(read_fault_report()) in docs
 
 

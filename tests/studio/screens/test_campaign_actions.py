@@ -255,7 +255,7 @@ def test_the_drift_card_is_small_without_a_probe(studio: Studio, visit: Visit) -
     expect(card.get_by_role("link", name="More about this term")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Terms")
-    expect(page.locator(".terms-chosen")).to_contain_text("docs/estimate.md")
+    expect(page.locator(".terms-chosen")).to_contain_text("docs/how-to/drift-estimate.md")
 
 
 def test_a_read_key_sees_no_buttons_that_would_fail(studio: Studio, visit: Visit) -> None:

@@ -143,7 +143,7 @@ def test_the_page_of_a_campaign_says_what_needs_attention(studio: Studio, visit:
     expect(panel).to_contain_text(alert.todo)
     panel.get_by_role("button", name="Needs attention").click()
     page.get_by_role("link", name="More about this term").click()
-    expect(page.locator(".terms-chosen")).to_contain_text("docs/service.md#alerts")
+    expect(page.locator(".terms-chosen")).to_contain_text("docs/reference/alerts.md")
     page.go_back()
     studio.client.change_campaign(campaign, budget=70_000)
     expect(panel).to_be_hidden()

@@ -221,7 +221,10 @@ def steady_state_gap_by_iteration(gap: float, l: float, start: float, pulls: int
 def equal_pay_terms(
     T: int, gaps: Sequence[float], noise: float, rho: float, eta: float
 ) -> tuple[list[float], list[float], float]:
-    """docs/equal_pay.md: tau_i and X_i of each suboptimal arm, and P, for a policy of horizon T."""
+    """Return tau_i and X_i of each suboptimal arm, and P, for a policy of horizon T.
+
+    docs/explanation/equal-pay-theorems.md defines them.
+    """
     tau, X = [], []
     P = 0.0
     kappa = 1 / math.log(rho) + math.exp(-1)

@@ -68,7 +68,7 @@ def main() -> int:
     kind.add_argument("--short", action="store_true", help="run the short versions, as in CI")
     kind.add_argument(
         "--record", action="store_true",
-        help="replace the results of these trials in faults.json and in docs/operations.md",
+        help="replace their results in faults.json and in docs/explanation/promises.md",
     )  # fmt: skip
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _exit)

@@ -74,7 +74,7 @@ def record(
     run: list[FaultTrial],
     order: tuple[str, ...],
     path: Path = PROJECT / REPORT,
-    docs: Path = PROJECT / "docs" / "operations.md",
+    docs: Path = PROJECT / "docs" / "explanation" / "promises.md",
 ) -> None:
     """Replace the trials that were run in the report and in the table of the docs."""
     report = replace_trials(read_fault_report(path), run, order)

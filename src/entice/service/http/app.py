@@ -79,7 +79,8 @@ class RequestMiddleware:
 
     It wraps the whole app, since Litestar's middleware does not see requests without a route.
     Litestar's Prometheus and structlog plugins are not used: their metric names and labels differ
-    from those documented in `docs/operations.md`, and they do not buffer log lines (see `logs`).
+    from those documented in `docs/how-to/monitoring.md`, and they do not buffer log lines (see
+    `logs`).
     """
 
     def __init__(self, app: ASGIApp, context: AppContext) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from litestar import Response
 from litestar.openapi.spec import Example
-from litestar.params import PathParameter
+from litestar.params import PathParameter, QueryParameter
 
 from entice.service.domain.errors import not_found
 from entice.service.http.read_threads import in_thread
@@ -31,7 +31,15 @@ async def get_page(request: ServiceRequest) -> Response[str]:
     "/studio/{file:path}",
     roles=PUBLIC,
     responses={200: "The file."},
-    media_types=("text/javascript", "text/css", "text/html", "image/svg+xml"),
+    media_types=(
+        "text/javascript",
+        "text/css",
+        "text/html",
+        "image/svg+xml",
+        "image/png",
+        "image/webp",
+        "application/octet-stream",
+    ),
 )
 async def get_page_file(
     request: ServiceRequest,
@@ -41,10 +49,23 @@ async def get_page_file(
             description="Path of a file of the studio.", examples=[Example(value="plotly.min.js")]
         ),
     ],
+    v: Annotated[
+        str | None, QueryParameter(description="Version of the file, by which browsers cache it.")
+    ] = None,
+    q: Annotated[
+        str | None, QueryParameter(description="Words that the documentation's page searches.")
+    ] = None,
+    check_keywords: Annotated[
+        str | None, QueryParameter(description="Sent by the form of the documentation's search.")
+    ] = None,
+    area: Annotated[
+        str | None, QueryParameter(description="Sent by the form of the documentation's search.")
+    ] = None,
 ) -> Response[str]:
     """Retrieve a file of the studio.
 
-    Returns a script or style of the page, or 304 if `If-None-Match` names the current version.
+    Returns a script or style of the page, a page of the documentation if that is built, or 304 if
+    `If-None-Match` names the current version.
     """
     return await _file(request, file.strip("/"))
 
@@ -54,7 +75,7 @@ async def _file(request: ServiceRequest, path: str) -> EncodedResponse[str]:
     if found is None:
         raise not_found("file", path[:80])
     headers = [
-        (b"content-security-policy", page.CSP),
+        (b"content-security-policy", found.csp),
         (b"cache-control", b"no-cache"),  # browsers cache it, but revalidate it by its ETag
         (b"etag", found.etag),
         (b"vary", b"accept-encoding"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COMPARED = ("regret", "compensation", "compensated_pulls", "best_arm_error")
 """The metrics of which less is better."""
 MIN_RUNS = 10
-"""The fewest runs that are resampled; see the coverage in docs/results.md."""
+"""The fewest runs that are resampled; see the coverage in docs/how-to/results.md."""
 
 Which = int | str | tuple[int | str, int | str]
 """A policy by label or position, or a pair of a policy and a drift."""

@@ -7,155 +7,155 @@ export const TERMS = {
   committed: {
     name: "Committed",
     text: "Money of accepted offers. It is spent, unless a sale is reversed.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   reserved: {
     name: "Reserved",
     text: "Money promised in open offers. It is released if the visitor declines or does not answer.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   star: {
     name: "Price of a star",
     text: "What one star is worth to a visitor: the payment for an item that shows one star less.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   margin: {
     name: "Margin",
     text: "An amount added to every payment.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   cap: {
     name: "Cap",
     text: "The most that one offer, or all offers to one visitor together, may cost.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   pace: {
     name: "Pace",
     text:
       "Spreads the budget over a number of offers. More is allowed early, because new items " +
       "need ratings first.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   policy: {
     name: "Policy",
     text: "The rule that decides which item a visitor is offered, so that every item gets ratings.",
-    docs: "plan.md",
+    docs: "reference/plan.md",
   },
   shadow: {
     name: "Shadow mode",
     text: "Decisions are recorded, but visitors are not paid. Use it to test your integration.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   drift: {
     name: "Drift",
     text:
       "How much a payment raises a rating, in stars per star paid (l in the paper). With drift, " +
       "the averages of paid items are too high.",
-    docs: "estimate.md",
+    docs: "how-to/drift-estimate.md",
   },
   probe: {
     name: "Probe",
     text:
       "A randomised experiment: in some offers of a visitor's own choice, chance decides whether " +
       "a payment is added. Comparing the ratings measures the drift.",
-    docs: "estimate.md",
+    docs: "how-to/drift-estimate.md",
   },
   holdout: {
     name: "Holdout",
     text:
       "Visitors chosen at random who get their own choice and are never paid. They see the same " +
       "averages as everybody, so what the campaign does through better averages is not measured.",
-    docs: "did_it_work.md",
+    docs: "how-to/did-it-work.md",
   },
   declined: {
     name: "Declined",
     text:
       "These visitors take their own choice, and its rating belongs to neither group. The share " +
       "rated is that of the other visitors.",
-    docs: "did_it_work.md",
+    docs: "how-to/did-it-work.md",
   },
   sequence: {
     name: "Valid at every look",
     text: "A confidence sequence: look as often as you like, its error probability stays the same.",
-    docs: "did_it_work.md",
+    docs: "how-to/did-it-work.md",
   },
   overlap: {
     name: "Random items",
     text:
       "Share of offers whose item is drawn at random (overlap). The log can then say what other " +
       "policies would have achieved.",
-    docs: "off_policy.md",
+    docs: "how-to/off-policy.md",
   },
   evaluation: {
     name: "Off-policy estimate",
     text:
       "What another policy would have achieved in the decisions of this campaign, from their " +
       "probabilities.",
-    docs: "off_policy.md",
+    docs: "how-to/off-policy.md",
   },
   propensity: {
     name: "Propensity",
     text: "The probability with which this item was offered. Off-policy estimates need it.",
-    docs: "off_policy.md",
+    docs: "how-to/off-policy.md",
   },
   hash: {
     name: "Visitor",
     text: "A keyed hash of the visitor's id. The id itself is not stored.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   band: {
     name: "Range of the plan",
     text: "The spending of the middle 90 % of the plan's runs, after as many visitors.",
-    docs: "plan.md",
+    docs: "reference/plan.md",
   },
   regret: {
     name: "Stars lost",
     text: "The regret: stars that visitors miss by not getting the best item.",
-    docs: "plan.md",
+    docs: "reference/plan.md",
   },
   cost: {
     name: "Total cost",
     text: "Payments, plus lost stars at the price of a star.",
-    docs: "plan.md",
+    docs: "reference/plan.md",
   },
   used: {
     name: "Budget used",
     text: "Money paid for accepted offers and money reserved for open ones, as a share of the budget.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   rate: {
     name: "Share who rate",
     text: "Share of accepted offers that get a rating, estimated from the ages of the offers so far.",
-    docs: "service.md",
+    docs: "reference/campaign.md",
   },
   status: {
     name: "Status",
     text:
       "Live: visitors are paid. Paused: visitors get their own choice, unpaid. Shadow: decisions " +
       "are recorded, and nobody is paid. Closed: no more offers.",
-    docs: "service.md#status",
+    docs: "reference/campaign.md#status",
   },
   alert: {
     name: "Warning",
     text:
       "A condition that the service checks, such as a budget that is used up. Each has a rule with " +
       "a limit, and says what to do next.",
-    docs: "service.md#alerts",
+    docs: "reference/alerts.md",
   },
   key: {
     name: "Key",
     text: "A secret that a request carries. It is shown once; the service stores only its hash.",
-    docs: "service.md#keys",
+    docs: "how-to/keys.md#keys",
   },
   role: {
     name: "Role",
     text: "What a key may do. A key can have several roles, for all campaigns or for one.",
-    docs: "service.md#keys",
+    docs: "how-to/keys.md#keys",
   },
   leads: {
     name: "Best item leads",
     text: "From this day to the end, the best item displays the best rating.",
-    docs: "plan.md",
+    docs: "reference/plan.md",
   },
 };
 

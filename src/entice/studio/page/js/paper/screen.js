@@ -1,6 +1,7 @@
 // Paper: the published tables and figures beside simulated ones.
 
 import { connection, jsonLines, Problem } from "../api.js";
+import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number } from "../format.js";
 import { failed } from "../placeholders.js";
@@ -30,7 +31,8 @@ export async function show(root, { signal }) {
           { class: "lead" },
           "Liu, Wang, Shen, Liu and Chen (AAAI 2020) study payments for exploration when paid " +
             "visitors rate higher. This screen compares every published number with the range " +
-            "of a single simulated run.",
+            "of a single simulated run. More: ",
+          docsLink("explanation/reproduction.md"),
         ),
       ),
     ),

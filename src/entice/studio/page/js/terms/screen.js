@@ -1,5 +1,6 @@
 // Terms: what the special words of the screens mean, and which page of the docs has more.
 
+import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { TERMS } from "../glossary.js";
 
@@ -25,7 +26,7 @@ export async function show(root, { params }) {
           "div",
           { id: `term-${id}`, class: id === params.id && "terms-chosen" },
           h("dt", null, name),
-          h("dd", null, text, " ", h("span", { class: "note" }, "See ", h("code", null, `docs/${docs}`))),
+          h("dd", null, text, " ", h("span", { class: "note" }, "See ", docsLink(docs))),
         ),
       ),
     ),

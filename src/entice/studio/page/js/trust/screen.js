@@ -1,6 +1,7 @@
 // Trust: checks of every campaign, replays of event logs, results of the fault tests.
 
 import { connection, get, jsonLines, Problem } from "../api.js";
+import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { ago, counted, nonBreaking, number } from "../format.js";
 import { empty, failed, loading } from "../placeholders.js";
@@ -26,7 +27,8 @@ export async function show(root, { signal }) {
           "p",
           { class: "lead" },
           "Live checks of every campaign, replays of its event log, and the results of the " +
-            "fault tests.",
+            "fault tests. More: ",
+          docsLink("explanation/promises.md"),
         ),
       ),
     ),

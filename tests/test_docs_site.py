@@ -1,0 +1,145 @@
+"""The sources of the documentation: complete, short and linked. `make docs` builds the site."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import entice
+import entice.client
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SECTIONS = ("tutorials", "how-to", "reference", "explanation")
+PAGES = [DOCS / "index.md", *sorted(p for name in SECTIONS for p in (DOCS / name).glob("*.md"))]
+ALSO = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+GALLERY = sorted((DOCS / "gallery_sources").glob("plot_*.py"))
+MAX_WORDS = 1_500
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+GENERATED = ("cli", "http", "metrics", "settings-campaign", "settings-plan", "settings-study")
+"""Generated pages that others link to."""
+
+
+def _title(page: Path) -> str:
+    return page.read_text().partition("\n")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_is_short_and_says_for_whom_it_is(page: Path) -> None:
+    text = page.read_text()
+    assert len(re.findall(r"\S*\w\S*", text)) <= MAX_WORDS
+    assert re.match(r"# [^\n]+\n\n(?:\*\*[^\n]+\*\*\n\n)?\*For ", text)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """Sphinx warns too, but `make test` does not run it."""
+    for section in SECTIONS:
+        [tree] = re.findall(r"^```{toctree}\n(.*?)^```$", (DOCS / section / "index.md").read_text(),
+                            re.MULTILINE | re.DOTALL)  # fmt: skip
+        listed = {line for line in tree.splitlines() if line and not line.startswith(":")}
+        pages = {page.stem for page in (DOCS / section).glob("*.md")} - {"index"}
+        generated = {f"generated/{name}" for name in GENERATED} if section == "reference" else set()
+        assert listed == pages | generated
+    assert not list(DOCS.glob("*.md"))[1:], "pages belong into a folder"
+
+
+def _slug(heading: str) -> str:
+    """Return GitHub's name of a heading's anchor, which MyST uses too."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _anchors(page: Path) -> set[str]:
+    return {
+        _slug(h) for h in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ALSO], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_resolve(page: Path) -> None:
+    for target in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", FENCE.sub("", page.read_text())):
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if found.parent == DOCS / "reference" / "generated":
+            assert found.stem in GENERATED, target
+        elif found == DOCS / "gallery" / "index.rst":
+            assert not anchor
+        else:
+            assert found.exists(), target
+            assert not anchor or anchor in _anchors(found), target
+
+
+def test_links_in_the_code_resolve() -> None:
+    """Comments, docstrings, help texts and the studio name pages by their path."""
+    files = [
+        file
+        for folder in ("src", "tests", "bench", "deploy", "examples", "docs")
+        for suffix in ("py", "js", "toml", "service", "conf")
+        for file in (ROOT / folder).rglob(f"*.{suffix}")
+        if not {"node_modules", "_build", "gallery"} & set(file.parts)
+    ]
+    named = {
+        (file, path)
+        for file in [*files, ROOT / "Makefile"]
+        for path in re.findall(r"docs/[\w/-]+\.md", file.read_text(errors="ignore"))
+    }
+    assert len(named) > 20
+    missing = {f"{file.name}: {path}" for file, path in named if not (ROOT / path).exists()}
+    assert not missing
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = "".join(
+        (DOCS / "reference" / f"{name}.md").read_text() for name in ("python", "python-tools")
+    )
+    listed = set(re.findall(r"^   (entice\.[\w.]+)$", text, re.MULTILINE))
+    modules = {"atlas", "datasets", "estimate", "rng", "testing", "theory"}
+    public = {f"entice.{name}" for name in entice.__all__ if name not in modules}
+    for module in ("atlas", "estimate", "theory"):
+        public |= {f"entice.{module}.{name}" for name in getattr(entice, module).__all__}
+    for module, owned in ((entice.testing, ""), (entice.datasets, ""), (entice.client, "")):
+        public |= {
+            f"{module.__name__}.{name}{owned}"
+            for name, value in vars(module).items()
+            if getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
+            and callable(value)
+        }  # fmt: skip
+    assert public - listed == set()
+    for name in listed:  # and no other: a page of a name that does not exist
+        parts = name.split(".")
+        value: object = sys.modules["entice"]
+        for part in parts[1:]:
+            value = getattr(value, part)
+
+
+def test_gallery_examples_are_short_and_say_what_they_show() -> None:
+    assert len(GALLERY) >= 10
+    for example in GALLERY:
+        text = example.read_text()
+        assert len(text.splitlines()) < 40, example
+        assert re.match(r'"""\n[^\n]+\n=+\n\n\S', text), example
+
+
+def test_pages_are_generated_from_the_code(
+    monkeypatch: pytest.MonkeyPatch, unmeasured: None
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import generated_pages
+
+    pages = generated_pages.generate_all()
+    assert set(GENERATED) < set(pages)
+    assert "`--cluster`" in pages["cli-entice-run"]
+    assert "| `ENTICE_DB`" not in pages["cli-entice-serve"]
+    assert "Environment variable: `ENTICE_DB`." in pages["cli-entice-serve"]
+    assert "[OfferRequest](type-offerrequest.md)" in pages["http-make-offer"]
+    assert "| `holdout` | `0.0` |" in pages["settings-campaign"]
+    assert "| `entice_queue_depth` | gauge |" in pages["metrics"]
+    targets = {t for text in pages.values() for t in re.findall(r"\]\(([\w-]+)\.md\)", text)}
+    assert targets <= set(pages)
+    assert all(len(text.split()) <= MAX_WORDS for text in pages.values())
