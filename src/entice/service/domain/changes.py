@@ -27,7 +27,10 @@ FIXED_SETTINGS = {
     "price_of_a_star": _MONEY,
     "margin": _MONEY,
     "probe": "coin flips before and after the change could not be evaluated as one experiment",
+    "plan": "it records what was planned before the campaign began",
     "planned_drift": "it records what was planned before the campaign began",
+    "price": "answers to earlier prices were collected under it, and payments could no longer be "
+    "compared",
     "offer_expires_after": _PROMISE,
     "rating_window": _PROMISE,
     "late_ratings": _PROMISE,
