@@ -27,6 +27,7 @@ FIXED_SETTINGS = {
     "price_of_a_star": _MONEY,
     "margin": _MONEY,
     "probe": "coin flips before and after the change could not be evaluated as one experiment",
+    "planned_drift": "it records what was planned before the campaign began",
     "offer_expires_after": _PROMISE,
     "rating_window": _PROMISE,
     "late_ratings": _PROMISE,
