@@ -2,12 +2,11 @@
 Compare policies with a paired test
 ===================================
 
-All policies of a study face the same random rewards, so runs with the same number are pairs. The
-difference of the pairs has less variance than the difference of two independent means.
+Runs of one study with the same number start from the same random streams, so they are compared as
+pairs. `Result.compare` gives the mean difference and the probability of improvement, with intervals.
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import entice
 
@@ -19,17 +18,17 @@ result = entice.simulate(
     replications=400,
     seed=7,
 )
-regret = result.final.pivot("policy", index="replication", values="regret")
-difference = (regret["ThompsonSampling"] - regret["UCB"]).to_numpy()
-error = difference.std(ddof=1) / np.sqrt(len(difference))
-low, high = difference.mean() - 1.96 * error, difference.mean() + 1.96 * error
-print(f"Thompson sampling minus UCB: {difference.mean():.1f} (95 %: {low:.1f} to {high:.1f})")
-print(f"Thompson sampling has less regret in {np.mean(difference < 0):.0%} of the pairs")
+comparison = result.compare("ThompsonSampling", "UCB")
+print(comparison)
 
+regret = result.final.pivot("policy", index="replication", values="regret")
+(row,) = comparison.table.iter_rows(named=True)
 figure, axes = plt.subplots()
-axes.hist(difference, bins=40)
+axes.hist(regret["ThompsonSampling"] - regret["UCB"], bins=40)
 axes.axvline(0, color="black")
-axes.axvspan(low, high, alpha=0.4, color="tab:orange", label="95 % interval of the mean")
+axes.axvspan(
+    row["low"], row["high"], alpha=0.4, color="tab:orange", label="95 % interval of the mean"
+)
 axes.set(xlabel="regret of Thompson sampling minus that of UCB, same run", ylabel="runs")
 axes.legend()
 figure
