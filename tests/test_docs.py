@@ -162,6 +162,8 @@ def _run_blocks(
                     background.enter_context(_in_background(command[:-1], tmp_path, environment))
                 elif command[0].startswith("TOKEN="):
                     token = Path(environment["ENTICE_STATE_DIR"]) / Path(command[0]).name
+                elif command[0] == "curl" and command[-1].endswith("/readyz"):
+                    assert httpx.get(command[-1]).status_code == 200
                 elif command[0] == "curl":
                     _send(line, token, created)
                 elif command[0] == "make":
