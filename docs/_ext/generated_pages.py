@@ -21,6 +21,30 @@ Pages = dict[str, str]
 Json = dict[str, Any]
 
 _DEVELOPERS = "*For developers whose program calls the service.*"
+_HTTP_INTRODUCTION = """\
+`entice serve` listens at `http://127.0.0.1:8000`, or at the address that `--host` and `--port`
+name. Bodies and responses are JSON. Amounts of money are whole numbers of the currency's minor
+unit, such as cents; times are RFC 3339 in UTC.
+
+- **Authentication.** `Authorization: Bearer entice_…` with an
+  [API key](../../how-to/keys.md#api-keys). As long as no key exists, a
+  [token](../../how-to/keys.md#access-without-keys) takes its place. Only `/healthz` and `/readyz`
+  need neither. Each page names the roles that a request requires.
+- **Errors** are problem details (RFC 9457, `application/problem+json`), a
+  [Problem](type-problem.md) with `type`, `title`, `status` and `detail`. A rejected request changes
+  nothing.
+- **Retries.** A write can carry an `Idempotency-Key`. The same request with the same key gets the
+  same response for a week and is executed once; another request with that key is rejected (422).
+- **Clients.** [`entice.client`](../python-tools.md#client-of-the-service) is one in Python. For
+  other languages generate one from `/openapi.json`, which has the same descriptions.
+
+```console
+$ curl -H 'Authorization: Bearer entice_…' http://127.0.0.1:8000/v1/campaigns/c_…/offers \\
+  -H 'Idempotency-Key: visit-4711' --json '{"player": "visitor 18"}'
+```
+
+[Your first campaign](../../tutorials/first-campaign.md) makes an offer step by step.
+"""
 
 
 def generate_all() -> Pages:
@@ -79,17 +103,16 @@ def http_pages() -> Pages:
 
     document = msgspec.json.decode(describe([*ROUTES, *simulations.ROUTES, *trust.ROUTES]))
     types: dict[str, Json] = document["components"]["schemas"]
-    pages = {_type_page(name): _type(name, schema) for name, schema in types.items()}
-    rows = []
+    pages, routes = {}, []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             name = f"http-{operation['operationId'].replace('_', '-')}"
             title = f"{method.upper()} {path}"
             pages[name] = _operation(title, operation)
-            rows.append((f"[`{title}`]({name}.md)", operation["summary"]))
-    audience = f"{_DEVELOPERS} The service returns the same description at `/openapi.json`."
-    pages["http"] = _list_page("HTTP API", audience, ("request", ""), rows, pages)
-    return pages
+            routes.append(f"- [`{title}`]({name}.md): {operation['summary']}\n")
+    pages |= {_type_page(name): _type(name, schema) for name, schema in types.items()}
+    introduction = f"# HTTP API\n\n{_DEVELOPERS}\n\n{_HTTP_INTRODUCTION}\n## Requests\n\n"
+    return pages | {"http": introduction + "".join(routes) + "\n" + _hidden_contents(pages)}
 
 
 def _operation(title: str, operation: Json) -> str:
@@ -214,11 +237,12 @@ def _list_page(
     title: str, audience: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]],
     pages: Mapping[str, str],
 ) -> str:  # fmt: skip
+    return f"# {title}\n\n{audience}\n\n{_table(head, rows)}\n{_hidden_contents(pages)}"
+
+
+def _hidden_contents(pages: Mapping[str, str]) -> str:
     tree = "\n".join(pages)
-    return (
-        f"# {title}\n\n{audience}\n\n{_table(head, rows)}\n"
-        f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
-    )
+    return f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

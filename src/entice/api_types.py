@@ -420,8 +420,8 @@ class ErasedCampaign(msgspec.Struct, frozen=True):
 
     campaign: str
     unlinked: bool
-    """Whether the id can no longer be linked to the campaign's events. False in campaigns created
-    before players had salts: with the secret, their hashes can still be computed."""
+    """Whether the id can no longer be linked to the campaign's events. False in campaigns
+    whose players have no salts: with the secret, their hashes can still be computed."""
 
 
 class ErasureView(msgspec.Struct, frozen=True):

@@ -106,7 +106,7 @@ WORLDS = (
     _world("noise 2", _L, arms=Gaussian(SHUFFLED, std=2.0)),
     _world("Bernoulli, projected", _L, arms=Bernoulli(SHUFFLED), feedback_range=(0.0, 1.0)),
 )
-"""The default worlds."""
+"""The default worlds of the atlas: 30 `AtlasWorld`, by drift, players, adversary and arms."""
 
 
 def default_policies(horizon: int) -> tuple[Policy, ...]:

@@ -40,9 +40,14 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
 
     Parameters
     ----------
-    rounds, amount, level
-        As in `probe_slope`. A curve with more than one point needs several amounts, as in
+    rounds
+        A trace or a log, with the columns of `entice.estimate.probe_slope`. A curve with more than
+        one point needs several amounts, as in
         ``entice.Probe(share=0.2, amount=[0.1, 0.3, 0.6])``.
+    amount
+        The amount that heads add, if `rounds` has no column `probe_amount`.
+    level
+        Confidence level of the intervals.
 
     >>> import entice
     >>> rounds = entice.trace(

@@ -114,10 +114,12 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
         Parquet file, with the columns
 
         - `arm`
-        - `payment`, including the amount that the coin added
+        - `payment`, including the amount that the coin added, in the unit of the feedback, such as
+          stars
         - `feedback`; null if it never arrived. Without the offers that were not rated, the bounds
           only hold if all were
         - `probe`: 1 if the coin added the amount, 0 if it did not, null if it was not tossed
+        - `probe_amount`: the amount that heads add; or pass `amount`
         - `t`, if the rows are not in order of time
         - `offered_arm` and `greedy_arm`, if players may decline: then only probes that offered
           the greedy arm are compared

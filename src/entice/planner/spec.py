@@ -53,16 +53,24 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     arms
         Number of items that visitors choose from. Optional with `star_counts.counts` and
         `segments`, which have an entry for each.
-    spread, star_counts, segments
-        Belief about the items' true ratings, exactly one of the three. Each run draws from it.
-        `segments` are a `PlanSegments`: segments of visitors with known means of their own.
-    visitors_a_day, days
-        Number of visitors per day, each of whom takes one item, and number of days.
+    spread
+        Belief about the items' true ratings, from which each run draws: their distribution. Exactly
+        one of `spread`, `star_counts` and `segments` is given.
+    star_counts
+        The same belief, from the counts of ratings that items have.
+    segments
+        The same belief for segments of visitors with known means of their own.
+    visitors_a_day
+        Number of visitors per day, each of whom takes one item.
+    days
+        Number of days.
     price_of_a_star
         Cost of a payment worth one star. A star lost by a visitor is valued the same.
-    currency, currency_digits
-        An ISO 4217 code such as "EUR", a sign such as "€", or a custom name such as "points" with
-        its number of decimals, 0 to 8. Empty: amounts are plain numbers with two decimals.
+    currency
+        An ISO 4217 code such as "EUR", a sign such as "€", or a custom name such as "points".
+        Empty: amounts are plain numbers with two decimals.
+    currency_digits
+        The number of decimals of a custom currency, 0 to 8.
     share_who_rate
         Share of visitors who rate their item.
     response
@@ -94,19 +102,31 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         policies assume. ``"zero_to_one"``: 1 to 5 stars mapped to 0 to 1. UCB and Thompson sampling
         then explore several times as much, unless `noise` is set to that of such ratings, about
         0.3.
-    rating_window, late_ratings, pace_over, probe, overlap
-        As in a campaign: how many seconds a rating is awaited, whether later ones count, the
-        number of offers that the budget is spread over, the probe that measures the drift, and the
-        share of arms drawn at random, so that the log can evaluate other policies.
-    holdout, holdout_feeds_averages
-        As in a campaign: the share of visitors who get their own choice and are never paid, and
-        whether their ratings count in the averages.
+    rating_window
+        As in a campaign: how many seconds a rating is awaited.
+    late_ratings
+        As in a campaign: whether ratings count after the window.
+    pace_over
+        As in a campaign: the number of offers that the budget is spread over.
+    probe
+        As in a campaign: the probe that measures the drift.
+    overlap
+        As in a campaign: the share of arms drawn at random, so that the log can evaluate other
+        policies.
+    holdout
+        As in a campaign: the share of visitors who get their own choice and are never paid.
+    holdout_feeds_averages
+        As in a campaign: whether ratings of held-out visitors count in the averages.
     price
         As in a campaign: None pays the gap; a `LearnedPrice` pays the cheapest price that a wanted
         share of visitors accepts, learned from their answers.
-    margin, cap_per_offer, cap_per_player
-        As in a campaign, but in units of the currency, such as euros. Each visitor is a different
-        player.
+    margin
+        As in a campaign: an amount added to every nonzero payment, in units of the currency.
+    cap_per_offer
+        As in a campaign: the most that one offer may cost, in units of the currency.
+    cap_per_player
+        As in a campaign: the most that all offers to one player may cost, in units of the currency.
+        Each visitor is a different player.
     replications
         Number of runs, each in its own world.
     seed

@@ -61,8 +61,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     arms
         The reward distributions of the arms.
-    policies, drifts
-        Each combination of a policy and a drift is a cell of the study.
+    policies
+        The policies to compare. Each combination of a policy and a drift is a cell of the study.
+    drifts
+        The drifts under which each policy is run.
     horizon
         T, the number of rounds.
     replications

@@ -120,8 +120,10 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     policy
         The exploration policy. Ratings expected from offers in flight always count as ratings of
         their arm.
-    lowest_rating, highest_rating
-        The range of ratings, which are whole numbers.
+    lowest_rating
+        The lowest rating that players can give. Ratings are whole numbers.
+    highest_rating
+        The highest rating that players can give.
     policy_sees
         The scale on which the policy sees ratings, as in a plan. ``"stars"``: unchanged, so that
         ratings vary by about 1, as the paper's policies assume. ``"zero_to_one"``: mapped to 0
@@ -131,15 +133,19 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         The rating displayed by an arm without ratings, in stars. Default: the middle of the range.
     budget
         The total that may be spent, including the amounts reserved for open offers.
-    currency, currency_digits
-        ISO 4217 code, such as EUR; or a name of your own, such as POINTS, with its number of
-        decimals, 0 to 8.
+    currency
+        ISO 4217 code, such as EUR, or a name of your own, such as POINTS.
+    currency_digits
+        The number of decimals of the currency, 0 to 8. Required for a name of your own; for an ISO
+        code it can be omitted.
     price_of_a_star
         The payment for forgoing one star, that is, one step of the rating scale.
     margin
         An amount added to every nonzero payment.
-    cap_per_offer, cap_per_player
-        The most that one offer, and all offers to one player together, may cost.
+    cap_per_offer
+        The most that one offer may cost.
+    cap_per_player
+        The most that all offers to one player together may cost.
     pace_over
         The number of offers over which to spread the budget. Up to offer t, at most the share
         log(1 + t) / log(1 + pace_over) of the budget is spent, because the need to explore grows
@@ -151,13 +157,15 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         The share of decisions in which the arm is drawn at random from those that may be offered,
         each equally likely. The log then has the propensity of every arm, and
         `entice.estimate.evaluate` estimates what other policies would have done.
-    offer_expires_after, rating_window
-        Seconds for which an offer can be accepted, and for which an accepted offer can be rated.
+    offer_expires_after
+        Seconds for which an offer can be accepted.
+    rating_window
+        Seconds for which an accepted offer can be rated.
     late_ratings
         Whether ratings are accepted after the rating window.
     holdout
         The share of players who are never paid and get their own choice, so that the effect of the
-        campaign can be measured. A player stays in the same group. Default: none.
+        campaign can be measured. A player stays in the same group.
     holdout_feeds_averages
         Whether ratings of held-out players count in the averages, as unpaid ratings. If not, they
         count in the measured effect only.

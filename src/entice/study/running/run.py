@@ -47,7 +47,7 @@ from entice.worlds.drifts import Drift, NoDrift
 from entice.worlds.players import Players
 
 if TYPE_CHECKING:
-    from distributed import Client
+    import distributed
 
 _PAPERS_PLAYERS, _NO_ADVERSARY = Players(), NoAdversary()
 
@@ -70,7 +70,7 @@ def simulate(
     engine: Engine = "auto",
     out: str | Path | None = None,
     threads: int | None = None,
-    cluster: Client | str | None = None,
+    cluster: distributed.Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
     """Run each policy with each drift, many times, and summarise.
@@ -137,7 +137,7 @@ def run(
     *,
     out: str | Path | None = None,
     threads: int | None = None,
-    cluster: Client | str | None = None,
+    cluster: distributed.Client | str | None = None,
     progress: bool | Report | None = None,
 ) -> Result:
     """Run a study, or several, whose results are combined as by `Result.concat`.
