@@ -49,7 +49,7 @@ PAGES = sorted(
 )
 DOCUMENTS = [
     document
-    for document in ("README.md", "CONTRIBUTING.md", *PAGES)
+    for document in ("README.md", "CONTRIBUTING.md", "docs/index.md", *PAGES)
     if any(kind in RUN for kind, _ in _blocks(document))
 ]
 TIMEOUT = 1200

@@ -82,9 +82,7 @@ def _remove_field_numbers(
         lines.clear()
 
 
-def _link(
-    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
-) -> None:
+def _link(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
     """Link public names in backticks, and pages that are named by their path."""
     for n, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
@@ -17,4 +18,5 @@ def save_figure(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, 
         return ""
     path = next(block_vars["image_path_iterator"])
     figure.savefig(path, dpi=120, bbox_inches="tight")
-    return str(figure_rst([path], gallery_conf["src_dir"]))
+    title = Path(block_vars["src_file"]).read_text().split("\n")[1]
+    return str(figure_rst([path], gallery_conf["src_dir"], f"Figure: {title}"))

@@ -110,8 +110,8 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
     Parameters
     ----------
     rounds
-        A trace with a probe; or a log in order of time, as a polars frame or the path of a CSV or
-        Parquet file, with the columns
+        A trace with a probe; or a log in order of time, as a polars frame or the path of a CSV,
+        Parquet or JSON Lines file, with the columns
 
         - `arm`
         - `payment`, including the amount that the coin added, in the unit of the feedback, such as

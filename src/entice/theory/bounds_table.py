@@ -35,7 +35,7 @@ BOUNDS: tuple[Bound, ...] = (
     lower.regret,
     lower.compensation,
 )
-"""The bounds on metrics of a study that `bounds` evaluates: a `Bound` for each theorem and metric."""
+"""The bounds on metrics of a study, which `bounds` evaluates: a `Bound` for each."""
 
 
 class BoundsFrame(pl.DataFrame):

@@ -59,6 +59,13 @@ PROBLEMS = {
 }
 """The type, the title and the description of each status that routes document."""
 
+READ_DETAILS = {
+    400: "A header is invalid.",
+    422: "A parameter is invalid.",
+    503: "The database is unavailable. Repeat the request.",
+}
+"""Descriptions for GET requests, which have neither a body nor an Idempotency-Key."""
+
 _TYPE_NAMES = {
     "str": "text",
     "int": "a whole number",

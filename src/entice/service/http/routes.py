@@ -13,7 +13,13 @@ from litestar.openapi.spec import Example
 from litestar.params import QueryParameter
 from litestar.types import Method
 
-from entice.service.http.problems import MEDIA_TYPE, PROBLEMS, Problem, problem_details
+from entice.service.http.problems import (
+    MEDIA_TYPE,
+    PROBLEMS,
+    READ_DETAILS,
+    Problem,
+    problem_details,
+)
 from entice.service.http.requests import authorize, decoder
 from entice.service.storage.api_keys import Role
 
@@ -149,6 +155,8 @@ def _responses(
         statuses.add(409)
     for status in sorted(statuses):
         kind, title, detail = PROBLEMS[status]
+        if method == "GET":
+            detail = READ_DETAILS.get(status, detail)
         example = Example(value=problem_details(status, kind, title, detail))
         found[status] = ResponseSpec(Problem, False, detail, MEDIA_TYPE, examples=[example])
     return found

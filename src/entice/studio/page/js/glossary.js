@@ -145,12 +145,12 @@ export const TERMS = {
   key: {
     name: "Key",
     text: "A secret that a request carries. It is shown once; the service stores only its hash.",
-    docs: "how-to/keys.md#keys",
+    docs: "how-to/keys.md#api-keys",
   },
   role: {
     name: "Role",
     text: "What a key may do. A key can have several roles, for all campaigns or for one.",
-    docs: "how-to/keys.md#keys",
+    docs: "how-to/keys.md#api-keys",
   },
   leads: {
     name: "Best item leads",
