@@ -7,8 +7,8 @@ import { pictureButtons } from "../report.js";
 import { permitsProbe } from "./labels.js";
 
 const EQUAL_PAY =
-  "Not measured, and not needed: this policy compares only ratings under equal payments, so that " +
-  "the drift cancels. A probe, which measures it, would pay some visitors more.";
+  "Not measured: the probe that measures it pays some visitors more, and this policy needs equal " +
+  "payments. It compares only ratings under equal payments, so that the drift cancels.";
 const RADIUS = 84;
 const WIDTH = 14;
 const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are cut

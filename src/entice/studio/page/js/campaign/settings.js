@@ -146,7 +146,7 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   async function change(first = "name") {
     const changed = await changeDialog(view, first);
     if (changed === null) return;
-    showConfirmation(changed.text);
+    showConfirmation(changed.text, signal);
     onChange();
   }
 
@@ -265,12 +265,13 @@ function whoText({ by, by_name: name }) {
   return name === null ? `key ${by}` : `key “${name}”`;
 }
 
-/** Say for some seconds, above the page, what was saved. */
-function showConfirmation(text) {
+/** Say for some seconds, above the page, what was saved, unless the user leaves the screen. */
+function showConfirmation(text, signal) {
   const node = h("p", { class: "confirmation", role: "status" });
   document.body.append(node);
   setText(node, text); // after it was added, so that screen readers read it
   setTimeout(() => node.remove(), CONFIRMATION);
+  signal.addEventListener("abort", () => node.remove());
 }
 
 /** Ask for new values, and send those that differ. Resolves to a text about them, or null. */

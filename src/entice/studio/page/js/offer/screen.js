@@ -85,7 +85,7 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
       h(
         "div",
         { class: "offer-column" },
-        card("Price", "The exact calculation.", priceTable(offer, arithmetic)),
+        card("Price", "Choose an underlined number to see all its decimals.", priceTable(offer, arithmetic)),
         card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
       h(
