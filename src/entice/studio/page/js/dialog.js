@@ -4,7 +4,7 @@ import { h, replace, unique } from "./dom.js";
 
 /**
  * Ask for confirmation, then run `action`. Resolves to its result, or to null if cancelled. If the
- * action fails, the dialog shows the error and stays open: below the error's `field`, if it has one.
+ * action fails, the dialog shows the error, below its `field` if it has one, and stays open.
  * @param {{title: string, body: Node[], confirm: string, danger?: boolean, cancel?: string|null,
  *   mayClose?: () => boolean, action: () => Promise<any>}} options `cancel` is null if there is
  *   nothing to cancel; Escape closes the dialog only if `mayClose` returns true

@@ -50,7 +50,8 @@ function unknown(drift, policy) {
           "are enough.",
       ),
     );
-  if (!permitsProbe(policy)) return h("div", { class: "drift-gauge-words" }, h("p", null, EQUAL_PAY));
+  if (!permitsProbe(policy))
+    return h("div", { class: "drift-gauge-words" }, h("p", null, EQUAL_PAY));
   return h(
     "div",
     { class: "drift-gauge-words" },

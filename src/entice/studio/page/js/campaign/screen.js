@@ -267,7 +267,9 @@ function summary(view) {
   const policy = `${policyName(spec.policy)}, ${itemCount(view)}`;
   const price = `${money(spec.price_of_a_star, view)} per star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
-  const rates = !ratings || share === null ? "" : ` About ${percent(share)} of accepted offers get a rating.`;
+  // Organic ratings may come before the first offer.
+  const isKnown = ratings > 0 && share !== null;
+  const rates = isKnown ? ` About ${percent(share)} of accepted offers get a rating.` : "";
   return `${policy}. Budget ${money(budget, view)}, ${price}. ${counts}.${rates}`;
 }
 

@@ -302,7 +302,8 @@ function changeDialog(view, first) {
     };
     const change = () => (input.value === before ? [] : [[name, read()]]);
     const text = [label, note && h("span", { class: "note" }, ` ${note}`)];
-    return { name, input, change, node: h("div", null, h("label", { for: input.id }, text), input) };
+    const node = h("div", null, h("label", { for: input.id }, text), input);
+    return { name, input, change, node };
   });
   const budgetProblem = (least) => {
     const text = `At least ${money(least, view)}: that much is spent, or reserved for open offers.`;

@@ -42,7 +42,8 @@ export function budgetBar() {
     parts[1].style.setProperty("--share", share(reserved));
     for (const [name, node] of Object.entries(amounts)) node.textContent = money(view[name], view);
     const taken = committed + reserved;
-    used.textContent = `${money(taken, view)} of ${money(budget, view)} is used (${percent(share(taken))}).`;
+    const part = percent(share(taken));
+    used.textContent = `${money(taken, view)} of ${money(budget, view)} is used (${part}).`;
     pace.hidden = view.paced === null;
     pace.style.setProperty("--at", share(view.paced ?? 0));
     pace.classList.toggle("budget-bar-pace-left", share(view.paced ?? 0) > 0.9);

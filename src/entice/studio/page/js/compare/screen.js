@@ -307,8 +307,8 @@ function comparisonTable([head, ...rows]) {
 }
 
 function columnHead(name, i) {
-  const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
-  return h("th", { scope: "col", class: "number", vars: { "--series": `var(--series-${i})` } }, swatch, name);
+  const props = { scope: "col", class: "number", vars: { "--series": `var(--series-${i})` } };
+  return h("th", props, h("span", { class: "swatch", "aria-hidden": "true" }), name);
 }
 
 /** A figure that a campaign does not have, with the reason. */
