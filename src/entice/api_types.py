@@ -138,6 +138,8 @@ class CampaignView(msgspec.Struct, frozen=True):
     """Settings, as `POST /v1/campaigns` accepts them."""
     segments: list[SegmentView] = []
     """Averages of each segment. Empty without segments, and in lists of campaigns."""
+    retired: int = 0
+    """Number of arms in `spec` that are retired."""
 
 
 class CampaignPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

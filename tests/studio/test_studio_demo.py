@@ -71,6 +71,22 @@ def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
         assert closed.json()["status"] == "closed"
         other = f"{found[1]}/v1/campaigns/{new}"
         wait_until(lambda: httpx.get(other, headers=key).json()["decisions"] > 2)
+        # The first key replaces the token, and the visitors get a key of their own.
+        first = {"name": "me", "roles": ["admin"], "campaign": None}
+        made = httpx.post(f"{found[1]}/v1/keys", json=first, headers=key).json()
+        assert "“Demo visitors”" in read_until("A key protects", process.stdout)
+        assert httpx.get(other, headers=key).status_code == 401
+        key = {"authorization": f"Bearer {made['key']}"}
+        [own] = [
+            one
+            for one in httpx.get(f"{found[1]}/v1/keys", headers=key).json()
+            if one["name"] == "Demo visitors"
+        ]
+        assert own["roles"] == ["decide", "feedback", "read"]
+        before = httpx.get(other, headers=key).json()["decisions"]
+        wait_until(lambda: httpx.get(other, headers=key).json()["decisions"] > before)
+        httpx.delete(f"{found[1]}/v1/keys/{own['id']}", headers=key)
+        read_until("no more arrive", process.stdout)
         assert list(tmp_path.iterdir())
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from browser.chart_limits import values_outside_axes
-from browser.studio_pages import Studio, Visit, show
+from browser.studio_pages import NARROW, WIDE, Studio, Visit, show
 from playwright.sync_api import Download, Page, Route, expect
 
 from entice.service.http.examples import PLAN
@@ -57,6 +57,7 @@ def test_settings_are_changed_and_their_history_is_shown(studio: Studio, visit: 
     expect(page.get_by_label("Budget EUR")).to_be_focused()
     save_dialog(page, Budget_EUR="750.50")
     expect(page.locator(".settings-values dd").first).to_have_text("€750.50")
+    expect(page.locator(".confirmation")).to_have_text("Budget is now €750.50.")
     page.get_by_role("button", name="Change settings …").click()
     save_dialog(page, Cap_per_offer="", Spread_the_budget_over="2000", Random_items="12.5")
     changes = page.locator(".settings-history li")
@@ -75,7 +76,11 @@ def test_settings_are_changed_and_their_history_is_shown(studio: Studio, visit: 
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("alert")).to_have_text("Nothing was changed.")
     save_dialog(page, Budget_EUR="0")
-    expect(dialog.get_by_role("alert")).to_contain_text("budget must be at least")
+    alert = dialog.locator("#setting-budget + [role=alert]")
+    used = studio.client.campaign(campaign)
+    expect(alert).to_contain_text(f"At least €{(used.committed + used.reserved) / 100:.2f}: ")
+    dialog.get_by_label("Budget EUR").fill("1")
+    expect(alert).to_be_hidden()
     dialog.get_by_role("button", name="Cancel").click()
 
 
@@ -92,8 +97,21 @@ def test_items_are_added_and_retired(studio: Studio, visit: Visit) -> None:
     row = page.locator(".item-row", has_text="jasmine")
     expect(row).to_contain_text("retired")
     assert {arm.id: arm.retired for arm in studio.client.arms(campaign)}["jasmine"]
-    row.get_by_role("button", name="Offer again jasmine …").click()
-    dialog.get_by_role("button", name="Offer again").click()
+    expect(page.locator(".lead")).to_contain_text("7 items, 1 retired")
+    restore = row.get_by_role("button", name="Restore jasmine …")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    value, button = row.locator(".item-row-value").bounding_box(), restore.bounding_box()
+    assert value is not None
+    assert button is not None
+    assert value["x"] + value["width"] <= button["x"]
+    show(page, studio.at("#/campaigns?search=Items"))
+    expect(page.locator(".campaign-row th .note")).to_have_text("UCB, 7 items, 1 retired")
+    show(page, studio.at(f"#/compare/{campaign}"))
+    items = page.locator(".compare-table tbody tr", has_text="Items").locator("td")
+    expect(items).to_have_text("7 items, 1 retired")
+    show(page, studio.at(f"#/campaign/{campaign}"))
+    restore.click()
+    dialog.get_by_role("button", name="Restore").click()
     expect(row).not_to_contain_text("retired")
     expect(page.locator(".settings-history")).to_contain_text("Item jasmine retired → offered")
     expect(page.locator(".settings-history")).to_contain_text("Items added: jasmine, pu-erh")
@@ -131,6 +149,13 @@ def test_offers_are_found_by_number_visitor_and_reason(
     expected = list(studio.client.list_offers(planned, reason="overlap"))
     assert 0 < len(expected) <= 30
     expect(found).to_have_count(len(expected))
+    page.set_viewport_size(NARROW)
+    outside = """() => {
+      const card = document.querySelector(".feed-card").getBoundingClientRect();
+      const list = document.querySelector(".offer-results .feed").getBoundingClientRect();
+      return list.left < card.left || list.right > card.right;
+    }"""
+    assert not page.evaluate(outside)
     page.get_by_label("Reason").select_option("")
     expect(page.locator(".feed-scroll")).to_be_visible()
 
@@ -181,6 +206,8 @@ def test_the_plan_is_drawn_with_the_live_line_in_it(
     assert 1000 / 9 < view.committed < 95_00  # between the ranges of 10 and 100 visitors
     page = visit(studio.at(f"#/campaign/{planned}"))
     expect(page.locator(".plan-verdict .badge")).to_have_text("On plan")
+    used = (view.committed + view.reserved) / 100
+    expect(page.locator(".budget-card header")).to_contain_text(f"€{used:.2f} of €600.00 is used")
     page.wait_for_selector(".spending-chart.js-plotly-plot")
     band = """(selector) => document.querySelector(selector).data
       .filter(({ name }) => name?.includes("plan")).map(({ x, y }) => [x, y])"""
@@ -207,9 +234,37 @@ def test_the_plan_is_drawn_with_the_live_line_in_it(
     )
     page.get_by_role("button", name="By day since the start").click()
     assert values_outside_axes(page) == []
+    page.set_viewport_size(NARROW)
+    assert table.evaluate("(one) => one.scrollWidth <= one.closest('.table-wrap').clientWidth")
+    page.set_viewport_size(WIDE)
     page.get_by_role("link", name="Remove Planned").click()
     expect(page.locator(".compare-chips li")).to_have_count(1)
     expect(page.locator(".plan-verdict .badge")).to_have_text("No plan")
+
+
+def test_the_plan_status_waits_for_visitors_and_names_the_limits_set(
+    studio: Studio, visit: Visit
+) -> None:
+    page = visit(studio.at("#/terms"))
+    pace, both = {"pace_over": 9}, {"pace_over": 9, "cap_per_offer": 5}
+    cases = [
+        ({}, 49, "Too early to tell", "from 50 visitors on."),
+        ({}, 60, "Above plan", "Set a pace or a cap, or raise the budget."),
+        (pace, 60, "Above plan", "Check the pace, or raise the budget."),
+        (both, 60, "Above plan", "Check the caps and the pace, or raise the budget."),
+    ]
+    euros = {"currency": "EUR", "currency_digits": 2}
+    views = [{"decisions": n, "committed": 200_00, "spec": spec, **euros} for spec, n, *_ in cases]
+    found = page.evaluate(
+        """async ([views, plan]) => {
+          const { planVerdict } = await import("/studio/js/campaign/plan-band.js");
+          return views.map((view) => planVerdict(view, plan));
+        }""",
+        [views, BAND],
+    )
+    for (_, _, word, advice), (shown, _, text) in zip(cases, found, strict=True):
+        assert shown == word
+        assert text.endswith(advice)
 
 
 def test_another_policy_is_estimated(studio: Studio, visit: Visit, planned: str) -> None:

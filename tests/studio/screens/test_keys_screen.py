@@ -21,7 +21,15 @@ def test_a_key_is_created_shown_once_and_revoked(studio: Studio, visit: Visit) -
     dialog.get_by_label("Campaigns", exact=True).select_option(studio.campaign)
     dialog.get_by_role("button", name="Create").click()
     expect(dialog).to_contain_text("not shown again")
-    key = dialog.get_by_label("Key").input_value()
+    field = dialog.get_by_label("Key")
+    key = field.input_value()
+    # The whole key is visible, and Escape does not lose it.
+    assert field.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    assert field.evaluate("(one) => one.scrollHeight <= one.clientHeight")
+    for _ in range(3):
+        page.keyboard.press("Escape")
+    expect(dialog.get_by_role("status")).to_have_text("Copy the key first, or choose Done.")
+    expect(dialog.get_by_role("button", name="Copy")).to_have_class("primary")
     dialog.get_by_role("button", name="Done").click()
     expect(dialog).to_have_count(0)
     [made] = [one for one in studio.client.list_keys() if one.name == "Shop <b>"]

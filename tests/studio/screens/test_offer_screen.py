@@ -21,7 +21,8 @@ def test_timeline_price_and_hashes(studio: Studio, visit: Visit) -> None:
     expect(page.locator(".disclosure")).to_contain_text(offer.disclosure)
     # The calculation is right, line by line.
     signs = page.locator(".price-table td:first-child").all_inner_texts()
-    amounts = page.locator(".price-table td:last-child").all_inner_texts()
+    exact = "(cells) => cells.map((cell) => (cell.querySelector('.tip') ?? cell).textContent)"
+    amounts = page.locator(".price-table td:last-child").evaluate_all(exact)
     values = [float(re.sub(r"[^\d.−]", "", text).replace("−", "-")) for text in amounts]
     total = 0.0
     for sign, value in zip(signs, values, strict=True):

@@ -17,6 +17,9 @@ _LIMITS = {
 }
 
 
+_LEAST = "the least of the remaining budget, the pace and the caps"
+
+
 def explain(offer: Offered) -> str:
     """Return a sentence that says why an arm was offered, and why at that price.
 
@@ -162,5 +165,5 @@ def _steps(price: PriceCalculation, offer: OfferRecord, event: Offered) -> list[
     elif offer.paid is not None and offer.paid != price.amount:
         steps.append(PriceStep("", "Paid", amount=offer.paid, note="less was accepted"))
     limit = _LIMITS.get(price.limited_by or "")
-    changed = f"{limit}, which changed the choice" if limit else None
-    return [*steps, PriceStep("≤", "Limit of this offer", amount=price.limit, note=changed)]
+    note = f"{limit}, which changed the choice" if limit else _LEAST
+    return [*steps, PriceStep("≤", "Limit of this offer", amount=price.limit, note=note)]

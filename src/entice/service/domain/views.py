@@ -65,6 +65,7 @@ def campaign_view(state: CampaignState, segments: list[SegmentView] | None = Non
         state.seq, state.version,
         to_datetime(state.created), to_datetime(state.at),
         {**state.spec, "arms": state.arms, "status": state.status}, segments or [],
+        sum(state.retired),
     )  # fmt: skip
 
 

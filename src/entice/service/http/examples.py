@@ -37,6 +37,7 @@ CAMPAIGN: dict[str, Any] = {
     "changed_at": "2026-11-18T16:20:11.123456Z",
     "spec": {**SPEC, "currency_digits": 2, "seed": 7, "status": "live"},
     "segments": [],
+    "retired": 0,
 }
 
 CAMPAIGN_WITH_ALERTS: dict[str, Any] = {

@@ -31,6 +31,8 @@ PAUSE = 0.3
 """Seconds between two visitors after that."""
 REFRESH_EVERY = 10
 """Visitors after which the list of campaigns is read again."""
+VISITORS_KEY = "Demo visitors"
+"""Name of the key that the visitors use once the user has created one."""
 _STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 SETTINGS: dict[str, Any] = {
     "name": "Teas of the month",
@@ -91,7 +93,7 @@ def demo(port: int, report: Callable[[str], None], visitors: int = PAST_VISITORS
                     shown(number + 1, visitors)
                     simulator.step([campaign])
             report("The demo campaign is live: see the Campaigns screen.")
-            arrivals = _simulate_visitors(client, simulator, process)
+            arrivals = _simulate_visitors(simulator, Path(folder), process, report)
             reproduction = ReproductionReader(url, key)
             with reporting(None, "Reproducing the paper") as shown:
                 while reproduction.is_running:
@@ -132,30 +134,63 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _simulate_visitors(
-    client: Client, simulator: VisitorSimulator, process: subprocess.Popen[str]
+    simulator: VisitorSimulator,
+    folder: Path,
+    process: subprocess.Popen[str],
+    report: Callable[[str], None],
 ) -> Iterator[None]:
-    """Simulate a few visitors per second, and yield after each, while the service runs."""
-    count, campaigns = 0, client.campaigns()
-    while process.poll() is None:
-        time.sleep(PAUSE)
-        count += 1
-        if count % REFRESH_EVERY == 0:
-            with contextlib.suppress(ServiceError):
-                campaigns = client.campaigns()
-        simulator.step(campaigns)
-        yield
+    """Simulate a few visitors per second, and yield after each, while the service runs.
+
+    The first key that the user creates replaces the token. The visitors then get a key with the
+    roles of a shop, which is listed with the others. They stop if the user revokes it.
+    """
+    count, has_key, campaigns = 0, False, simulator.client.campaigns()
+    with contextlib.ExitStack() as clients:
+        while process.poll() is None:
+            time.sleep(PAUSE)
+            count += 1
+            if count % REFRESH_EVERY == 0:
+                try:
+                    campaigns = simulator.client.campaigns()
+                except ServiceError as error:
+                    if error.kind == "unauthorized" and not has_key:
+                        key, has_key = _create_key(folder), True
+                        simulator.client = clients.enter_context(Client(simulator.client.url, key))
+                        report(
+                            "A key protects the service now: the address above no longer opens "
+                            f"the studio. The simulated visitors use the key “{VISITORS_KEY}”."
+                        )
+                    elif error.kind == "unauthorized" and campaigns:
+                        campaigns = []
+                        report("The key of the simulated visitors is revoked: no more arrive.")
+            simulator.step(campaigns)
+            yield
     raise EnticeError(f"The service exited unexpectedly with code {process.returncode}.")
+
+
+def _create_key(folder: Path) -> str:
+    """Create a key for the visitors in the database, as `entice keys create` does."""
+    from entice.service.storage.api_keys import Keys
+    from entice.service.storage.player_hasher import player_hasher_for
+    from entice.service.storage.store import open_store
+
+    with contextlib.closing(open_store(_database(folder))) as store:
+        keys = Keys(store, player_hasher_for(store, None))
+        return keys.create("decide,feedback,read", None, VISITORS_KEY)[1]
+
+
+def _database(folder: Path) -> str:
+    return f"sqlite:///{folder}/demo.db"
 
 
 @contextlib.contextmanager
 def _service(folder: Path, port: int) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
     """Run a service on an empty database; yield its address, its token and its process."""
-    db = f"sqlite:///{folder}/demo.db"
     entice = [sys.executable, "-P", "-c", "from entice.cli.app import main; main()"]
     with (folder / "log.jsonl").open("w") as log:
         # In a new session, so that Ctrl-C reaches this process only, which stops the service.
         process = subprocess.Popen(
-            [*entice, "serve", "--db", db, "--port", str(port)],
+            [*entice, "serve", "--db", _database(folder), "--port", str(port)],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -36,7 +36,7 @@ class VisitorSimulator:
     """Simulated visitors to the campaigns of a service, with a seed."""
 
     def __init__(self, client: Client, seed: int) -> None:
-        self._client = client
+        self.client = client
         self._random = random.Random(seed)
         self._visitors = 0
         self._undecided: deque[tuple[CampaignView, OfferView]] = deque()
@@ -53,7 +53,7 @@ class VisitorSimulator:
             self._visitors += 1
             campaign = self._random.choice(open_campaigns)
             with suppress(ServiceError):
-                offer = self._client.offer(campaign.id, f"visitor {self._visitors}")
+                offer = self.client.offer(campaign.id, f"visitor {self._visitors}")
                 self._undecided.append((campaign, offer))
         if len(self._undecided) > UNDECIDED:
             with suppress(ServiceError):
@@ -61,14 +61,14 @@ class VisitorSimulator:
         while self._due and self._due[0][0] <= self._visitors:
             _, offer_id, rating = heapq.heappop(self._due)
             with suppress(ServiceError):
-                self._client.rate(offer_id, rating)
+                self.client.rate(offer_id, rating)
 
     def _answer(self, campaign: CampaignView, offer: OfferView) -> None:
         """Accept or decline an offer, and schedule a rating for some accepted ones."""
         if offer.arm != offer.greedy_arm and self._random.random() > SHARE_WHO_ACCEPT:
-            self._client.decline(offer.id)
+            self.client.decline(offer.id)
             return
-        self._client.accept(offer.id)
+        self.client.accept(offer.id)
         if self._random.random() < SHARE_WHO_RATE:
             when = self._visitors + self._random.randrange(1, MAX_RATING_DELAY)
             heapq.heappush(self._due, (when, offer.id, self._draw_rating(campaign, offer)))

@@ -3,6 +3,8 @@
 import { h } from "./dom.js";
 
 const NAME = "entice-key";
+const LOCAL_TOKEN = "entice_local_"; // how the token of a service without keys starts
+const REPLACED = "A key now protects this service";
 
 /** The key of this tab, or null. */
 export function currentKey() {
@@ -31,7 +33,9 @@ let pending = null;
 export function requireKey(rejected) {
   if (currentKey() !== rejected) return Promise.resolve(); // entered meanwhile
   const title = rejected === null ? "This service requires a key" : "This key is not valid";
-  pending ??= keyDialog(title, { required: true }).finally(() => {
+  // The token of the printed address is rejected as soon as a key exists.
+  const wasReplaced = rejected?.startsWith(LOCAL_TOKEN);
+  pending ??= keyDialog(wasReplaced ? REPLACED : title, { required: true }).finally(() => {
     pending = null;
   });
   return pending;
@@ -68,9 +72,13 @@ function keyDialog(title, { required }) {
           { id: "key-note", class: "note" },
           "The key is kept until you close this tab. An administrator creates keys with ",
           h("code", null, "entice keys create"),
-          ". Without keys, open the address that ",
-          h("code", null, "entice serve"),
-          " printed.",
+          title === REPLACED
+            ? ", or on the screen Keys. The address that the service printed no longer works."
+            : [
+                ". Without keys, open the address that ",
+                h("code", null, "entice serve"),
+                " printed.",
+              ],
         ),
         h(
           "div",

@@ -6,10 +6,11 @@ const PING_EVERY = 1500; // milliseconds, while the service cannot be reached
 
 /** An error of the service or the connection, with a text to show. */
 export class Problem extends Error {
-  constructor(status, title, detail, kind = "") {
+  constructor(status, title, detail, kind = "", least = null) {
     super(`${title}: ${detail}`);
     this.status = status; // 0: no response
     this.kind = kind; // the last part of the problem's type
+    this.least = least; // the smallest amount that would be accepted, in minor units
     this.title = title;
     this.detail = detail;
   }
@@ -133,7 +134,8 @@ async function readProblem(response) {
   }
   const title = problem.title ?? "The request failed";
   const detail = problem.detail ?? `The service returned status ${response.status}.`;
-  return new Problem(response.status, title, detail, problem.type?.split(":").pop());
+  const kind = problem.type?.split(":").pop();
+  return new Problem(response.status, title, detail, kind, problem.least);
 }
 
 async function* textLines(response, signal) {

@@ -4,9 +4,10 @@ import { h, replace, unique } from "./dom.js";
 
 /**
  * Ask for confirmation, then run `action`. Resolves to its result, or to null if cancelled. If the
- * action fails, the dialog shows the error and stays open.
+ * action fails, the dialog shows the error, below its `field` if it has one, and stays open.
  * @param {{title: string, body: Node[], confirm: string, danger?: boolean, cancel?: string|null,
- *   action: () => Promise<any>}} options `cancel` is null if there is nothing to cancel
+ *   mayClose?: () => boolean, action: () => Promise<any>}} options `cancel` is null if there is
+ *   nothing to cancel; Escape closes the dialog only if `mayClose` returns true
  */
 export function confirmDialog({
   title,
@@ -14,12 +15,14 @@ export function confirmDialog({
   confirm,
   danger = false,
   cancel: cancelText = "Cancel",
+  mayClose = () => true,
   action,
 }) {
   return new Promise((resolve) => {
     const titleId = unique("dialog");
     const errorText = h("p", { class: "dialog-problem", role: "alert", hidden: true });
-    const confirmButton = h("button", { class: danger ? "danger-full" : "primary" }, confirm);
+    const kind = danger ? "danger-full" : cancelText === null ? "" : "primary";
+    const confirmButton = h("button", { class: kind }, confirm);
     const close = { type: "button", on: { click: () => node.close() } };
     const cancel = cancelText && h("button", close, cancelText);
     let result = null;
@@ -31,6 +34,9 @@ export function confirmDialog({
         result = await action();
         node.close();
       } catch (problem) {
+        if (problem.field) problem.field.after(errorText);
+        else actions.before(errorText);
+        problem.field?.focus();
         replace(
           errorText,
           problem.status === 0
@@ -42,18 +48,26 @@ export function confirmDialog({
         confirmButton.disabled = false;
       }
     };
+    const input = () => {
+      errorText.hidden = true;
+    };
+    const actions = h("div", { class: "actions" }, cancel, confirmButton);
     const node = h(
       "dialog",
       { class: "dialog", "aria-labelledby": titleId },
       h(
         "form",
-        { on: { submit } },
+        { on: { submit, input } },
         h("h2", { id: titleId }, title),
         body,
         errorText,
-        h("div", { class: "actions" }, cancel, confirmButton),
+        actions,
       ),
     );
+    // Chromium sends no "cancel" for a second Escape, and closes the dialog: so "keydown", too.
+    const keep = (event) => mayClose() || event.preventDefault();
+    node.addEventListener("cancel", keep);
+    node.addEventListener("keydown", (event) => event.key === "Escape" && keep(event));
     node.addEventListener("close", () => {
       node.remove();
       resolve(result);

@@ -18,9 +18,12 @@ export function amount(major, { currency, currency_digits: digits }) {
   return withSign(major, few ? 0 : digits, currency);
 }
 
-/** An amount in minor units, with fractions of a minor unit: exactMoney(12.5, view) is "€0.125". */
-export function exactMoney(minor, { currency, currency_digits: digits }) {
-  return withSign(minor / 10 ** digits, digits, currency, 8);
+/**
+ * An amount in minor units, with fractions of a minor unit: exactMoney(12.5, view) is "€0.125".
+ * @param {number} [most] decimals of a minor unit; without it, as many as needed
+ */
+export function exactMoney(minor, { currency, currency_digits: digits }, most = 8 - digits) {
+  return withSign(minor / 10 ** digits, digits, currency, digits + most);
 }
 
 /** Round an amount in major units to whole minor units. */

@@ -57,11 +57,12 @@ export function attachTooltip(label, field, explanation) {
   return { node, show };
 }
 
-/** Place the tooltip above the label, or below if there is no room, within the window. */
+/** Place the tooltip below the label, or above if there is no room, within the window. */
 function place(tip, label) {
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(Math.max(8, label.left), innerWidth - width - 8);
-  const above = label.top - height - 6;
+  const below = label.bottom + 6;
+  const hasRoom = below + height <= innerHeight - 8 || label.top < height + 14;
   tip.style.setProperty("left", `${left}px`);
-  tip.style.setProperty("top", `${above < 8 ? label.bottom + 6 : above}px`);
+  tip.style.setProperty("top", `${hasRoom ? below : label.top - height - 6}px`);
 }

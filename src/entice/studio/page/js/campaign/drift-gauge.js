@@ -4,13 +4,17 @@ import { h, replace, svg } from "../dom.js";
 import { counted, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
 import { pictureButtons } from "../report.js";
+import { permitsProbe } from "./labels.js";
 
+const EQUAL_PAY =
+  "Not measured: the probe that measures it pays some visitors more, and this policy needs equal " +
+  "payments. It compares only ratings under equal payments, so that the drift cancels.";
 const RADIUS = 84;
 const WIDTH = 14;
 const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are cut
 
-/** Make a gauge. Returns its node and a function that updates it. */
-export function driftGauge() {
+/** Make the gauge of a campaign's settings. Returns its node and a function that updates it. */
+export function driftGauge({ policy }) {
   const gauge = h("div", { class: "drift-gauge" });
   const tools = pictureButtons("drift", () => csvRows(JSON.parse(shown)), { node: gauge });
   let shown = "";
@@ -21,7 +25,7 @@ export function driftGauge() {
       if (next === shown) return;
       shown = next;
       tools.hidden = drift.slope === null;
-      replace(gauge, drift.slope === null ? unknown(drift) : known(drift));
+      replace(gauge, drift.slope === null ? unknown(drift, policy) : known(drift));
     },
   };
 }
@@ -33,7 +37,7 @@ function csvRows({ slope, low, high, level, probes, bounds }) {
   ];
 }
 
-function unknown(drift) {
+function unknown(drift, policy) {
   if (drift.probed)
     return h(
       "div",
@@ -46,6 +50,8 @@ function unknown(drift) {
           "are enough.",
       ),
     );
+  if (!permitsProbe(policy))
+    return h("div", { class: "drift-gauge-words" }, h("p", null, EQUAL_PAY));
   return h(
     "div",
     { class: "drift-gauge-words" },

@@ -8,6 +8,7 @@ import { parseItems } from "../plan/create-campaign.js";
 import { pictureButtons } from "../report.js";
 
 const MAX_SHOWN = 20; // until "Show all"
+const MIN_EXPECTED = 0.5; // ratings, below which none is likely
 
 /**
  * Make a list. Returns its node, a button that adds items, and a function that updates it.
@@ -106,11 +107,11 @@ function addDialog(path) {
 function retireDialog(path, { id, retired, in_flight: open }) {
   const text = retired
     ? "Visitors can get it again, with the ratings that it has."
-    : "It is no longer offered. Its ratings are kept, and you can offer it again.";
+    : "It is no longer offered. Its ratings are kept, and you can restore it.";
   const waiting = `${counted(open, "offer")} of it may still be rated.`;
   return confirmDialog({
-    title: retired ? `Offer “${id}” again?` : `Retire “${id}”?`,
-    confirm: retired ? "Offer again" : "Retire",
+    title: retired ? `Restore “${id}”?` : `Retire “${id}”?`,
+    confirm: retired ? "Restore" : "Retire",
     body: [h("p", null, text), !retired && open > 0 && h("p", null, waiting)],
     action: () => send("PATCH", `${path}/arms/${encodeURIComponent(id)}`, { retired: !retired }),
   });
@@ -155,8 +156,8 @@ function makeRow(id, retire) {
     current = arm;
     if (button) {
       button.hidden = isClosed;
-      setText(button, arm.retired ? "Offer again …" : "Retire …");
-      button.setAttribute("aria-label", `${arm.retired ? "Offer again" : "Retire"} ${id} …`);
+      setText(button, arm.retired ? "Restore …" : "Retire …");
+      button.setAttribute("aria-label", `${arm.retired ? "Restore" : "Retire"} ${id} …`);
     }
     const at = (x) => Math.min(1, Math.max(0, (x - low) / (high - low)));
     const { average } = arm;
@@ -183,7 +184,7 @@ function counts(arm) {
   const rated = arm.rated ? counted(arm.rated, "rating") : "no ratings yet";
   if (arm.retired) return `${rated} · retired`;
   if (arm.overdue_first_rating) return `no rating after ${counted(arm.offered, "offer")}`;
-  return arm.in_flight ? `${rated} · ${expected(arm)}` : rated;
+  return arm.expected >= MIN_EXPECTED ? `${rated} · ${expected(arm)}` : rated;
 }
 
 /** How many pending ratings are expected to arrive. */

@@ -1,6 +1,7 @@
 // Names of policies, statuses, reasons and states as shown on the screens.
 
 import { h } from "../dom.js";
+import { counted, number } from "../format.js";
 
 const POLICIES = {
   ucb: "UCB",
@@ -37,6 +38,17 @@ const STATES = {
 /** The name of a policy, from its table in a campaign's settings. */
 export function policyName(policy) {
   return POLICIES[policy.kind] ?? policy.kind;
+}
+
+/** Whether a policy permits a probe, which pays some visitors more: equal pay does not. */
+export function permitsProbe(policy) {
+  return !policy.kind.startsWith("equal_pay");
+}
+
+/** The items that are offered, and how many are retired: "5 items, 1 retired". */
+export function itemCount({ spec, retired }) {
+  const offered = counted(spec.arms.length - retired, "item");
+  return retired ? `${offered}, ${number(retired)} retired` : offered;
 }
 
 /** A badge with the status of a campaign. */

@@ -5,6 +5,8 @@ import { number } from "../format.js";
 import { money } from "../money.js";
 
 const DAY = 86_400_000; // milliseconds
+// Share of the plan's visitors, and their number, before which chance decides where the line is.
+const [MIN_SHARE, MIN_VISITORS] = [0.01, 50];
 
 /** The planned amounts after a number of visitors, interpolated; null after the plan's end. */
 export function plannedAt(plan, visitors) {
@@ -29,15 +31,28 @@ export function planVerdict(view, plan) {
     const text = `The plan ended after ${number(last)} visitors. Plan again for more visitors.`;
     return ["Plan ended", null, text];
   }
+  const least = Math.max(MIN_VISITORS, Math.ceil(MIN_SHARE * plan.visitors.at(-1)));
+  if (decisions < least) {
+    const text = `The spending is compared with the plan from ${number(least)} visitors on.`;
+    return ["Too early to tell", null, text];
+  }
   const range = `${money(Math.floor(planned.low), view)} to ${money(Math.ceil(planned.high), view)}`;
   const state =
     `${money(committed, view)} is committed after ${number(decisions)} visitors; ` +
     `the plan expects ${range}.`;
   if (committed > planned.high)
-    return ["Above plan", "badge-warn", `${state} Check the caps and the pace, or raise the budget.`];
+    return ["Above plan", "badge-warn", `${state} ${limitAdvice(view)}`];
   if (committed < planned.low)
     return ["Below plan", "badge-warn", `${state} Check whether visitors accept and rate.`];
   return ["On plan", "badge-good", `${state} Nothing needs to be done.`];
+}
+
+/** What to do about a campaign that spends too much: only limits that it has can be checked. */
+function limitAdvice({ spec }) {
+  const hasCap = spec.cap_per_offer || spec.cap_per_player;
+  const limits = [hasCap && "the caps", spec.pace_over && "the pace"].filter(Boolean);
+  if (limits.length === 0) return "Set a pace or a cap, or raise the budget.";
+  return `Check ${limits.join(" and ")}, or raise the budget.`;
 }
 
 /**

@@ -11,7 +11,7 @@ import { markdownTable, markdownText, reportButtons, save } from "../report.js";
 import { driftGauge } from "./drift-gauge.js";
 import { effectPanel, evaluationPanel } from "./effect.js";
 import { itemList, itemListKey } from "./item-list.js";
-import { policyName, statusBadge } from "./labels.js";
+import { itemCount, policyName, statusBadge } from "./labels.js";
 import { EventLog, offerPanel } from "./offers.js";
 import { segmentsPanel } from "./segments-panel.js";
 import { settingsPanel, statusButtons } from "./settings.js";
@@ -81,7 +81,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   });
   const spending = spendingChart(path, signal, period.period, plan);
   const items = itemList(path, mayChange, refresh);
-  const gauge = driftGauge();
+  const gauge = driftGauge(spec);
   const effect = effectPanel();
   const evaluation = evaluationPanel(id, signal);
   const offers = offerPanel(id, signal, period.period);
@@ -135,7 +135,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
         card(
           "budget-card",
           "Budget",
-          "How the money is used.",
+          budget.used,
           budget.node,
           spending.node,
           changeBudget,
@@ -264,10 +264,12 @@ function exportButton(path, id) {
 
 function summary(view) {
   const { spec, budget, decisions, ratings, share_who_rate: share } = view;
-  const policy = `${policyName(spec.policy)}, ${counted(spec.arms.length, "item")}`;
+  const policy = `${policyName(spec.policy)}, ${itemCount(view)}`;
   const price = `${money(spec.price_of_a_star, view)} per star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
-  const rates = share === null ? "" : ` About ${percent(share)} of accepted offers get a rating.`;
+  // Organic ratings may come before the first offer.
+  const isKnown = ratings > 0 && share !== null;
+  const rates = isKnown ? ` About ${percent(share)} of accepted offers get a rating.` : "";
   return `${policy}. Budget ${money(budget, view)}, ${price}. ${counts}.${rates}`;
 }
 

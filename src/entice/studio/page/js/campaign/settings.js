@@ -2,7 +2,7 @@
 
 import { get, send } from "../api.js";
 import { confirmDialog } from "../dialog.js";
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { counted, duration, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
 import { money } from "../money.js";
@@ -11,6 +11,7 @@ import { policyName } from "./labels.js";
 
 const WHEN = { dateStyle: "medium", timeStyle: "short" };
 const MAX_CHANGES = 8; // shown until "Show all"
+const CONFIRMATION = 6000; // milliseconds
 
 /**
  * The settings that can be changed: `money` is in major units, `percent` in percent, an empty field
@@ -143,7 +144,10 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   });
 
   async function change(first = "name") {
-    if (await changeDialog(view, first)) onChange();
+    const changed = await changeDialog(view, first);
+    if (changed === null) return;
+    showConfirmation(changed.text, signal);
+    onChange();
   }
 
   function showHistory() {
@@ -261,7 +265,16 @@ function whoText({ by, by_name: name }) {
   return name === null ? `key ${by}` : `key “${name}”`;
 }
 
-/** Ask for new values, and send those that differ. Resolves to the campaign, or null. */
+/** Say for some seconds, above the page, what was saved, unless the user leaves the screen. */
+function showConfirmation(text, signal) {
+  const node = h("p", { class: "confirmation", role: "status" });
+  document.body.append(node);
+  setText(node, text); // after it was added, so that screen readers read it
+  setTimeout(() => node.remove(), CONFIRMATION);
+  signal.addEventListener("abort", () => node.remove());
+}
+
+/** Ask for new values, and send those that differ. Resolves to a text about them, or null. */
 function changeDialog(view, first) {
   const scale = 10 ** view.currency_digits;
   const fields = Object.entries(CHANGEABLE).map(([name, { label, kind, unit, required }]) => {
@@ -289,8 +302,14 @@ function changeDialog(view, first) {
     };
     const change = () => (input.value === before ? [] : [[name, read()]]);
     const text = [label, note && h("span", { class: "note" }, ` ${note}`)];
-    return { change, node: h("div", null, h("label", { for: input.id }, text), input) };
+    const node = h("div", null, h("label", { for: input.id }, text), input);
+    return { name, input, change, node };
   });
+  const budgetProblem = (least) => {
+    const text = `At least ${money(least, view)}: that much is spent, or reserved for open offers.`;
+    const { input: field } = fields.find(({ name }) => name === "budget");
+    return Object.assign(new Error(text), { field });
+  };
   return confirmDialog({
     title: "Change settings",
     confirm: "Save",
@@ -303,10 +322,17 @@ function changeDialog(view, first) {
       ),
       fields.map(({ node }) => node),
     ],
-    action: () => {
+    action: async () => {
       const changes = Object.fromEntries(fields.flatMap(({ change }) => change()));
       if (Object.keys(changes).length === 0) throw new Error("Nothing was changed.");
-      return send("PATCH", `/v1/campaigns/${view.id}`, changes);
+      const saved = await send("PATCH", `/v1/campaigns/${view.id}`, changes).catch((problem) => {
+        throw problem.least ? budgetProblem(problem.least) : problem;
+      });
+      const texts = Object.keys(changes).map(
+        (name) =>
+          `${CHANGEABLE[name].label} is now ${settingText(name, valueOf(name, saved), saved)}.`,
+      );
+      return { text: texts.join(" ") };
     },
   });
 }

@@ -33,6 +33,7 @@ export function budgetBar() {
     entry("free", "Free", "not used yet", amounts),
   );
   const note = h("p", { class: "note" });
+  const used = h("span");
 
   function update(view) {
     const { budget, committed, reserved, free } = view;
@@ -40,6 +41,9 @@ export function budgetBar() {
     parts[0].style.setProperty("--share", share(committed));
     parts[1].style.setProperty("--share", share(reserved));
     for (const [name, node] of Object.entries(amounts)) node.textContent = money(view[name], view);
+    const taken = committed + reserved;
+    const part = percent(share(taken));
+    used.textContent = `${money(taken, view)} of ${money(budget, view)} is used (${part}).`;
     pace.hidden = view.paced === null;
     pace.style.setProperty("--at", share(view.paced ?? 0));
     pace.classList.toggle("budget-bar-pace-left", share(view.paced ?? 0) > 0.9);
@@ -52,7 +56,7 @@ export function budgetBar() {
     );
   }
 
-  return { node: h("div", null, bar, legend, note), update };
+  return { node: h("div", null, bar, legend, note), used, update };
 }
 
 function entry(name, title, note, amounts) {

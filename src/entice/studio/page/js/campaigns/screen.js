@@ -2,7 +2,7 @@
 
 import { alertBadges } from "../alerts.js";
 import { getPage, studioInfo } from "../api.js";
-import { policyName, statusBadge } from "../campaign/labels.js";
+import { itemCount, policyName, statusBadge } from "../campaign/labels.js";
 import { h, replace, setText } from "../dom.js";
 import { defined } from "../glossary.js";
 import { ago, counted, number, percent } from "../format.js";
@@ -112,7 +112,12 @@ function header(isAdmin) {
     "header",
     { class: "screen-head" },
     h("div", null, h("h1", null, "Campaigns"), h("p", { class: "lead" }, lead)),
-    isAdmin && h("a", link, "Plan a campaign"),
+    h(
+      "div",
+      { class: "actions" },
+      h("a", { class: "button", href: "#/compare" }, "Compare …"),
+      isAdmin && h("a", link, "Plan a campaign"),
+    ),
   );
 }
 
@@ -286,14 +291,14 @@ function markOrder(th, { sort }, current) {
   else th.removeAttribute("aria-sort");
 }
 
-function campaignRow({ id, spec }) {
+function campaignRow({ id }) {
   const bar = ["committed", "reserved"].map((name) => h("span", { class: `used used-${name}` }));
   const link = h("a", { href: `#/campaign/${id}` });
   const amounts = h("span", { class: "note" });
   const [status, used, offers, share, alerts, last] = Array.from({ length: 6 }, () => h("span"));
-  const about = `${policyName(spec.policy)}, ${number(spec.arms.length)} items`;
+  const about = h("span", { class: "note" });
   const cells = [
-    [link, h("span", { class: "note" }, about)],
+    [link, about],
     status,
     [h("span", { class: "used-bar", "aria-hidden": "true" }, bar), used, amounts],
     offers,
@@ -317,6 +322,7 @@ function campaignRow({ id, spec }) {
     bar[0].style.setProperty("--share", part(view.committed));
     bar[1].style.setProperty("--share", part(view.reserved));
     setText(link, view.name);
+    setText(about, `${policyName(view.spec.policy)}, ${itemCount(view)}`);
     if (status.textContent !== view.status) replace(status, statusBadge(view.status));
     setText(used, percent(part(view.committed + view.reserved)));
     const taken = money(view.committed + view.reserved, view);

@@ -1,7 +1,7 @@
 // Compare: campaigns with each other, and each with its plan.
 
 import { get } from "../api.js";
-import { policyName, statusBadge } from "../campaign/labels.js";
+import { itemCount, policyName, statusBadge } from "../campaign/labels.js";
 import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
@@ -11,11 +11,18 @@ import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { scrollableTable } from "../scrollable-table.js";
 import { segmentedControl } from "../segmented-control.js";
+import { term } from "../tooltip.js";
 
 const MAX_COMPARED = 8; // as many as there are colours
 const LISTED = 1000; // campaigns to choose from
 const POINTS = 300;
 const DAY = 86_400_000; // milliseconds
+const MISSING = {
+  "Paid per offer": "No offer was made yet.",
+  "Paid per rating": "There is no rating yet.",
+  Effect: "The campaign has no holdout, or too few ratings.",
+  Plan: "The campaign was created without a plan.",
+};
 
 export async function show(root, { params, signal }) {
   replace(root, loading("Loading the campaigns …"));
@@ -45,13 +52,21 @@ export async function show(root, { params, signal }) {
     title: () => "Committed money",
   });
   const table = comparisonRows(compared);
+  const time = new Date().toLocaleTimeString("en-GB", { timeStyle: "short" });
+  const reload = () => show(root, { params, signal }).catch(() => {}); // the banner reports it
+  const refresh = h("button", { type: "button", class: "small", on: { click: reload } }, "Refresh");
   replace(
     root,
     h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
     h(
       "header",
       { class: "screen-head" },
-      h("div", null, h("h1", null, "Compare campaigns"), h("p", { class: "lead" }, leadText(ids))),
+      h(
+        "div",
+        null,
+        h("h1", null, "Compare campaigns"),
+        h("p", { class: "lead" }, leadText(compared)),
+      ),
       ids.length > 0 && reportButtons(() => comparisonReport(compared, table)),
     ),
     chooser(ids, compared, listed),
@@ -66,6 +81,7 @@ export async function show(root, { params, signal }) {
               null,
               h("h2", null, "Spending"),
               h("p", null, `${scale.title}, and the range of each plan.`),
+              h("p", { class: "note compare-time" }, `As of ${time}. `, refresh),
             ),
             compared.map((one, i) => verdictLine(one, i)),
             h("div", { class: "picture-head" }, toggle, tools),
@@ -102,8 +118,11 @@ async function readCampaign(id, signal) {
   return { view, arms, plan, effect, spending, readSpending };
 }
 
-function leadText(ids) {
-  if (ids.length === 1) return "This campaign with its plan. Add others to compare them.";
+function leadText(compared) {
+  if (compared.length === 1)
+    return compared[0].plan === null
+      ? "Add other campaigns to compare this one with them."
+      : "This campaign with its plan. Add others to compare them.";
   return "Choose up to eight campaigns. Those created from a plan are compared with it, too.";
 }
 
@@ -242,7 +261,7 @@ function comparisonRows(compared) {
     row("Campaign", ({ view }) => view.name),
     row("Status", ({ view }) => view.status),
     row("Policy", ({ view }) => policyName(view.spec.policy)),
-    row("Items", ({ arms }) => number(arms.filter((arm) => !arm.retired).length)),
+    row("Items", ({ view }) => itemCount(view)),
     row("Budget", ({ view }) => money(view.budget, view)),
     row("Committed", ({ view }) => money(view.committed, view)),
     row("Budget used", ({ view }) =>
@@ -256,10 +275,10 @@ function comparisonRows(compared) {
     row("Best displayed rating", ({ arms }) => stars(best(arms))),
     row("Effect", ({ effect }) =>
       effect.difference === null
-        ? "no holdout, or too few ratings"
+        ? "–"
         : `${stars(effect.difference)} (${stars(effect.low)} to ${stars(effect.high)})`,
     ),
-    row("Plan", ({ view, plan }) => (plan === null ? "no plan" : planVerdict(view, plan)[0])),
+    row("Plan", ({ view, plan }) => (plan === null ? "–" : planVerdict(view, plan)[0])),
   ];
 }
 
@@ -270,16 +289,32 @@ function comparisonTable([head, ...rows]) {
     h(
       "thead",
       null,
-      h("tr", null, h("td"), head.slice(1).map((name) => h("th", { scope: "col" }, name))),
+      h("tr", null, h("td"), head.slice(1).map(columnHead)),
     ),
     h(
       "tbody",
       null,
       rows.map(([name, ...cells]) =>
-        h("tr", null, h("th", { scope: "row" }, name), cells.map((cell) => h("td", null, cell))),
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, name),
+          cells.map((cell) => h("td", { class: "number" }, cell === "–" ? none(name) : cell)),
+        ),
       ),
     ),
   );
+}
+
+function columnHead(name, i) {
+  const props = { scope: "col", class: "number", vars: { "--series": `var(--series-${i})` } };
+  return h("th", props, h("span", { class: "swatch", "aria-hidden": "true" }), name);
+}
+
+/** A figure that a campaign does not have, with the reason. */
+function none(name) {
+  const reason = MISSING[name];
+  return reason ? term("–", reason, { "aria-label": reason }) : "–";
 }
 
 function csvRows(compared) {

@@ -8,7 +8,6 @@ import { defined } from "../glossary.js";
 import { managesKeys, readOnlyNotice } from "../permissions.js";
 import { empty, loading } from "../placeholders.js";
 import { scrollableTable } from "../scrollable-table.js";
-import { term } from "../tooltip.js";
 
 const ROLES = {
   read: "See campaigns, offers and exports, and run simulations. Changes nothing.",
@@ -18,7 +17,7 @@ const ROLES = {
 };
 const FIRST =
   "The first key replaces the address that the service printed, so it must be an admin key for " +
-  "all campaigns. This tab then uses it.";
+  "all campaigns. This tab then uses it; other tabs and programs with that address need a key.";
 const MOST_LISTED = 100; // campaigns in the choice
 
 export async function show(root, { signal }) {
@@ -156,8 +155,8 @@ function roleBadges(roles) {
 
 function revokeCell(key, isLast, refresh) {
   if (isLast) {
-    const text = "Without it, nobody could create keys here. Create another admin key first.";
-    return term("Last admin key", text, { more: "#/terms/key" });
+    const text = "Last admin key: create another one before you revoke it.";
+    return h("span", { class: "note key-last" }, text);
   }
   const click = async () => {
     const confirmed = h("input", { type: "checkbox", id: unique("own"), required: true });
@@ -247,17 +246,25 @@ function scopeField(names, disabled) {
 }
 
 function showNewKey({ name, key }, isFirst) {
-  const shown = { type: "text", readonly: true, value: key, class: "new-key" };
-  const field = h("input", { ...shown, id: unique("new-key") });
+  const shown = { readonly: true, rows: 2, spellcheck: "false", class: "new-key" };
+  const field = h("textarea", { ...shown, id: unique("new-key") });
+  field.value = key;
   const status = h("span", { class: "note", role: "status" });
+  let isCopied = false;
+  const markCopied = () => {
+    isCopied = true;
+  };
+  field.addEventListener("copy", markCopied);
   const click = async () => {
     field.select();
+    markCopied(); // if the browser does not permit it, the text is selected to be copied by hand
     await navigator.clipboard.writeText(key).then(
       () => replace(status, "Copied."),
       () => replace(status, "Copy the selected text."),
     );
   };
-  const copy = h("button", { type: "button", class: "small", on: { click } }, "Copy");
+  const props = { type: "button", class: "primary", autofocus: true, on: { click } };
+  const copy = h("button", props, "Copy");
   const text = isFirst ? " This tab uses it from now on." : "";
   return confirmDialog({
     title: `The key “${name}”`,
@@ -269,6 +276,10 @@ function showNewKey({ name, key }, isFirst) {
     ],
     confirm: "Done",
     cancel: null,
+    mayClose: () => {
+      if (!isCopied) replace(status, "Copy the key first, or choose Done.");
+      return isCopied;
+    },
     action: async () => true,
   });
 }

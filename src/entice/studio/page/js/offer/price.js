@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { number, stars } from "../format.js";
 import { exactMoney, money } from "../money.js";
+import { term } from "../tooltip.js";
 
 const MAX_SHOWN = 12;
 
@@ -32,13 +33,19 @@ function row({ sign, label, stars: inStars, amount, note, level }, offer) {
 }
 
 function formatAmount(amount, offer) {
-  return Number.isInteger(amount) ? money(amount, offer) : exactMoney(amount, offer);
+  if (Number.isInteger(amount)) return money(amount, offer);
+  return withExact(exactMoney(amount, offer, 1), exactMoney(amount, offer));
 }
 
-/** With enough decimals to check the calculation. */
 function formatStars(x) {
-  const text = x.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 8 });
-  return `${text.replace("-", "−")}\u00a0★`;
+  const text = (most) =>
+    `${x.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: most })}\u00a0★`;
+  return withExact(...[3, 8].map((most) => text(most).replace("-", "−")));
+}
+
+/** A rounded number, with a tip that has enough decimals to check the calculation. */
+function withExact(rounded, exact) {
+  return rounded === exact ? exact : term(rounded, exact);
 }
 
 /** List the items by rating, always with the offered one and the visitor's own choice. */

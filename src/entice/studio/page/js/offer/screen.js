@@ -10,6 +10,7 @@ import { empty, loading } from "../placeholders.js";
 import { hashChain, readPreviousHashes, timeline } from "./events.js";
 import { displayedItems, priceTable } from "./price.js";
 
+const PRICE_TEXT = "How it was calculated. Underlined numbers have more decimals: choose one.";
 const PROBES = { heads: "payment added", tails: "nothing added" };
 
 export async function show(root, { params, signal }) {
@@ -85,7 +86,7 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
       h(
         "div",
         { class: "offer-column" },
-        card("Price", "The exact calculation.", priceTable(offer, arithmetic)),
+        card("Price", PRICE_TEXT, priceTable(offer, arithmetic)),
         card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
       h(

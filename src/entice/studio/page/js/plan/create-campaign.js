@@ -1,6 +1,7 @@
 // The dialog that creates a campaign from a plan: the user enters names, the plan has the rest.
 
 import { send } from "../api.js";
+import { permitsProbe } from "../campaign/labels.js";
 import { confirmDialog } from "../dialog.js";
 import { h } from "../dom.js";
 import { counted, number } from "../format.js";
@@ -23,8 +24,6 @@ export async function createCampaign(settings) {
   const probe = h("input", { type: "checkbox", name: "probe" });
   const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
   const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
-  // A probe pays some visitors more, and equal pay depends on equal payments.
-  const permitsProbe = !settings.policy.kind.startsWith("equal_pay");
   const created = await confirmDialog({
     title: "Create this campaign",
     confirm: "Create and go live",
@@ -39,7 +38,7 @@ export async function createCampaign(settings) {
         "The item ids of your platform: letters, digits and . _ ~ - (spaces become -). The plan " +
           `has ${number(settings.arms.length)} items.`,
       ),
-      permitsProbe && [
+      permitsProbe(settings.policy) && [
         h("label", { class: "check" }, probe, "Measure the drift"),
         h(
           "p",

@@ -213,7 +213,8 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     forecast = newForecast;
     details.hidden = false;
     answer.classList.remove("plan-stale");
-    replace(summary, sentences(forecast, notice, create));
+    const isOpen = summary.querySelector("details")?.open ?? false;
+    replace(summary, sentences(forecast, notice, create, isOpen));
     slider.update(forecast);
     legends(forecast).forEach((entries, i) => replace(colours[i], entries));
     paymentsNote.textContent = paymentsKey(forecast.plan);
@@ -238,12 +239,17 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
 }
 
 /** The forecast in sentences, with buttons to create the campaign or copy the text. */
-function sentences(forecast, notice, create) {
+function sentences(forecast, notice, create, open) {
   const { sentences: texts, policies, order, campaigns } = forecast;
   const { label } = policies[order[0]];
   return [
     h("p", { class: "plan-sentence" }, nonBreaking(texts[0])),
-    h("p", { class: "plan-others" }, nonBreaking(texts.slice(1).join(" "))),
+    h(
+      "details",
+      { class: "plan-others", open },
+      h("summary", null, "Why?"),
+      h("p", null, nonBreaking(texts.slice(1).join(" "))),
+    ),
     h(
       "div",
       { class: "actions" },
