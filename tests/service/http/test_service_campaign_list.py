@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from service_fixtures import Service, assert_problem, service
 
+from entice.service import logs
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import CreateCampaign
 from entice.service.domain.spec import CampaignSpec
@@ -152,6 +153,44 @@ def test_ratings_that_stop_are_found(own_shop: Service, monkeypatch: pytest.Monk
         if i == 39:
             assert alert_kinds(own_shop, campaign) == []
     assert "share_who_rate_falling" in alert_kinds(own_shop, campaign)
+
+
+def test_recent_ratings_of_a_campaign_with_segments_are_compared(own_shop: Service) -> None:
+    """In flight, its offers are counted by arm and segment, not by arm."""
+    segments = ["new", "regular", "gone"]
+    campaign = own_shop.campaign(segments=segments)
+    for start in (0, 210):
+        requests = [
+            {"player": f"visitor {start + i}", "segment": segments[i % 3]} for i in range(210)
+        ]
+        made = own_shop.client.post(
+            f"/v1/campaigns/{campaign}/offers/batch", json={"requests": requests}
+        )
+        assert made.status_code == 201, made.text
+    for offer in made.json()["offers"][-9:]:
+        own_shop.client.post(f"/v1/offers/{offer['id']}/accept", json={})
+    assert alert_kinds(own_shop, campaign) == []
+    assert f'campaign="{campaign}"}} 0' in own_shop.client.get("/metrics").text
+
+
+def test_an_unexpected_error_in_an_alert_stops_neither_start_nor_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path) as shop:
+        campaign = shop.campaign()
+
+    def broken(*_: object) -> None:
+        raise IndexError
+
+    errors: list[Any] = []
+    monkeypatch.setattr(alerts, "find_alerts", broken)
+    monkeypatch.setattr(logs, "unexpected", lambda error, **facts: errors.append(facts))
+    with service(tmp_path) as shop:  # which waits until it is ready
+        assert errors == [{"during": "warm-up"}]
+        text = shop.client.get("/metrics").text
+    assert f'entice_campaign_budget{{campaign="{campaign}"}} 50000' in text
+    assert "entice_campaign_alert{" not in text
+    assert errors[1:] == [{"during": "alerts", "campaign": campaign}]
 
 
 def test_a_list_request_reads_few_rows(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ class AppContext:
         while self._open and not self.ready:
             started = time.monotonic()
             try:
-                self.campaigns.page(limit=1)  # reads all campaigns, so that the first list is fast
+                self._read_campaigns()
                 compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
                 logs.database_error(error, during="warm-up")
@@ -144,6 +144,15 @@ class AppContext:
                 self.ready = self._open
                 seconds = round(time.monotonic() - started, 3)
                 logs.event("ready", policies_compiled=compiled, seconds=seconds)
+
+    def _read_campaigns(self) -> None:
+        """Read all campaigns, so that the first list is fast."""
+        try:
+            self.campaigns.page(limit=1)
+        except EnticeError:
+            raise
+        except Exception as error:  # an error in an alert must not keep the service from starting
+            logs.unexpected(error, during="warm-up")
 
     def _policies_in_use(self) -> list[str]:
         """Return the kinds of the policies of all campaigns that are not closed."""

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from entice.api_types import AlertKind, AlertView
 from entice.errors import EnticeError
+from entice.service import logs
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.storage.store import Session, Store
 from entice.service.storage.unit_of_work import load_all_states
@@ -307,10 +308,14 @@ def read_gauges(
         campaigns = read_campaign_gauges(session)
         states, damaged = load_all_states(session)
         webhooks = read_webhooks(session)
-        alerts = {
-            state.campaign: frozenset(alert.kind for alert in find_alerts(session, state))
-            for state in states
-        }
+        alerts = {}
+        for state in states:
+            try:
+                alerts[state.campaign] = frozenset(a.kind for a in find_alerts(session, state))
+            except EnticeError:
+                raise
+            except Exception as error:  # the other gauges are exported
+                logs.unexpected(error, during="alerts", campaign=state.campaign)
     ratings = list(_rating_gauges(states))
     return ServiceGauges(campaigns, ratings, alerts, len(damaged), webhooks, clock_ahead())
 
