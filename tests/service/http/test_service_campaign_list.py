@@ -193,6 +193,23 @@ def test_an_unexpected_error_in_an_alert_stops_neither_start_nor_metrics(
     assert errors[1:] == [{"during": "alerts", "campaign": campaign}]
 
 
+@pytest.mark.parametrize("sort", ["created", "-alerts"])
+def test_a_campaign_that_is_damaged_after_it_was_listed_is_left_out(
+    own_shop: Service, sort: str
+) -> None:
+    names = ["a", "b", "c"]
+    ids = [own_shop.campaign(name=name) for name in names]
+    assert listed(own_shop) == names
+    own_shop.context.queries.alerts._cached.clear()
+    with own_shop.store.write() as session:
+        session.run("UPDATE campaigns SET state = substr(state, 2) WHERE id = ?", (ids[1],))
+    found = own_shop.client.get("/v1/campaigns", params={"limit": 2, "sort": sort})
+    assert [one["name"] for one in found.json()] == ["a", "c"]
+    assert found.headers["entice-total"] == "2"
+    assert "link" not in found.headers
+    assert listed(own_shop, sort=sort) == ["a", "c"]
+
+
 def test_a_list_request_reads_few_rows(tmp_path: Path) -> None:
     """The first page reads offers and logs of its own campaigns only, and later ones nothing."""
     said: list[str] = []

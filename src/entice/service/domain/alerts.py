@@ -91,8 +91,8 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
     if unrated := [state.arms[i] for i in state.without_first_rating(expected)]:
         yield AlertView(
             AlertKind.ITEMS_WITHOUT_RATINGS,
-            f"{_items(unrated)} no rating, although {'its' if len(unrated) == 1 else 'their'} offers "
-            "should have brought at least three.",
+            f"{_items(unrated)} no rating, although the offers so far should have brought at "
+            "least three.",
             "Check that visitors can rate these items, or retire them.",
         )
     if facts.recent is not None and _is_falling(facts.recent):

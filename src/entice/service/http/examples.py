@@ -44,7 +44,7 @@ CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
     "alerts": [
         {
             "kind": "items_without_ratings",
-            "message": "matcha has no rating, although its offers should have brought at "
+            "message": "matcha has no rating, although the offers so far should have brought at "
             "least three.",
             "todo": "Check that visitors can rate these items, or retire them.",
         }

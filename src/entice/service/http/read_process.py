@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from entice.errors import EnticeError
-from entice.service.storage.queries import Queries
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.storage.store import open_store
 
 NICENESS = 5
@@ -58,7 +58,7 @@ class ReadProcess:
         return cls(connection, pid)
 
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
-        """Call a function of a module with the child's `Queries`; return its result as JSON.
+        """Call a function of a module with the child's `ServiceQueries`; return its result as JSON.
 
         Raises the function's error if it is one of the service, and `ReadFailed` otherwise.
         """
@@ -74,19 +74,19 @@ class ReadProcess:
         raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
 
 
-def encode_read(queries: Queries, function: Callable[..., Any], *arguments: Any) -> bytes:
+def encode_read(queries: ServiceQueries, function: Callable[..., Any], *arguments: Any) -> bytes:
     """Call a function with queries, and return its result as JSON."""
     return msgspec.json.encode(function(queries, *arguments))
 
 
 def answer_reads(db: str, connection: Connection) -> None:
     """Execute the reads that arrive, until the other end is closed."""
-    queries: Queries | None = None
+    queries: ServiceQueries | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
             function, arguments = connection.recv()
             try:
-                queries = queries or Queries(open_store(db))
+                queries = queries or ServiceQueries(open_store(db))
                 message = _RESULT + encode_read(queries, function, *arguments)
             except EnticeError as error:
                 message = _ERROR + pickle.dumps(error)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from entice.api_types import AlertView, DriftView
+import msgspec
+
+from entice.api_types import AlertView, CampaignView, CampaignWithAlerts, DriftView
 from entice.service.domain.alerts import (
     RECENT_OFFERS,
     RecentRatings,
@@ -78,6 +80,12 @@ class CampaignAlerts:
             self._cached.clear()
         self._cached[state.campaign] = _Cached(state.head, read_at, complete, facts, alerts)
         return alerts
+
+    def add_to(
+        self, session: Session, state: CampaignState, view: CampaignView
+    ) -> CampaignWithAlerts:
+        """Return the view of a campaign with its alerts."""
+        return CampaignWithAlerts(**msgspec.structs.asdict(view), alerts=self.of(session, state))
 
     def _facts(self, session: Session, state: CampaignState) -> tuple[bool, StoredFacts]:
         """Return the facts of a campaign, and whether they include the whole log."""
