@@ -31,7 +31,7 @@ CHECK_SECONDS = 60.0
 DRIFT_EVENTS = 2000
 """Events that one reading adds to a drift estimate. A longer log takes several readings."""
 MAX_CACHED = 100_000
-"""Number of campaigns above which the cache is cleared."""
+"""Maximum number of cached campaigns. The one added last is evicted."""
 
 
 class _Cached(NamedTuple):
@@ -76,8 +76,8 @@ class CampaignAlerts:
             read_at = now
             complete, facts = self._facts(session, state)
         alerts = find_alerts(state, state.expectation, facts)
-        if len(self._cached) >= MAX_CACHED:
-            self._cached.clear()
+        if len(self._cached) >= MAX_CACHED and state.campaign not in self._cached:
+            self._cached.popitem()  # not the oldest: lists and scrapes read campaigns in turn
         self._cached[state.campaign] = _Cached(state.head, read_at, complete, facts, alerts)
         return alerts
 
