@@ -58,7 +58,6 @@ def test_campaigns_are_searched_sorted_and_filtered(tmp_path: Path) -> None:
         assert listed(shop, sort="name") == ["Cocoa", "coffee, Autumn", "Tea, autumn"]
         assert listed(shop, sort="-name") == ["Tea, autumn", "coffee, Autumn", "Cocoa"]
         assert listed(shop, sort="-created") == ["Cocoa", "coffee, Autumn", "Tea, autumn"]
-        assert listed(shop, sort="-alerts") == ["coffee, Autumn", "Tea, autumn", "Cocoa"]
         shop.client.patch(f"/v1/campaigns/{coffee}", json={"status": "paused"})
         assert listed(shop, sort="-changed")[0] == "coffee, Autumn"
         assert listed(shop, status="paused") == ["coffee, Autumn"]
@@ -69,6 +68,10 @@ def test_campaigns_are_searched_sorted_and_filtered(tmp_path: Path) -> None:
         offer = shop.offer(tea, "ann")
         assert offer["amount"] > 0
         assert listed(shop, sort="-used")[0] == "Tea, autumn"
+        with_alert = {"budget": offer["amount"]}
+        assert shop.client.patch(f"/v1/campaigns/{tea}", json=with_alert).status_code == 200
+        assert listed(shop, sort="alerts") == ["coffee, Autumn", "Cocoa", "Tea, autumn"]
+        assert listed(shop, sort="-alerts") == ["Tea, autumn", "coffee, Autumn", "Cocoa"]
         shop.client.post(f"/v1/offers/{offer['id']}/accept", json={})
         shop.client.post(f"/v1/offers/{offer['id']}/rating", json={"rating": 4})
         # Unknown shares are last in both directions.
@@ -208,6 +211,16 @@ def test_a_campaign_that_is_damaged_after_it_was_listed_is_left_out(
     assert found.headers["entice-total"] == "2"
     assert "link" not in found.headers
     assert listed(own_shop, sort=sort) == ["a", "c"]
+
+
+def test_a_full_cache_of_alerts_keeps_the_others(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "MAX_CACHED", 3)
+    ids = [own_shop.campaign() for _ in range(5)]
+    for _ in range(2):
+        assert len(listed(own_shop)) == 5
+        assert list(own_shop.context.queries.alerts._cached) == [*ids[:2], ids[4]]
 
 
 def test_a_list_request_reads_few_rows(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
 
 def _budget_alerts(state: CampaignState, money: Currency) -> Iterator[AlertView]:
     used = state.committed + state.reserved
-    if state.free <= USED_UP * state.budget:
+    if state.budget > 0 and state.free <= USED_UP * state.budget:
         yield AlertView(
             AlertKind.BUDGET_USED_UP,
             f"{money.format(state.free)} of the budget of {money.format(state.budget)} is free, so "
