@@ -26,6 +26,8 @@ from entice.service.storage.store import open_store
 
 NICENESS = 5
 """Added to the niceness of the service: on a busy machine, offers go before reads."""
+MAX_SECONDS = 300.0
+"""Seconds of a read after which the process is not used any more, such as on a silent database."""
 _RESULT, _ERROR, _FAILED = b"r", b"e", b"f"
 
 
@@ -65,13 +67,27 @@ class ReadProcess:
         with self._lock:
             try:
                 self._connection.send((function, arguments))
+                if not self._connection.poll(MAX_SECONDS):
+                    raise TimeoutError
                 message = self._connection.recv_bytes()
             except (EOFError, OSError) as error:
-                self.alive = False
+                self._stop_using()
                 raise ReadFailed from error
         if message[:1] == _RESULT:
             return message[1:]
         raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
+
+    def _stop_using(self) -> None:
+        """Close the connection, without which the process ends, and collect its exit status."""
+        if self.alive:
+            self.alive = False
+            self._connection.close()
+            threading.Thread(target=_wait_for_end, args=(self.pid,), daemon=True).start()
+
+
+def _wait_for_end(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def encode_read(queries: ServiceQueries, function: Callable[..., Any], *arguments: Any) -> bytes:
