@@ -70,7 +70,7 @@ def packages_of(requirements: list[str]) -> set[str]:
 
 def test_the_packages_are_those_of_the_project_file() -> None:
     extras = PROJECT["optional-dependencies"]
-    assert set(PACKAGES) == set(get_args(Extra)) == set(extras) - {"client", "all", "dev"}
+    assert set(PACKAGES) == set(get_args(Extra)) == set(extras) - {"client", "all", "dev", "docs"}
     for extra, modules in PACKAGES.items():
         assert set(modules.values()) == packages_of(extras[extra]), extra
     assert packages_of(extras["client"]) == set()

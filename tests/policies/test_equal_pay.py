@@ -60,7 +60,7 @@ def paths(policy: Any, shape: str, runs: int, **settings: Any) -> list[pl.DataFr
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.label)
 def test_every_drift_gives_the_same_arms_and_payments(policy: Any) -> None:
     """To the last bit: payments lie on a grid, so rounding errors of sums do not reach them."""
-    runs = sized(20, 200)
+    runs = sized(10, 200)
     without = paths(policy, "none", runs)
     assert any(path["payment"].max() > 0 for path in without)
     for shape in DRIFTS.keys() - {"none"}:

@@ -123,8 +123,8 @@ def test_a_long_list_has_pages(studio: Studio, visit: Visit) -> None:
 
 
 def test_the_list_follows_campaigns_without_a_reload(studio: Studio, visit: Visit) -> None:
-    campaign = studio.new_campaign(name="Followed")
-    page = visit(studio.at("#/campaigns?search=followed"))
+    campaign = studio.new_campaign(name="Followed in the list")
+    page = visit(studio.at("#/campaigns?search=followed%20in"))
     row = page.locator(".campaign-row")
     expect(row).to_contain_text("€0.00 of €600.00")
     row.get_by_role("link").focus()

@@ -12,7 +12,7 @@ def test_the_page_shows_the_averages_of_each_segment(studio: Studio, visit: Visi
     stars = {"new": 5, "regular": 2}
     arm = studio.client.arms(campaign)[0].id
     page = visit(studio.at(f"#/campaign/{campaign}"), viewport=NARROW)
-    table = page.locator(".segments table")
+    table = page.locator(".by-segment table")
     expect(table).to_contain_text("0 ratings")
     studio.client.enter_ratings(campaign, [(arm, stars[s], s) for s in stars for _ in range(9)])
     expect(table).to_contain_text("9 ratings")
@@ -24,4 +24,4 @@ def test_the_page_shows_the_averages_of_each_segment(studio: Studio, visit: Visi
 def test_without_segments_there_is_no_table(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("campaign"))
     expect(page.locator(".items-card")).to_be_visible()
-    expect(page.locator(".segments table")).to_have_count(0)
+    expect(page.locator(".by-segment table")).to_have_count(0)

@@ -57,6 +57,10 @@ class ReadProcess:
             connection.close()
             _run_child(db, other_end)
         other_end.close()
+        # Wait until the child has closed its copy of the listening socket: if this process were
+        # killed before that, the port would stay in use.
+        with contextlib.suppress(EOFError, OSError):
+            connection.recv_bytes()
         return cls(connection, pid)
 
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
@@ -118,6 +122,7 @@ def _run_child(db: str, connection: Connection) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         _close_other_sockets(connection.fileno())
+        connection.send_bytes(_RESULT)
         with contextlib.suppress(OSError):  # a filter of system calls may not allow it
             os.nice(NICENESS)
         answer_reads(db, connection)
