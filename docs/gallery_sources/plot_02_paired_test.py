@@ -3,7 +3,8 @@ Compare policies with a paired test
 ===================================
 
 Runs of one study with the same number start from the same random streams, so they are compared as
-pairs. `Result.compare` gives the mean difference and the probability of improvement, with intervals.
+pairs. `Result.compare` gives the mean difference and the probability of improvement, with their
+intervals.
 """
 
 import matplotlib.pyplot as plt
