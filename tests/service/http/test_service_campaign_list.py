@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from service_fixtures import Service, assert_problem, service
 
+from entice.api_types import AlertKind
 from entice.service import logs
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import CreateCampaign
@@ -20,6 +23,7 @@ from entice.service.operations.campaign_list import CampaignList
 from entice.service.storage import sqlite
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
+from entice.service.storage.unit_of_work import load_all_states
 from entice.service.storage.writer import Writer
 
 PROBE_ALL = {"share": 1, "amount": 0.5}
@@ -211,6 +215,29 @@ def test_a_campaign_that_is_damaged_after_it_was_listed_is_left_out(
     assert found.headers["entice-total"] == "2"
     assert "link" not in found.headers
     assert listed(own_shop, sort=sort) == ["a", "c"]
+
+
+def test_a_scrape_reads_for_a_limited_time_and_the_next_one_continues(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scrape has time for one campaign. The rules that need the row alone see all of them."""
+    ids = [own_shop.campaign() for _ in range(3)]
+    with own_shop.store.read() as session:
+        states, _ = load_all_states(session)
+    for state in states:
+        state.committed = state.budget
+    found = CampaignAlerts(own_shop.context.queries.drifts)
+    read: list[str] = []
+    monkeypatch.setattr(alerts, "MAX_SCRAPE_SECONDS", 1.5)
+    monkeypatch.setattr(alerts, "_broken_invariants", lambda _, state: read.append(state.campaign))
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second later at each look
+    monkeypatch.setattr(alerts, "time", clock)
+    for scrape in range(3):
+        with own_shop.store.read() as session:
+            by_campaign = found.of_all(session, states)
+        assert sorted(by_campaign) == sorted(ids)
+        assert {each.kind for [each] in by_campaign.values()} == {AlertKind.BUDGET_USED_UP}
+        assert read == ids[: scrape + 1]
 
 
 def test_a_full_cache_of_alerts_keeps_the_others(

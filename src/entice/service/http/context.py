@@ -77,7 +77,8 @@ class AppContext:
         self.connections = connections
         self.campaigns = CampaignList(store, queries.alerts)
         self.metrics = Metrics(
-            lambda: read_gauges(store, queries.alerts.of, writer.clock_ahead), lambda: writer.depth
+            lambda: read_gauges(store, queries.alerts.of_all, writer.clock_ahead),
+            lambda: writer.depth,
         )
         logs.on_drop(self.metrics.count_dropped_lines)
         self.webhooks = Webhooks(store)
