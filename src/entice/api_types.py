@@ -157,7 +157,7 @@ class CampaignPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Range of drifts that the plan assumes, in stars per star of payment."""
     replications: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
     """Number of runs."""
-    seed: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     visitors: Annotated[list[PlannedVisitors], PlannedPoints]
     """Number of visitors at each point, increasing."""
     low: Annotated[list[PlannedMoney], PlannedPoints]

@@ -27,9 +27,12 @@ from entice.errors import InputError
 from entice.planner.assumptions import describe_assumptions
 from entice.planner.campaign_loop import Visits, new_visits
 from entice.planner.forecast import forecast, plan, quantile
+from entice.planner.formatting import policy_names
 from entice.planner.outcome import NEVER, measure_outcome
 from entice.planner.runner import PlanRunner
 from entice.planner.visitors import DAY, VisitorModel, draw_response
+from entice.service.domain.from_plan import campaigns
+from entice.service.domain.spec import CampaignSpec
 from entice.worlds.delays import constant_delay
 from entice.worlds.response import EVERYONE
 
@@ -455,3 +458,17 @@ def test_the_assumptions_mention_a_learned_price() -> None:
     texts = describe_assumptions(make_plan(price=entice.LearnedPrice(acceptance=0.7)))
     assert any("the cheapest price that 70 % of them accept" in text for text in texts)
     assert not any("learned" in text for text in describe_assumptions(make_plan()))
+
+
+# Campaigns
+
+
+def test_a_plan_with_any_seed_gives_campaigns() -> None:
+    """Seeds above 2^53 too: the service does not draw from the seed of the plan."""
+    found = forecast_of_ten(lambda _: outcome(), lambda _: outcome(), seed=2**63 - 1)
+    tables = campaigns(found)
+    assert list(tables) == policy_names(found.plan)
+    for table in tables.values():
+        made = CampaignSpec.from_plain(table)
+        assert made.plan is not None
+        assert made.plan.seed == 2**63 - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from pathlib import Path
@@ -32,6 +33,10 @@ oven,d,0,20,10,20,40,60
 
 
 SEGMENTS = PlanSegments(shares=[0.5, 0.5], means=[[4.5, 4, 3.5], [3.5, 4, 4.5]])
+
+
+def test_the_function_plan_accepts_all_settings_of_a_plan() -> None:
+    assert set(Plan.__struct_fields__) <= set(inspect.signature(entice.plan).parameters)
 
 
 def test_a_plan_survives_toml() -> None:

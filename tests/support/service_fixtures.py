@@ -23,9 +23,9 @@ from entice.local_token import read_token
 from entice.service.domain.clock import Clock
 from entice.service.http.app import make_app
 from entice.service.http.context import AppContext
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import player_hasher_for
-from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store, open_store
 from entice.service.storage.writer import Writer
 from entice.studio.app import studio_extensions
@@ -113,7 +113,7 @@ def service(
     app = make_app(
         store,
         Writer(store, Clock(), players=players),
-        Queries(store),
+        ServiceQueries(store),
         keys,
         players,
         token=token,

@@ -17,6 +17,7 @@ import entice
 from entice.atomic_file import atomic_file
 from entice.errors import InputError
 from entice.extras import require
+from entice.model.learned_price import LearnedPrice
 from entice.model.probe import Probe
 from entice.model.settings import RATING_WINDOW, PolicyScale
 from entice.parallel import thread_count
@@ -85,6 +86,7 @@ def plan(
     overlap: float = 0.0,
     holdout: float = 0.0,
     holdout_feeds_averages: bool = True,
+    price: LearnedPrice | None = None,
     response: Response | None = None,
     replications: int = 400,
     seed: int | None = None,
@@ -149,6 +151,7 @@ def plan(
         overlap=overlap,
         holdout=holdout,
         holdout_feeds_averages=holdout_feeds_averages,
+        price=price,
         response=response,
         replications=replications,
         seed=seed,

@@ -57,6 +57,10 @@ def test_a_budget_is_used_up_at_99_percent(
     assert kinds(state_of(committed=committed, status=status)) == expected
 
 
+def test_a_campaign_without_a_budget_has_not_used_it_up() -> None:
+    assert kinds(state_of(budget=0)) == []
+
+
 @pytest.mark.parametrize(
     ("decisions", "ahead", "expected"),
     [

@@ -99,6 +99,13 @@ def test_answers_in_shadow_mode_and_own_choices_do_not_count(service: Service) -
     assert service.faults(campaign) == [None]
 
 
+def test_one_answer_is_one_answer(service: Service) -> None:
+    campaign = create(service)
+    [offer] = offers_of(service, campaign, 1)
+    service.do(Accept(offer["id"]))
+    assert "(1 answer so far)" in service.queries.acceptance(campaign).sentence
+
+
 def learn(service: Service, campaign: str) -> None:
     """Let all players accept 0.5 stars, and 2 in 3 of them 1 star."""
     first = 1

@@ -12,6 +12,7 @@ from writer_fixtures import Service, hashed, service
 
 import entice
 from entice.estimate import DriftEstimator
+from entice.model.probe import Probe
 from entice.service.domain.commands import (
     Accept,
     ChangeCampaign,
@@ -25,6 +26,8 @@ from entice.service.domain.commands import (
     Rate,
     Reverse,
 )
+from entice.service.storage import drift_estimate
+from entice.service.storage.queries import load_campaign
 
 __all__ = ["service"]
 
@@ -158,6 +161,29 @@ def test_changed_and_reversed_ratings_are_unlearnt(service: Service, policy: Any
 
 
 # Drift
+
+
+def test_estimates_of_more_campaigns_than_the_cache_holds_are_completed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scrape reads a part of each log, of which there are two.
+
+    The seed of the evictions is fixed, so the test has the same result every time.
+    """
+    monkeypatch.setattr(drift_estimate, "MAX_CACHED", 4)
+    monkeypatch.setattr(drift_estimate, "random", random.Random(7))
+    names = [service.create(probe=Probe(share=0.5, amount=0.5)) for _ in range(6)]
+    for name in names:
+        for player in range(3):
+            service.offer(name, player)
+    complete: set[str] = set()
+    for _ in range(100):
+        for name in names:
+            with service.store.read() as session:
+                if service.queries.drifts.advance(session, load_campaign(session, name), 2):
+                    complete.add(name)
+        assert len(service.queries.drifts._estimates) <= 4
+    assert complete == set(names)
 
 
 def test_no_drift_is_shown_without_a_probe(service: Service) -> None:

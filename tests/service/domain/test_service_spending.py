@@ -221,6 +221,17 @@ def test_a_new_campaign_has_one_point(service: Service) -> None:
     assert len(states(service, campaign)) == 1
 
 
+@pytest.mark.parametrize("by", ["date", "offer"])
+def test_a_period_has_the_first_point_once(on_sqlite: Service, by: By) -> None:
+    campaign = on_sqlite.create()
+    for player in range(3):
+        on_sqlite.later(60)
+        on_sqlite.offer(campaign, player)
+    everything = rows(on_sqlite.queries.spending(campaign, by))
+    assert len(everything) == 4
+    assert rows(on_sqlite.queries.spending(campaign, by, period=(0, None))) == everything
+
+
 # Bounds
 
 

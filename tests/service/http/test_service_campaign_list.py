@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from service_fixtures import Service, assert_problem, service
 
+from entice.api_types import AlertKind
+from entice.service import logs
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import CreateCampaign
 from entice.service.domain.spec import CampaignSpec
@@ -19,6 +23,7 @@ from entice.service.operations.campaign_list import CampaignList
 from entice.service.storage import sqlite
 from entice.service.storage.queries import Queries
 from entice.service.storage.sqlite import SqliteStore
+from entice.service.storage.unit_of_work import load_all_states
 from entice.service.storage.writer import Writer
 
 PROBE_ALL = {"share": 1, "amount": 0.5}
@@ -57,7 +62,6 @@ def test_campaigns_are_searched_sorted_and_filtered(tmp_path: Path) -> None:
         assert listed(shop, sort="name") == ["Cocoa", "coffee, Autumn", "Tea, autumn"]
         assert listed(shop, sort="-name") == ["Tea, autumn", "coffee, Autumn", "Cocoa"]
         assert listed(shop, sort="-created") == ["Cocoa", "coffee, Autumn", "Tea, autumn"]
-        assert listed(shop, sort="-alerts") == ["coffee, Autumn", "Tea, autumn", "Cocoa"]
         shop.client.patch(f"/v1/campaigns/{coffee}", json={"status": "paused"})
         assert listed(shop, sort="-changed")[0] == "coffee, Autumn"
         assert listed(shop, status="paused") == ["coffee, Autumn"]
@@ -68,6 +72,10 @@ def test_campaigns_are_searched_sorted_and_filtered(tmp_path: Path) -> None:
         offer = shop.offer(tea, "ann")
         assert offer["amount"] > 0
         assert listed(shop, sort="-used")[0] == "Tea, autumn"
+        with_alert = {"budget": offer["amount"]}
+        assert shop.client.patch(f"/v1/campaigns/{tea}", json=with_alert).status_code == 200
+        assert listed(shop, sort="alerts") == ["coffee, Autumn", "Cocoa", "Tea, autumn"]
+        assert listed(shop, sort="-alerts") == ["Tea, autumn", "coffee, Autumn", "Cocoa"]
         shop.client.post(f"/v1/offers/{offer['id']}/accept", json={})
         shop.client.post(f"/v1/offers/{offer['id']}/rating", json={"rating": 4})
         # Unknown shares are last in both directions.
@@ -152,6 +160,94 @@ def test_ratings_that_stop_are_found(own_shop: Service, monkeypatch: pytest.Monk
         if i == 39:
             assert alert_kinds(own_shop, campaign) == []
     assert "share_who_rate_falling" in alert_kinds(own_shop, campaign)
+
+
+def test_recent_ratings_of_a_campaign_with_segments_are_compared(own_shop: Service) -> None:
+    """In flight, its offers are counted by arm and segment, not by arm."""
+    segments = ["new", "regular", "gone"]
+    campaign = own_shop.campaign(segments=segments)
+    for start in (0, 210):
+        requests = [
+            {"player": f"visitor {start + i}", "segment": segments[i % 3]} for i in range(210)
+        ]
+        made = own_shop.client.post(
+            f"/v1/campaigns/{campaign}/offers/batch", json={"requests": requests}
+        )
+        assert made.status_code == 201, made.text
+    for offer in made.json()["offers"][-9:]:
+        own_shop.client.post(f"/v1/offers/{offer['id']}/accept", json={})
+    assert alert_kinds(own_shop, campaign) == []
+    assert f'campaign="{campaign}"}} 0' in own_shop.client.get("/metrics").text
+
+
+def test_an_unexpected_error_in_an_alert_stops_neither_start_nor_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path) as shop:
+        campaign = shop.campaign()
+
+    def broken(*_: object) -> None:
+        raise IndexError
+
+    errors: list[Any] = []
+    monkeypatch.setattr(alerts, "find_alerts", broken)
+    monkeypatch.setattr(logs, "unexpected", lambda error, **facts: errors.append(facts))
+    with service(tmp_path) as shop:  # which waits until it is ready
+        assert errors == [{"during": "warm-up"}]
+        text = shop.client.get("/metrics").text
+    assert f'entice_campaign_budget{{campaign="{campaign}"}} 50000' in text
+    assert "entice_campaign_alert{" not in text
+    assert errors[1:] == [{"during": "alerts", "campaign": campaign}]
+
+
+@pytest.mark.parametrize("sort", ["created", "-alerts"])
+def test_a_campaign_that_is_damaged_after_it_was_listed_is_left_out(
+    own_shop: Service, sort: str
+) -> None:
+    names = ["a", "b", "c"]
+    ids = [own_shop.campaign(name=name) for name in names]
+    assert listed(own_shop) == names
+    own_shop.context.queries.alerts._cached.clear()
+    with own_shop.store.write() as session:
+        session.run("UPDATE campaigns SET state = substr(state, 2) WHERE id = ?", (ids[1],))
+    found = own_shop.client.get("/v1/campaigns", params={"limit": 2, "sort": sort})
+    assert [one["name"] for one in found.json()] == ["a", "c"]
+    assert found.headers["entice-total"] == "2"
+    assert "link" not in found.headers
+    assert listed(own_shop, sort=sort) == ["a", "c"]
+
+
+def test_a_scrape_reads_for_a_limited_time_and_the_next_one_continues(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scrape has time for one campaign. The rules that need the row alone see all of them."""
+    ids = [own_shop.campaign() for _ in range(3)]
+    with own_shop.store.read() as session:
+        states, _ = load_all_states(session)
+    for state in states:
+        state.committed = state.budget
+    found = CampaignAlerts(own_shop.context.queries.drifts)
+    read: list[str] = []
+    monkeypatch.setattr(alerts, "MAX_SCRAPE_SECONDS", 1.5)
+    monkeypatch.setattr(alerts, "_broken_invariants", lambda _, state: read.append(state.campaign))
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second later at each look
+    monkeypatch.setattr(alerts, "time", clock)
+    for scrape in range(3):
+        with own_shop.store.read() as session:
+            by_campaign = found.of_all(session, states)
+        assert sorted(by_campaign) == sorted(ids)
+        assert {each.kind for [each] in by_campaign.values()} == {AlertKind.BUDGET_USED_UP}
+        assert read == ids[: scrape + 1]
+
+
+def test_a_full_cache_of_alerts_keeps_the_others(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "MAX_CACHED", 3)
+    ids = [own_shop.campaign() for _ in range(5)]
+    for _ in range(2):
+        assert len(listed(own_shop)) == 5
+        assert list(own_shop.context.queries.alerts._cached) == [*ids[:2], ids[4]]
 
 
 def test_a_list_request_reads_few_rows(tmp_path: Path) -> None:

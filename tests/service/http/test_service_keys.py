@@ -7,9 +7,25 @@ from pathlib import Path
 import pytest
 from service_fixtures import Service, assert_problem, service
 
+from entice.service.storage.api_keys import Keys
+
 
 def header(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
+
+
+def test_a_list_of_keys_reads_them_once(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Keys] = []
+    reload = Keys.reload
+
+    def count(keys: Keys) -> None:
+        reads.append(keys)
+        reload(keys)
+
+    assert shop.client.get("/v1/keys").status_code == 200  # the cache of keys is up to date
+    monkeypatch.setattr(Keys, "reload", count)
+    assert shop.client.get("/v1/keys").status_code == 200
+    assert len(reads) == 1
 
 
 def test_keys_are_created_listed_and_revoked(

@@ -188,7 +188,7 @@ def test_an_unexpected_error_returns_the_request_id_only(
     def broken(*_: object) -> None:
         raise KeyError("the inside")
 
-    monkeypatch.setattr("entice.service.http.campaigns.Queries.campaign", broken)
+    monkeypatch.setattr("entice.service.http.campaigns.ServiceQueries.campaign", broken)
     answer = shop.client.get("/v1/campaigns/c_0")
     problem = assert_problem(answer, 500, "internal")
     assert problem["instance"] == f"urn:entice:request:{answer.headers['x-request-id']}"

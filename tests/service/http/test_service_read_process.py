@@ -17,6 +17,7 @@ import pytest
 from service_fixtures import TEAS, Service, assert_problem, server, service
 
 from entice.service.domain.errors import DamagedCampaign, Refusal, not_found
+from entice.service.http import read_process
 from entice.service.http.read_process import ReadFailed, ReadProcess, answer_reads
 from entice.service.storage.queries import Queries
 from entice.service.storage.writer import Writer
@@ -34,7 +35,7 @@ def reader(db: str) -> Iterator[ReadProcess]:
     here, there = Pipe()
     thread = threading.Thread(target=answer_reads, args=(db, there))
     thread.start()
-    yield ReadProcess(here, 0)
+    yield ReadProcess(here, os.getpid())
     here.close()
     thread.join(30)
     assert not thread.is_alive()
@@ -123,6 +124,25 @@ def test_errors_of_the_service_keep_their_contents(tmp_path: Path) -> None:
         assert process.alive
 
 
+def wait_for(_: Queries, event: str) -> None:
+    EVENTS[event].wait(30)
+
+
+EVENTS = {"end": threading.Event()}
+
+
+def test_a_process_that_does_not_answer_is_not_used_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_process, "MAX_SECONDS", 0.05)
+    with reader(f"sqlite:///{tmp_path}/entice.db") as process:
+        for _ in range(2):
+            with pytest.raises(ReadFailed):
+                process.read(wait_for, "end")
+            assert not process.alive
+        EVENTS["end"].set()
+
+
 def children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").iterdir()
     found = {int(child) for task in tasks for child in (task / "children").read_text().split()}
@@ -147,6 +167,10 @@ def test_reads_continue_when_the_process_is_killed_and_it_ends_with_the_service(
             found = client.get(f"{running.url}/v1/campaigns/{campaigns[0]}")
             assert found.json()["decisions"] == visits
         assert f'"pid":{fast}' in running.log.read_text().replace(" ", "")
+        end = time.monotonic() + 30
+        while Path(f"/proc/{fast}").exists():  # until its exit status is collected
+            assert time.monotonic() < end
+            time.sleep(0.01)
         os.kill(slow, signal.SIGTERM)  # as systemd does; it ends with the service only
         assert Path(f"/proc/{slow}").exists()
         for process in (running.process.pid, worker):

@@ -90,7 +90,7 @@ def queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         writer.submit(Decline(offers[10])).result()
         found = CampaignAlerts(queries.drifts)
         CampaignList(store, found).page(sort="-alerts")
-        read_gauges(store, found.of, lambda: 0.0)
+        read_gauges(store, found.of_all, lambda: 0.0)
         clock.ahead = 1000 * 1_000_000
         while queries.campaign(campaign).in_flight:
             pass

@@ -171,6 +171,32 @@ def test_few_commands_of_a_campaign_are_in_progress_while_the_writer_is_shared(
     one.close()
 
 
+def test_commands_that_wait_for_a_turn_count_as_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FairQueue, "shared", True)
+    monkeypatch.setattr(fair_queue, "MAX_WAITING_PER_CAMPAIGN", 20)
+    one = Service(tmp_path / "entice.db")
+    busy, quiet = one.create(), one.create()
+    later = writer.Writer(one.store, one.clock, tick=1e6)
+
+    async def run() -> None:
+        commands = [MakeOffer(busy, hashed(player)) for player in range(25)]
+        commands.append(MakeOffer(quiet, hashed(0)))
+        waiting = [asyncio.create_task(later.execute(command)) for command in commands]
+        await asyncio.sleep(0)
+        later.start()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [getattr(result, "status", result) for result in results] == (
+            [201] * 20 + [429] * 5 + [201]
+        )
+        assert not later._turns
+
+    asyncio.run(run())
+    later.stop()
+    one.close()
+
+
 def test_campaigns_with_few_results_get_them_first() -> None:
     order: list[str] = []
     names = ["busy"] * 3 + ["quiet"] + ["busy"] * 2
@@ -368,31 +394,43 @@ def test_other_campaigns_commit_between_the_parts_of_a_batch(
     monkeypatch.setattr(Part, "write", write_and_submit)
     answer = service.do(known(large, range(500)))
     assert len(answer["offers"]) == 500
-    assert order[:14] == ([64, 0] * 7 if shared else [64] * 7 + [0] * 7)[: len(order)]
+    expected = [64, 0] * 6 + [64] if shared else [64] * 7
+    assert order[: len(expected)] == expected
     assert order.count(64) == 7
     assert service.faults(large) == service.faults(quick) == [None]
 
 
+@pytest.mark.parametrize("status", ["live", "shadow"])
 def test_a_batch_that_was_written_in_part_is_completed_by_a_retry(
-    service: Service, shared: bool, monkeypatch: pytest.MonkeyPatch
+    service: Service, shared: bool, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No offer is made twice, and no player has a salt without an offer."""
-    campaign = service.create()
-    write, parts = Part.write, itertools.count(1)
+    """No offer is made twice, and no player has a salt without an offer.
+
+    In shadow mode no offer is open, so a batch is written at once.
+    """
+    campaign = service.create(status=status)
+    write, store, parts = Part.write, slices.store_response, itertools.count(1)
+    failures = iter([Unavailable("the disk is full")])
 
     def write_or_fail(part: Part, session: Any) -> None:
         if next(parts) == 3:
-            raise Unavailable("the disk is full")
+            raise next(failures)
         write(part, session)
+
+    def store_or_fail(*arguments: Any) -> None:
+        for failure in failures:
+            raise failure
+        store(*arguments)
 
     def rows(table: str) -> int:
         with service.store.read() as session:
             return int(session.rows(f"SELECT count(*) FROM {table}")[0][0])
 
     monkeypatch.setattr(Part, "write", write_or_fail)
+    monkeypatch.setattr(slices, "store_response", store_or_fail)
     with pytest.raises(Unavailable):
         service.answer(known(campaign, range(300)), key="k", request=b"r")
-    written = 128 if shared else 0
+    written = 128 if shared and status == "live" else 0
     assert rows("offers") == rows("players") == written
     assert rows("answers") == 0
     assert service.queries.campaign(campaign).decisions == written

@@ -37,7 +37,8 @@ def acceptance_view(state: CampaignState) -> AcceptanceView:
         )
     ]  # fmt: skip
     wanted = f"{100 * spec.price.acceptance:.3g} %"
-    answered = f"{sum(point.answers for point in points):,} answers"
+    answers = sum(point.answers for point in points)
+    answered = f"{answers:,} answer{'' if answers == 1 else 's'}"
     if learned == NOT_LEARNED:
         price, amount = None, None
         sentence = (

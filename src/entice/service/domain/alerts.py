@@ -1,7 +1,7 @@
 """The rules of alerts: which conditions of a campaign need attention, and what to do about them.
 
-Each rule is a function of the campaign's state and of a few facts that storage supplies. Whatever
-shows alerts, the list, the campaign's page or `/metrics`, gets them from here.
+Each rule is a function of the campaign's state and of a few facts that storage supplies. The list,
+the campaign's page and `/metrics` all get their alerts from here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from entice.api_types import AlertKind, AlertView, DriftView
 from entice.money import Currency
 from entice.service.domain.campaign_state import CampaignState
-from entice.service.domain.in_flight_state import Expectation, rated_by_age, unpack
+from entice.service.domain.in_flight_state import Expectation, rated_by_age
 from entice.service.domain.offer import ACCEPTED, RATED, UNRATED, OfferRecord
 
 USED_UP = 0.01
@@ -68,9 +68,8 @@ def recent_ratings(state: CampaignState, offers: Iterable[OfferRecord]) -> Recen
     if state.flight is None or state.decisions < 2 * RECENT_OFFERS:
         return None
     accepted = [offer for offer in offers if offer.state in (ACCEPTED, RATED, UNRATED)]
-    flight = unpack(state.flight, len(state.arms), state.spec["rating_window"])
     ages = np.array([state.at - offer.offered_at for offer in accepted], dtype=np.int64)
-    shares = rated_by_age(flight, ages)
+    shares = rated_by_age(state.unpack_flight(), ages)
     rated = sum(offer.state == RATED for offer in accepted)
     return RecentRatings(
         len(accepted), rated, float(shares.sum()), float((shares * (1 - shares)).sum())
@@ -92,8 +91,8 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
     if unrated := [state.arms[i] for i in state.without_first_rating(expected)]:
         yield AlertView(
             AlertKind.ITEMS_WITHOUT_RATINGS,
-            f"{_items(unrated)} no rating, although at least three were to be expected from the "
-            "offers so far.",
+            f"{_items(unrated)} no rating, although the offers so far should have brought at "
+            "least three.",
             "Check that visitors can rate these items, or retire them.",
         )
     if facts.recent is not None and _is_falling(facts.recent):
@@ -120,7 +119,7 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
 
 def _budget_alerts(state: CampaignState, money: Currency) -> Iterator[AlertView]:
     used = state.committed + state.reserved
-    if state.free <= USED_UP * state.budget:
+    if state.budget > 0 and state.free <= USED_UP * state.budget:
         yield AlertView(
             AlertKind.BUDGET_USED_UP,
             f"{money.format(state.free)} of the budget of {money.format(state.budget)} is free, so "

@@ -35,7 +35,6 @@ from entice.service.domain.in_flight_state import (
     FlightState,
     expectation,
     pack,
-    unpack,
 )
 from entice.service.domain.offer import OfferRecord
 from entice.service.domain.pricing import PriceRecord, Pricing, new_counts
@@ -160,7 +159,7 @@ class Campaign:
         self._prior = self.to_policy_scale(spec.unrated_stars)
         self._ledger = new_ledger(arms, self._prior)
         self.segments = LiveSegments(state.segments, spec.segments, arms)
-        self._flight = unpack(state.flight, arms * self.segments.per_arm, spec.rating_window)
+        self._flight = state.unpack_flight()
         # Before version 2 of the rules, pulls were whole numbers.
         self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
         self._allocate()

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from entice.model.in_flight import InFlight
 from entice.money import Currency, recorded_currency
 from entice.service.domain.errors import Corrupt, not_found
 from entice.service.domain.holdout import GroupCounts
 from entice.service.domain.in_flight_state import Expectation, FlightState, expectation, unpack
 from entice.service.domain.pricing import AcceptanceCounts
-from entice.service.domain.segment_state import SegmentCounts
+from entice.service.domain.segment_state import SegmentCounts, cells_per_arm
 from entice.service.domain.spec import Status
 
 RULE_OF_THREE = 3.0
@@ -66,9 +67,16 @@ class CampaignState(msgspec.Struct, array_like=True):
     @property
     def expectation(self) -> Expectation:
         """The ratings expected from the offers in flight."""
-        per_arm = max(1, len(self.spec.get("segments", ())))
-        cells = len(self.arms) * per_arm
-        return expectation(unpack(self.flight, cells, self.spec["rating_window"]), per_arm)
+        return expectation(self.unpack_flight(), self._cells_per_arm)
+
+    def unpack_flight(self) -> InFlight:
+        """Return the offers in flight, by arm or, with segments, by arm and segment."""
+        cells = len(self.arms) * self._cells_per_arm
+        return unpack(self.flight, cells, self.spec["rating_window"])
+
+    @property
+    def _cells_per_arm(self) -> int:
+        return cells_per_arm(self.spec.get("segments", ()))
 
     def without_first_rating(self, expected: Expectation) -> list[int]:
         """Return the active arms that have no rating after enough offers to expect one.

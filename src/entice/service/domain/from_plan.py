@@ -31,11 +31,11 @@ def campaigns(forecast: Forecast) -> dict[str, dict[str, Any]]:
         if budget is None:
             budget = round_up(forecast.at_confidence(p, "needed"), plan.money.digits)
         table = _campaign(plan, p, name, budget)
-        table["plan"] = _planned_spending(forecast, p, name, table["budget"])
         try:
             CampaignSpec.from_plain(table)
         except InputError:  # such as a policy that can't choose among a subset of its arms
             continue
+        table["plan"] = _planned_spending(forecast, p, name, table["budget"])
         tables[name] = table
     return tables
 

@@ -35,7 +35,7 @@ class GroupCounts(msgspec.Struct, array_like=True):
     broken.
     """
     declined: int | None = None
-    """The number of those offers that were declined. Their visitors took their own choice, whose
+    """The number of those offers that were declined. Their players took their own choice, whose
     rating belongs to no group. None in a campaign stored by a version that did not count them."""
 
     def add_rating(self, rating: int) -> None:

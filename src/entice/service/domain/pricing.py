@@ -20,7 +20,7 @@ _record_answer = specialize(learned_price.record_answer)
 class AcceptanceCounts(msgspec.Struct, array_like=True):
     """The answers by price, as the campaign's row stores them: whole numbers, lowest price first.
 
-    Expired and withdrawn offers are not answers. A reversed sale stays one.
+    Expired and withdrawn offers are not answers. A reversed sale still counts as accepted.
     """
 
     answers: list[int]

@@ -65,6 +65,11 @@ def segment_index(segments: Sequence[str], segment: str | None) -> int | None:
     return list(segments).index(segment)
 
 
+def cells_per_arm(segments: Sequence[str]) -> int:
+    """Return the number of cells of each arm, by which pulls in flight are counted."""
+    return max(1, len(segments))
+
+
 class LiveSegments:
     """The ledgers of a campaign's segments, kept equal to their counts."""
 
@@ -72,8 +77,7 @@ class LiveSegments:
         self.names = names
         self.arrays: CampaignSegments = new_campaign_segments(len(names), arms)
         self._counts = counts
-        self.per_arm = max(1, len(names))
-        """The number of cells of each arm, by which pulls in flight are counted."""
+        self.per_arm = cells_per_arm(names)
 
     def cell(self, arm: int, segment: int | None) -> int:
         """Return the cell of an arm and a segment."""
@@ -91,7 +95,7 @@ class LiveSegments:
             self._counts.squares[arm] += more * rating * rating
 
     def update_arm(self, arm: int, pulls: int, total: int, scale: tuple[int, int]) -> None:
-        """Recalculate an arm's ledgers from its counts, and from the ratings of all visitors.
+        """Recalculate an arm's ledgers from its counts, and from the ratings of all players.
 
         `scale` is (zero, steps): the policy sees a rating r as (r − zero) / steps.
         """
@@ -106,7 +110,7 @@ class LiveSegments:
     def views(
         self, arms: Sequence[str], ledger: Ledger, scale: tuple[int, int]
     ) -> list[SegmentView]:
-        """Return the averages of each segment, and those that its visitors see."""
+        """Return the averages of each segment, and those that its players see."""
         counts = self._counts
         if counts is None:
             return []

@@ -37,10 +37,10 @@ from entice.service.http.openapi import describe
 from entice.service.http.read_process import ReadProcess
 from entice.service.http.requests import MAX_BODY, ServiceRequest, StrictJson
 from entice.service.http.responses import EncodedResponse
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
-from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.writer import Writer
 
@@ -147,7 +147,7 @@ class RequestMiddleware:
 def make_app(
     store: Store,
     writer: Writer,
-    queries: Queries,
+    queries: ServiceQueries,
     keys: Keys,
     hasher: PlayerHasher,
     *,

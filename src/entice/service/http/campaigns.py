@@ -46,6 +46,7 @@ from entice.service.http.requests import (
 )
 from entice.service.http.routes import ADMIN_ONLY, READ, route
 from entice.service.operations.campaign_list import Sort
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.storage.queries import Queries
 from entice.service.storage.spending import MAX_POINTS
 
@@ -177,12 +178,14 @@ async def list_campaigns(
     responses={200: "The campaign."},
     examples={"live": examples.CAMPAIGN_WITH_ALERTS},
 )
-async def get_campaign(request: ServiceRequest, campaign: CampaignId) -> CampaignWithAlerts:
+async def get_campaign(
+    request: ServiceRequest, campaign: CampaignId
+) -> Response[CampaignWithAlerts]:
     """Retrieve a campaign.
 
     Returns its money, its counts, its current settings and its alerts.
     """
-    return await request.read(request.context.campaigns.campaign, campaign)
+    return await request.respond_with(ServiceQueries.campaign, campaign)
 
 
 @route(

@@ -19,15 +19,14 @@ from entice.service.http.event_streams import EventStreams
 from entice.service.http.quotas import Quota
 from entice.service.http.read_process import ReadProcess
 from entice.service.http.read_threads import ReadTurns
-from entice.service.operations.alerts import CampaignAlerts
 from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.metrics import Metrics, read_gauges
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.operations.warm_up import WarmUp
 from entice.service.operations.webhook_delivery import WebhookDelivery
 from entice.service.operations.webhook_request import Network
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.player_hasher import PlayerHasher
-from entice.service.storage.queries import Queries
 from entice.service.storage.store import Store
 from entice.service.storage.unit_of_work import load_all_states
 from entice.service.storage.webhooks import Webhooks
@@ -54,7 +53,7 @@ class AppContext:
         self,
         store: Store,
         writer: Writer,
-        queries: Queries,
+        queries: ServiceQueries,
         keys: Keys,
         players: PlayerHasher,
         *,
@@ -76,10 +75,10 @@ class AppContext:
         self.streams = EventStreams(queries, keys, connections)
         self.extensions = tuple(extensions)
         self.connections = connections
-        alerts = CampaignAlerts(queries.drifts)
-        self.campaigns = CampaignList(store, alerts)
+        self.campaigns = CampaignList(store, queries.alerts)
         self.metrics = Metrics(
-            lambda: read_gauges(store, alerts.of, writer.clock_ahead), lambda: writer.depth
+            lambda: read_gauges(store, queries.alerts.of_all, writer.clock_ahead),
+            lambda: writer.depth,
         )
         logs.on_drop(self.metrics.count_dropped_lines)
         self.webhooks = Webhooks(store)
@@ -132,7 +131,7 @@ class AppContext:
         while self._open and not self.ready:
             started = time.monotonic()
             try:
-                self.campaigns.page(limit=1)  # reads all campaigns, so that the first list is fast
+                self._read_campaigns()
                 compiled = self._compiling.run(self._policies_in_use())
             except EnticeError as error:
                 logs.database_error(error, during="warm-up")
@@ -144,6 +143,15 @@ class AppContext:
                 self.ready = self._open
                 seconds = round(time.monotonic() - started, 3)
                 logs.event("ready", policies_compiled=compiled, seconds=seconds)
+
+    def _read_campaigns(self) -> None:
+        """Read all campaigns, so that the first list is fast."""
+        try:
+            self.campaigns.page(limit=1)
+        except EnticeError:
+            raise
+        except Exception as error:  # an error in an alert must not keep the service from starting
+            logs.unexpected(error, during="warm-up")
 
     def _policies_in_use(self) -> list[str]:
         """Return the kinds of the policies of all campaigns that are not closed."""

@@ -45,8 +45,8 @@ CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
     "alerts": [
         {
             "kind": "items_without_ratings",
-            "message": "matcha has no rating, although at least three were to be expected from the "
-            "offers so far.",
+            "message": "matcha has no rating, although the offers so far should have brought at "
+            "least three.",
             "todo": "Check that visitors can rate these items, or retire them.",
         }
     ],

@@ -79,7 +79,7 @@ async def list_keys(request: ServiceRequest) -> list[ApiKeyView]:
     require_all_campaigns(request.auth)
     keys = request.context.keys
     found = await in_thread(keys.list)
-    altered = await in_thread(keys.altered)
+    altered = keys.altered()
     return [_view(view, request.auth.id, view.id in altered) for view in found]
 
 

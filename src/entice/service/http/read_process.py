@@ -21,11 +21,13 @@ from typing import Any
 import msgspec
 
 from entice.errors import EnticeError
-from entice.service.storage.queries import Queries
+from entice.service.operations.service_queries import ServiceQueries
 from entice.service.storage.store import open_store
 
 NICENESS = 5
 """Added to the niceness of the service: on a busy machine, offers go before reads."""
+MAX_SECONDS = 300.0
+"""Seconds of a read after which the process is not used any more, such as on a silent database."""
 _RESULT, _ERROR, _FAILED = b"r", b"e", b"f"
 
 
@@ -62,35 +64,49 @@ class ReadProcess:
         return cls(connection, pid)
 
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
-        """Call a function of a module with the child's `Queries`; return its result as JSON.
+        """Call a function of a module with the child's `ServiceQueries`; return its result as JSON.
 
         Raises the function's error if it is one of the service, and `ReadFailed` otherwise.
         """
         with self._lock:
             try:
                 self._connection.send((function, arguments))
+                if not self._connection.poll(MAX_SECONDS):
+                    raise TimeoutError
                 message = self._connection.recv_bytes()
             except (EOFError, OSError) as error:
-                self.alive = False
+                self._stop_using()
                 raise ReadFailed from error
         if message[:1] == _RESULT:
             return message[1:]
         raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
 
+    def _stop_using(self) -> None:
+        """Close the connection, without which the process ends, and collect its exit status."""
+        if self.alive:
+            self.alive = False
+            self._connection.close()
+            threading.Thread(target=_wait_for_end, args=(self.pid,), daemon=True).start()
 
-def encode_read(queries: Queries, function: Callable[..., Any], *arguments: Any) -> bytes:
+
+def _wait_for_end(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def encode_read(queries: ServiceQueries, function: Callable[..., Any], *arguments: Any) -> bytes:
     """Call a function with queries, and return its result as JSON."""
     return msgspec.json.encode(function(queries, *arguments))
 
 
 def answer_reads(db: str, connection: Connection) -> None:
     """Execute the reads that arrive, until the other end is closed."""
-    queries: Queries | None = None
+    queries: ServiceQueries | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
             function, arguments = connection.recv()
             try:
-                queries = queries or Queries(open_store(db))
+                queries = queries or ServiceQueries(open_store(db))
                 message = _RESULT + encode_read(queries, function, *arguments)
             except EnticeError as error:
                 message = _ERROR + pickle.dumps(error)

@@ -114,7 +114,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     from entice.service.domain.clock import Clock
     from entice.service.http.app import make_app
     from entice.service.http.read_process import ReadProcess
-    from entice.service.storage.queries import Queries
+    from entice.service.operations.service_queries import ServiceQueries
     from entice.service.storage.writer import Writer
 
     # First of all: the process has no threads and no open database yet.
@@ -132,7 +132,7 @@ def worker_app(settings: Settings, extensions: Callable[[], Sequence[Extension]]
     app = make_app(
         store,
         Writer(store, Clock(), players=players),
-        Queries(store),
+        ServiceQueries(store),
         Keys(store, players),
         players,
         token=settings.token,

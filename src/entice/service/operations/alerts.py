@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from entice.api_types import AlertView, DriftView
+import msgspec
+
+from entice.api_types import AlertView, CampaignView, CampaignWithAlerts, DriftView
+from entice.errors import EnticeError
+from entice.service import logs
 from entice.service.domain.alerts import (
     RECENT_OFFERS,
     RecentRatings,
@@ -28,8 +34,10 @@ CHECK_SECONDS = 60.0
 """Seconds after which the facts are read again although the campaign has not changed."""
 DRIFT_EVENTS = 2000
 """Events that one reading adds to a drift estimate. A longer log takes several readings."""
+MAX_SCRAPE_SECONDS = 1.0
+"""Seconds for which one scrape of the metrics reads facts. Later scrapes read further ones."""
 MAX_CACHED = 100_000
-"""Number of campaigns above which the cache is cleared."""
+"""Maximum number of cached campaigns. The one added last is evicted."""
 
 
 class _Cached(NamedTuple):
@@ -74,10 +82,46 @@ class CampaignAlerts:
             read_at = now
             complete, facts = self._facts(session, state)
         alerts = find_alerts(state, state.expectation, facts)
-        if len(self._cached) >= MAX_CACHED:
-            self._cached.clear()
+        if len(self._cached) >= MAX_CACHED and state.campaign not in self._cached:
+            self._cached.popitem()  # not the oldest: lists and scrapes read campaigns in turn
         self._cached[state.campaign] = _Cached(state.head, read_at, complete, facts, alerts)
         return alerts
+
+    def of_all(
+        self, session: Session, states: Iterable[CampaignState]
+    ) -> dict[str, list[AlertView]]:
+        """Return the alerts of many campaigns by id, without those in which an error occurs.
+
+        Facts are read for `MAX_SCRAPE_SECONDS`, those read longest ago first. For the other
+        campaigns, the rules are evaluated with the facts known so far.
+        """
+        end, found = time.monotonic() + MAX_SCRAPE_SECONDS, {}
+        for state in sorted(states, key=self._read_at):
+            try:
+                if time.monotonic() < end:
+                    found[state.campaign] = self.of(session, state)
+                else:
+                    found[state.campaign] = self._without_reading(state)
+            except EnticeError:
+                raise
+            except Exception as error:  # the other gauges are exported
+                logs.unexpected(error, during="alerts", campaign=state.campaign)
+        return found
+
+    def _read_at(self, state: CampaignState) -> float:
+        cached = self._cached.get(state.campaign)
+        return -math.inf if cached is None else cached.read_at
+
+    def _without_reading(self, state: CampaignState) -> list[AlertView]:
+        cached = self._cached.get(state.campaign)
+        facts = StoredFacts() if cached is None else cached.facts
+        return find_alerts(state, state.expectation, facts)
+
+    def add_to(
+        self, session: Session, state: CampaignState, view: CampaignView
+    ) -> CampaignWithAlerts:
+        """Return the view of a campaign with its alerts."""
+        return CampaignWithAlerts(**msgspec.structs.asdict(view), alerts=self.of(session, state))
 
     def _facts(self, session: Session, state: CampaignState) -> tuple[bool, StoredFacts]:
         """Return the facts of a campaign, and whether they include the whole log."""

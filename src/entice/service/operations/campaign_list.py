@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
-from entice.api_types import CampaignView, CampaignWithAlerts
+from entice.api_types import CampaignWithAlerts
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.errors import DamagedCampaign, not_found
 from entice.service.domain.views import campaign_view
 from entice.service.operations.alerts import CampaignAlerts
-from entice.service.storage.queries import load_state, view_with_segments
+from entice.service.storage.queries import load_state
 from entice.service.storage.store import Session, Store
 
 Sort = Literal[
@@ -63,12 +61,6 @@ class CampaignList:
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
 
-    def campaign(self, name: str) -> CampaignWithAlerts:
-        """Return a campaign, with its alerts."""
-        with self._store.read() as session:
-            state = load_state(session, name)
-            return self._with_alerts(session, state, view_with_segments(session, state))
-
     def page(
         self,
         only: str | None = None,
@@ -100,16 +92,23 @@ class CampaignList:
                 if not places:
                     raise not_found("campaign", after)
                 start = places[0] + 1
-            end = len(ordered) if limit is None else start + limit
-            states = [load_state(session, entry.id) for entry in ordered[start:end]]
-            views = [self._with_alerts(session, state, campaign_view(state)) for state in states]
-        return CampaignPage(views, end < len(ordered), len(found))
+            views: list[CampaignWithAlerts] = []
+            while start < len(ordered) and (limit is None or len(views) < limit):
+                state = self._load(session, ordered[start])
+                if state is None:
+                    found.discard(ordered[start].id)
+                else:
+                    views.append(self._alerts.add_to(session, state, campaign_view(state)))
+                start += 1
+        return CampaignPage(views, start < len(ordered), len(found))
 
-    def _with_alerts(
-        self, session: Session, state: CampaignState, view: CampaignView
-    ) -> CampaignWithAlerts:
-        fields = msgspec.structs.asdict(view)
-        return CampaignWithAlerts(**fields, alerts=self._alerts.of(session, state))
+    def _load(self, session: Session, entry: _Entry) -> CampaignState | None:
+        """Return a campaign's state; None if its row was damaged after its entry was made."""
+        try:
+            return load_state(session, entry.id)
+        except DamagedCampaign:
+            self._entries.pop(entry.id, None)
+            return None
 
     def _update(self, session: Session) -> list[_Entry]:
         """Return the entries of all intact campaigns, oldest first."""
@@ -141,7 +140,8 @@ class CampaignList:
     def _alert_count(self, session: Session, entry: _Entry) -> int:
         alerts = self._alerts.known(entry.id, entry.head)
         if alerts is None:
-            alerts = self._alerts.of(session, load_state(session, entry.id))
+            state = self._load(session, entry)
+            alerts = [] if state is None else self._alerts.of(session, state)
         return len(alerts)
 
 

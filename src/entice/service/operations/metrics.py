@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -299,7 +299,7 @@ def remove_dead_processes() -> None:
 
 def read_gauges(
     store: Store,
-    find_alerts: Callable[[Session, CampaignState], Iterable[AlertView]],
+    find_alerts: Callable[[Session, list[CampaignState]], Mapping[str, Iterable[AlertView]]],
     clock_ahead: Callable[[], float],
 ) -> ServiceGauges:
     """Read all gauges from one snapshot of the database."""
@@ -307,10 +307,8 @@ def read_gauges(
         campaigns = read_campaign_gauges(session)
         states, damaged = load_all_states(session)
         webhooks = read_webhooks(session)
-        alerts = {
-            state.campaign: frozenset(alert.kind for alert in find_alerts(session, state))
-            for state in states
-        }
+        found = find_alerts(session, states)
+    alerts = {name: frozenset(alert.kind for alert in each) for name, each in found.items()}
     ratings = list(_rating_gauges(states))
     return ServiceGauges(campaigns, ratings, alerts, len(damaged), webhooks, clock_ahead())
 

@@ -118,8 +118,10 @@ class Keys:
         return {key: one.view.name for key, one in self._keys.items() if not one.damaged}
 
     def altered(self) -> frozenset[str]:
-        """Return the ids of keys whose rows were altered. They are not accepted."""
-        self.reload()
+        """Return the ids of keys whose rows were altered, as far as they are cached.
+
+        They are not accepted.
+        """
         return frozenset(number for number, stored in self._keys.items() if stored.damaged)
 
     def revoke(self, number: str, *, keep_admin: bool = False) -> KeyView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 
 from entice.api_types import ArmDriftView, DriftBoundsView, DriftView
@@ -16,7 +17,10 @@ from entice.service.storage.unit_of_work import OFFER, offer_from_row
 LEVEL = 0.95
 """The confidence level of the interval."""
 MAX_CACHED = 1000
-"""Number of cached estimates above which the cache is cleared."""
+"""Maximum number of cached estimates.
+
+A random one is evicted. A scrape of the metrics reads all campaigns in turn, so the least recently
+used estimate is the next one to be used, and no estimate would ever be completed."""
 
 
 class _CampaignEstimate:
@@ -86,10 +90,12 @@ class DriftEstimates:
 
     def _estimate(self, campaign: Campaign) -> _CampaignEstimate:
         with self._lock:
-            if len(self._estimates) > MAX_CACHED:
-                self._estimates.clear()
             name = campaign.state.campaign
-            return self._estimates.setdefault(name, _CampaignEstimate(DriftEstimator()))
+            if name not in self._estimates:
+                if len(self._estimates) >= MAX_CACHED:
+                    del self._estimates[random.choice(list(self._estimates))]
+                self._estimates[name] = _CampaignEstimate(DriftEstimator())
+            return self._estimates[name]
 
     def _read(
         self,

@@ -77,6 +77,17 @@ class PendingCommand(NamedTuple):
         return 1
 
 
+def check_waiting(weight: int) -> None:
+    """Raise an error if so many of a campaign's offers and ratings wait that no more may."""
+    if weight >= MAX_WAITING_PER_CAMPAIGN:
+        raise Refusal(
+            429, "too-many-waiting", "Too many requests",
+            f"{MAX_WAITING_PER_CAMPAIGN:,} offers and ratings of this campaign wait to be "
+            "executed, which is the maximum. Send fewer requests at the same time, and repeat this "
+            "one later.",
+        )  # fmt: skip
+
+
 class _CampaignQueue:
     """The waiting commands of one campaign."""
 
@@ -136,13 +147,7 @@ class FairQueue:
             if self._closed:
                 raise Unavailable("The service is shutting down.")
             queue = self._queues.get(name)
-            if queue is not None and queue.weight >= MAX_WAITING_PER_CAMPAIGN:
-                raise Refusal(
-                    429, "too-many-waiting", "Too many requests",
-                    f"{MAX_WAITING_PER_CAMPAIGN:,} offers and ratings of this campaign wait to be "
-                    "executed, which is the maximum. Send fewer requests at the same time, and "
-                    "repeat this one later.",
-                )  # fmt: skip
+            check_waiting(0 if queue is None else queue.weight)
             if self._weight >= MAX_WAITING:
                 raise Unavailable(f"The queue is full: {MAX_WAITING:,} offers and ratings wait.")
             if queue is None:

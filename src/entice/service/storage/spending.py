@@ -193,7 +193,8 @@ class Spending:
         if since is None and until is None:
             between = self._series[by].thinned(most - 2)
             return [self._first, *(p for p in between if p is not self._first), self._last]
-        series = [self._first, *self._series[by].points, self._last]
+        between = self._series[by].points
+        series = [self._first, *(p for p in between if p is not self._first), self._last]
         first = bisect.bisect_right(series, since or 0, key=lambda point: point.at)
         end = len(series)
         if until is not None:

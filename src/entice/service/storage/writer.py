@@ -18,7 +18,7 @@ from entice.service import logs
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import Command, CommandResult
 from entice.service.domain.errors import Unavailable
-from entice.service.storage.fair_queue import MAX_GROUP, FairQueue, PendingCommand
+from entice.service.storage.fair_queue import MAX_GROUP, FairQueue, PendingCommand, check_waiting
 from entice.service.storage.group_commit import GroupCommit, Postponed
 from entice.service.storage.maintenance import Maintenance
 from entice.service.storage.player_hasher import PlayerHasher
@@ -133,19 +133,20 @@ class Writer:
         """Enqueue a command, and wait for its result without blocking the event loop.
 
         While several campaigns use the writer, at most `MAX_IN_PROGRESS` commands of each are in
-        the queue or being executed; the others wait before it.
+        the queue or being executed; the others wait before it, and count as waiting too.
         """
         pending = PendingCommand(command, scope, key, request, lambda _: None, None)
         if not self._queue.shared:
             return await self._execute(pending)
         turns = self._turns.setdefault(pending.campaign, _Turns())
-        turns.users += 1
+        check_waiting(turns.weight)
+        turns.weight += pending.weight
         try:
             async with turns.semaphore:
                 return await self._execute(pending)
         finally:
-            turns.users -= 1
-            if turns.users == 0:
+            turns.weight -= pending.weight
+            if turns.weight == 0:
                 del self._turns[pending.campaign]
 
     async def _execute(self, pending: PendingCommand) -> CommandResult:
@@ -245,7 +246,8 @@ class _Turns:
 
     def __init__(self) -> None:
         self.semaphore = asyncio.Semaphore(MAX_IN_PROGRESS)
-        self.users = 0
+        self.weight = 0
+        """The number of their offers and ratings."""
 
 
 def _respond(group: list[PendingCommand], results: list[CommandResult | Exception]) -> None:
