@@ -16,7 +16,15 @@ from postgres import Postgres, both_databases, postgres
 from writer_fixtures import FakeClock, hashed
 
 from entice.errors import InputError
-from entice.service.domain.commands import Accept, ChangeCampaign, CreateCampaign, MakeOffer, Rate
+from entice.service.domain.commands import (
+    Accept,
+    ChangeCampaign,
+    CreateCampaign,
+    EnterRatings,
+    MakeOffer,
+    Organic,
+    Rate,
+)
 from entice.service.domain.errors import Corrupt, Refusal, SchemaTooNew, Unavailable
 from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.alerts import CampaignAlerts
@@ -328,9 +336,13 @@ def test_campaigns_are_found_and_the_last_administrator_is_kept(
         writer = Writer(store, FakeClock())
         writer.start()
         spec = {"arms": ["a", "b"], "price_of_a_star": 100, "seed": 7}
-        for name, budget in (("Tea", 500), ("Coffee", 0), ("Teapots", 500)):
+        for name, budget in (("Tea", 500), ("Coffee", 200), ("Teapots", 500)):
             made = CampaignSpec.from_plain({**spec, "name": name, "budget": budget})
-            writer.submit(CreateCampaign(made)).result()
+            answer = writer.submit(CreateCampaign(made)).result()
+            if name == "Coffee":  # its offer reserves the whole budget: 2 stars
+                coffee = json.loads(answer.body)["id"]
+                writer.submit(EnterRatings(coffee, [Organic("a", 5)])).result()
+                writer.submit(MakeOffer(coffee, hashed(1))).result()
         campaigns = CampaignList(store, CampaignAlerts(Queries(store).drifts))
         page = campaigns.page(search="tea", sort="-name", limit=1)
         assert [c.name for c in page.campaigns] == ["Teapots"]
