@@ -68,6 +68,7 @@ RETRIED_STATUSES = (429, 502, 503, 504)
 CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0  # seconds between attempts
 EXPORT_TIMEOUT = 600.0  # seconds until the first byte of a large export
+CAMPAIGNS_AT_ONCE = 500  # on a page of the list
 STREAM_TIMEOUT = 60.0  # seconds without data after which a stream is considered lost
 T = TypeVar("T")
 Ids = Sequence[str] | None

@@ -17,6 +17,7 @@ from entice.estimate.ratings import read_probed_ratings
 from entice.service.domain.errors import Refusal
 from entice.service.http import exports
 from entice.service.http.quotas import Quota
+from entice.service.operations.campaign_list import CampaignList, CampaignPage
 from entice.service.operations.export import MEDIA_TYPES, SCHEMA
 from entice.service.storage import queries
 
@@ -246,6 +247,26 @@ def test_campaigns_are_listed_in_pages(tmp_path: Path) -> None:
         assert ([one["id"] for one in last.json()], last.links) == ([names[4]], {})
         assert_problem(shop.client.get("/v1/campaigns?status=open"), 422)
         assert_problem(shop.client.get("/v1/campaigns?after=c_0"), 404)
+
+
+def test_a_list_of_campaigns_is_bounded_without_a_limit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages here have two campaigns instead of a thousand."""
+    page = CampaignList.page
+    asked: list[int] = []
+
+    def two(self: CampaignList, *arguments: Any, limit: int, **options: Any) -> CampaignPage:
+        asked.append(limit)
+        return page(self, *arguments, limit=min(limit, 2), **options)
+
+    with service(tmp_path, wait=False) as shop:
+        names = [shop.campaign(name=f"Teas {i}") for i in range(3)]
+        monkeypatch.setattr(CampaignList, "page", two)
+        first = shop.client.get("/v1/campaigns")
+        last = shop.client.get(first.links["next"]["url"])
+    assert [one["id"] for answer in (first, last) for one in answer.json()] == names
+    assert (asked, first.headers["entice-total"], last.links) == ([1000, 1000], "3", {})
 
 
 def test_seeds_of_new_campaigns_fit_a_double(shop: Service) -> None:
