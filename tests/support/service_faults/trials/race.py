@@ -34,7 +34,9 @@ CAMPAIGN = {
     "price_of_a_star": 100,
     "offer_expires_after": 86_400,
     "holdout": 0.1,
+    "overlap": 0.1,
     "segments": SEGMENTS,
+    "price": {"kind": "learned", "explore": 0.2},
     "seed": 4,
 }
 

@@ -102,7 +102,7 @@ def deliver(
         # These players have no salts, so a holdout reads all offers to find out who is new.
         holdout=0.2 if offers < 1000 else 0.0, holdout_feeds_averages=False,
         segments=() if digits < 17 else ("new", "regular"),  # not if it learns from ratings
-        price=entice.LearnedPrice(),
+        overlap=0.1, price=entice.LearnedPrice(),
     )  # fmt: skip
     with sqlite_store() as store:
         with running_writer(store) as writer:

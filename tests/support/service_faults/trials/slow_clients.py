@@ -101,10 +101,15 @@ def prepare(server: Server) -> tuple[list[str], str]:
         own = Keys(store, PlayerHasher(server.secret))
         keys = [own.create("admin", None, name)[1] for name in ("one", "two")]
     time.sleep(1.5)  # the service caches keys
-    settings = {"name": "Large", "arms": ARMS, "budget": 10**6, "price_of_a_star": 100}
+    settings = {
+        "name": "Large", "arms": ARMS, "budget": 10**6, "price_of_a_star": 100,
+        "holdout": 0.1, "overlap": 0.1, "segments": ["new", "regular"],
+        "price": {"kind": "learned"},
+    }  # fmt: skip
     _, made = call(server.port, "POST", "/v1/campaigns", json.dumps(settings).encode(), key=keys[0])
     campaign: str = json.loads(made)["id"]
-    requests = json.dumps({"requests": [{"player": f"player {i}"} for i in range(600)]}).encode()
+    players = [{"player": f"player {i}", "segment": "new"} for i in range(600)]
+    requests = json.dumps({"requests": players}).encode()
     path = f"/v1/campaigns/{campaign}/offers/batch"
     assert call(server.port, "POST", path, requests, key=keys[0])[0] == 201
     return keys, campaign
