@@ -95,7 +95,7 @@ def run(long: bool) -> Outcome:
         "kill −9 of webhook delivery",
         f"{found.kills} kills while a request was not answered, recorded by its receiver or not; "
         f"{found.events:,} events",
-        f"{found.lost} events lost, {found.out_of_order} out of order; {found.repeated} delivered "
+        f"{found.lost} events lost, {found.out_of_order} out of order; {found.repeated:,} delivered "
         "again, as at-least-once delivery may",
         f"last event stored before its request: {control.lost:,} of {control.events:,} events lost "
         f"in {control.kills} kills",
