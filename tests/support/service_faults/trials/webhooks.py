@@ -93,12 +93,10 @@ def run(long: bool) -> Outcome:
         control = run_trial(where, 20 if long else 2, seed=2, cursor_first=True)
     return Outcome(
         "kill −9 of webhook delivery",
-        f"{found.kills} kills while a request was not answered, recorded by its receiver or not; "
-        f"{found.events:,} events",
-        f"{found.lost} events lost, {found.out_of_order} out of order; {found.repeated:,} delivered "
-        "again, as at-least-once delivery may",
-        f"last event stored before its request: {control.lost:,} of {control.events:,} events lost "
-        f"in {control.kills} kills",
+        f"{found.kills} kills during a request, {found.events:,} events",
+        f"{found.lost} lost, {found.out_of_order} out of order, {found.repeated:,} repeated",
+        f"cursor stored before the request: {control.lost:,} of {control.events:,} lost in "
+        f"{control.kills} kills",
         found.kills == (200 if long else 3)
         and found.lost == found.out_of_order == 0 < found.repeated
         and control.lost > 0,
