@@ -7,19 +7,28 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_GREEK = [
+    rf"$\{name}$"
+    for name in (
+        "alpha beta gamma delta zeta eta theta kappa lambda mu nu xi pi rho sigma tau varphi chi "
+        "psi omega Delta"
+    ).split()
+]
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "±": r"$\pm$",
     "×": r"$\times$",
     "−": "$-$",
     "–": "--",
+    **dict(zip("αβγδζηθκλμνξπρστφχψωΔ", _GREEK, strict=True)),
     "ε": r"$\varepsilon$",
-    "μ": r"$\mu$",
-    "σ": r"$\sigma$",
-    "Δ": r"$\Delta$",
+    "≈": r"$\approx$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "∞": r"$\infty$",
@@ -89,7 +98,9 @@ def _cell(text: str, tag: str, column: int) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape_latex, cells)) + r" \\"
+    line = " & ".join(map(escape_latex, cells)) + r" \\"
+    # At the start of a row, these two would be arguments of the line break before it.
+    return "{}" + line if line.startswith(("[", "*")) else line
 
 
 def _split_lines(row: Sequence[str]) -> list[list[str]]:
