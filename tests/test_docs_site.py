@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import entice
+import entice.cli.pages
 import entice.client
 
 ROOT = Path(__file__).parents[1]
@@ -92,6 +93,47 @@ def test_links_in_the_code_resolve() -> None:
     assert len(named) > 20
     missing = {f"{file.name}: {path}" for file, path in named if not (ROOT / path).exists()}
     assert not missing
+
+
+def test_links_of_the_studio_and_the_command_line_resolve() -> None:
+    scripts = ROOT / "src" / "entice" / "studio" / "page" / "js"
+    texts = [file.read_text() for file in scripts.rglob("*.js") if file.name != "docs-link.js"]
+    linked = {
+        page
+        for text in texts
+        for page in re.findall(r'(?:docsLink\(|\bdocs: )"([^"]+)"', text)
+    }
+    assert len(linked) > 10
+    for target in linked | set(entice.cli.pages.PAGES.values()):
+        path, _, anchor = target.partition("#")
+        assert (DOCS / path).is_file(), target
+        assert not anchor or anchor in _anchors(DOCS / path), target
+
+
+def test_lines_of_examples_fit_the_page() -> None:
+    """The site shows 100 characters of code without scrolling. `console` has longer commands."""
+    long = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES
+        for kind, text in re.findall(r"^```(\S*)\n(.*?)^```$", page.read_text(), re.M | re.S)
+        if kind != "console"
+        for line in text.splitlines()
+        if len(line) > 100
+    ]
+    assert not long
+
+
+def test_a_broken_link_of_the_site_is_found(tmp_path: Path) -> None:
+    """The control of `make docs-check`, for a file and for an anchor."""
+    from browser.site_checks import broken_links
+
+    (tmp_path / "a.html").write_text('<a href="b.html#x">1</a> <a href="#y">2</a> <p id="y">')
+    (tmp_path / "b.html").write_text('<a class="c" href="a.html#x">3</a> <a href="c.html">4</a>')
+    assert sorted(broken_links(tmp_path)) == [
+        "a.html: b.html#x does not exist",
+        "b.html: a.html#x does not exist",
+        "b.html: c.html does not exist",
+    ]
 
 
 def test_every_public_name_is_in_the_reference() -> None:

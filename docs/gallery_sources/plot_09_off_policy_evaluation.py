@@ -36,4 +36,5 @@ for arm in arms:
     )
     print(arm, found)
 axes.set(ylabel="stars per rated visitor", title="One arm for everybody: estimate, 95 % interval")
+axes.margins(0.2)
 figure

@@ -64,7 +64,7 @@ class DisplayTable(NamedTuple):
         layout = rf"@{{\extracolsep{{\fill}}}}l{'r' * (columns - 1)}@{{}}"
         lines = [
             r"\begin{table}[t]",
-            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}\setlength{\abovetopsep}{3pt}",
             rf"\caption{{{escape_latex(self.caption)}}}",
             rf"\begin{{tabular*}}{{\columnwidth}}{{{layout}}}",
             r"\toprule",
