@@ -99,9 +99,7 @@ def test_links_of_the_studio_and_the_command_line_resolve() -> None:
     scripts = ROOT / "src" / "entice" / "studio" / "page" / "js"
     texts = [file.read_text() for file in scripts.rglob("*.js") if file.name != "docs-link.js"]
     linked = {
-        page
-        for text in texts
-        for page in re.findall(r'(?:docsLink\(|\bdocs: )"([^"]+)"', text)
+        page for text in texts for page in re.findall(r'(?:docsLink\(|\bdocs: )"([^"]+)"', text)
     }
     assert len(linked) > 10
     for target in linked | set(entice.cli.pages.PAGES.values()):

@@ -89,7 +89,9 @@ def test_special_characters_are_escaped() -> None:
 
 def test_a_label_is_not_read_as_an_argument_of_the_line_break() -> None:
     r"""After `\\`, LaTeX takes a bracket for a distance and an asterisk for a variant."""
-    latex = DisplayTable("", ["drift", "regret"], [["[a]", "1"], ["*b", "2"], ["c", "3"]]).to_latex()
+    latex = DisplayTable(
+        "", ["drift", "regret"], [["[a]", "1"], ["*b", "2"], ["c", "3"]]
+    ).to_latex()
     assert "\n{}[a] & 1" in latex
     assert "\n{}*b & 2" in latex
     assert "\nc & 3" in latex

@@ -7,13 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_GREEK = [
-    rf"$\{name}$"
-    for name in (
-        "alpha beta gamma delta zeta eta theta kappa lambda mu nu xi pi rho sigma tau varphi chi "
-        "psi omega Delta"
-    ).split()
-]
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta",
+    "θ": "theta", "κ": "kappa", "λ": "lambda", "μ": "mu", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "φ": "varphi", "ω": "omega", "Δ": "Delta",
+}  # fmt: skip
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -26,8 +24,7 @@ _LATEX = {
     "×": r"$\times$",
     "−": "$-$",
     "–": "--",
-    **dict(zip("αβγδζηθκλμνξπρστφχψωΔ", _GREEK, strict=True)),
-    "ε": r"$\varepsilon$",
+    **{letter: rf"$\{name}$" for letter, name in _GREEK.items()},
     "≈": r"$\approx$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
