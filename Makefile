@@ -123,7 +123,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/support/oracles/algorithm1.py tests/support/oracles/theory.py tests/support/oracles/worlds.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracles/service.py tests/support/oracles/in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py tests/support/browser/site_checks.py bench examples docs/theory_figures.py docs/screenshots.py docs/_ext/generated_pages.py docs/_ext/docstrings.py docs/_ext/gallery_images.py docs/_ext/mathml.py
+	$(BIN)/mypy --strict tests/support/oracles/algorithm1.py tests/support/oracles/theory.py tests/support/oracles/worlds.py tests/support/exactness.py tests/support/planted_faults.py tests/support/oracles/service.py tests/support/oracles/in_flight.py tests/support/plan_against_live.py tests/support/browser/chromium.py bench examples docs/theory_figures.py docs/screenshots.py docs/_ext/generated_pages.py docs/_ext/docstrings.py docs/_ext/gallery_images.py docs/_ext/mathml.py
 
 bench: $(READY)
 	$(BIN)/python bench/against_numpy.py
