@@ -178,6 +178,7 @@ def test_pages_are_generated_from_the_code(
     assert "| `ENTICE_DB`" not in pages["cli-entice-serve"]
     assert "Environment variable: `ENTICE_DB`." in pages["cli-entice-serve"]
     assert "[OfferRequest](type-offerrequest.md)" in pages["http-make-offer"]
+    assert not re.search("body|Idempotency-Key", pages["http-delete-webhook"], re.IGNORECASE)
     assert "| `holdout` | `0.0` |" in pages["settings-campaign"]
     assert "| `entice_queue_depth` | gauge |" in pages["metrics"]
     targets = {t for text in pages.values() for t in re.findall(r"\]\(([\w-]+)\.md\)", text)}

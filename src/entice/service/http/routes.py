@@ -14,9 +14,9 @@ from litestar.params import QueryParameter
 from litestar.types import Method
 
 from entice.service.http.problems import (
+    BODILESS_DETAILS,
     MEDIA_TYPE,
     PROBLEMS,
-    READ_DETAILS,
     Problem,
     problem_details,
 )
@@ -155,8 +155,8 @@ def _responses(
         statuses.add(409)
     for status in sorted(statuses):
         kind, title, detail = PROBLEMS[status]
-        if method == "GET":
-            detail = READ_DETAILS.get(status, detail)
+        if made.body is None:
+            detail = BODILESS_DETAILS.get(status, detail)
         example = Example(value=problem_details(status, kind, title, detail))
         found[status] = ResponseSpec(Problem, False, detail, MEDIA_TYPE, examples=[example])
     return found
