@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,38 @@ def test_a_broken_link_of_the_site_is_found(tmp_path: Path) -> None:
         "b.html: a.html#x does not exist",
         "b.html: c.html does not exist",
     ]
+
+
+def _unknown_words(command: Any, words: list[str]) -> list[str]:
+    """Return the words of a command line that are not commands or options of Entice."""
+    while words and hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return words[:1]
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    named = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [word for word in named if word not in options | {"--help"}]
+
+
+def test_commands_in_the_text_exist() -> None:
+    """Commands that the tests do not execute: those in sentences and in `console` blocks."""
+    import typer.main
+
+    from entice.cli.app import app
+
+    command = typer.main.get_command(app)
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    checked = 0
+    for page in [*PAGES, *ALSO]:
+        text = page.read_text()
+        for line in re.findall(r"(?:`|^\$ )entice ([a-z][^`\n#]*)", text, re.MULTILINE):
+            assert not _unknown_words(command, line.split()), f"{page.name}: entice {line}"
+            checked += 1
+        made = set(re.findall(r"(?:`|^\$ )make ([\w-]+)", text, re.MULTILINE))
+        assert made <= targets, page.name
+    assert checked > 50
+    assert _unknown_words(command, ["keys", "crate"]) == ["crate"]
+    assert _unknown_words(command, ["run", "study.toml", "--seeds=7"]) == ["--seeds"]
 
 
 def test_every_public_name_is_in_the_reference() -> None:
