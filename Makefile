@@ -175,9 +175,11 @@ figures: $(READY)
 	$(BIN)/entice plan examples/marketplace.toml --out plan
 	cp plan/plan.png docs/plan.png
 
-# Warnings are errors, and links between pages that do not resolve are warnings.
+# Warnings are errors, and links between pages that do not resolve are warnings. Sphinx does not read
+# an unchanged page again, so after a failure all are read again: otherwise the next build would pass.
 docs: $(DOCS)
-	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build || \
+	  { rm -rf docs/_build/.doctrees; exit 1; }
 	@echo "Open docs/_build/index.html"
 
 docs-check: docs browser
