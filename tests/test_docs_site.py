@@ -109,6 +109,17 @@ def test_links_of_the_studio_and_the_command_line_resolve() -> None:
         assert not anchor or anchor in _anchors(DOCS / path), target
 
 
+def test_every_block_is_executed_or_output() -> None:
+    """`tests/test_docs.py` sees no block that is indented, unclosed, or of another kind."""
+    known = {"python", "bash", "toml", "text", "console", "", "{toctree}", "{eval-rst}"}
+    for page in [*PAGES, *ALSO]:
+        text = page.read_text()
+        fences = re.findall(r"^ *(?:```|~~~)", text, re.MULTILINE)
+        kinds = re.findall(r"^```(\S*)\n.*?^```$", text, re.MULTILINE | re.DOTALL)
+        assert len(fences) == 2 * len(kinds), page
+        assert set(kinds) <= known, page
+
+
 def test_lines_of_examples_fit_the_page() -> None:
     """The site shows 100 characters of code without scrolling. `console` has longer commands."""
     long = [
