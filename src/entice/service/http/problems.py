@@ -62,9 +62,11 @@ PROBLEMS = {
 BODILESS_DETAILS = {
     400: "A header is invalid.",
     422: "A parameter is invalid.",
-    503: "The database is unavailable. Repeat the request.",
 }
-"""Descriptions for requests without a body, GET and DELETE, which have no Idempotency-Key."""
+"""Descriptions for requests without a body."""
+
+UNKEYED_DETAILS = {503: "The database is unavailable. Repeat the request."}
+"""Descriptions for requests that take no Idempotency-Key."""
 
 _TYPE_NAMES = {
     "str": "text",
