@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -67,17 +68,20 @@ def problems(page: Page, address: str) -> list[str]:
 def main() -> int:
     """Check the site, and print what is wrong."""
     found = list(broken_links(SITE))
+    for text in found:
+        print(text, flush=True)
     pages = sys.argv[1:] or checked_pages(SITE)
     with run_browser() as browser:
-        for width in WIDTHS:
-            for scheme in SCHEMES:
-                size = {"width": width, "height": 900}
-                with browser.new_context(viewport=size, color_scheme=scheme) as context:
-                    for name in pages:
-                        with context.new_page() as page:
-                            wrong = problems(page, (SITE / name).as_uri())
-                        found += [f"{name}, {width} px, {scheme}: {text}" for text in wrong]
-    print("\n".join(found) or f"{len(pages)} pages checked: OK")
+        for width, scheme in product(WIDTHS, SCHEMES):
+            size = {"width": width, "height": 900}
+            with browser.new_context(viewport=size, color_scheme=scheme) as context:
+                for name in pages:
+                    with context.new_page() as page:
+                        wrong = problems(page, (SITE / name).as_uri())
+                    found += wrong
+                    for text in wrong:
+                        print(f"{name}, {width} px, {scheme}: {text}", flush=True)
+    print(f"{len(pages)} pages checked: {len(found)} problems.")
     return int(bool(found))
 
 
