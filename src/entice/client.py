@@ -233,11 +233,17 @@ class Client(AbstractContextManager["Client"]):
         reason: str | None = None,
         arm: str | None = None,
         player: str | None = None,
+        paid: bool | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[OfferView]:
-        """Iterate over the offers of a campaign, newest first, optionally filtered."""
+        """Iterate over the offers of a campaign, newest first, optionally filtered.
+
+        `paid` selects offers with a payment, or those without.
+        """
         filters = {"state": state, "reason": reason, "arm": arm, "player": player}
+        if paid is not None:
+            filters["paid"] = str(paid).lower()
         filters |= _period(since, until)
         query: dict[str, Any] = {name: value for name, value in filters.items() if value}
         while True:

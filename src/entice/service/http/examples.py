@@ -50,6 +50,11 @@ CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
             "todo": "Check that visitors can rate these items, or retire them.",
         }
     ],
+    "plan_status": {
+        "status": "on_plan",
+        "message": "€12.40 is committed after 312 visitors; the plan expects €12.11 to €61.38.",
+        "todo": "Nothing needs to be done.",
+    },
 }
 
 KEY: dict[str, Any] = {

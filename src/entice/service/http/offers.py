@@ -180,6 +180,13 @@ async def list_offers(
             description="Your id for a player: return offers to this player only.",
         ),
     ] = None,
+    paid: Annotated[
+        bool | None,
+        QueryParameter(
+            description="True: return offers with a payment only, whether accepted or not. False: "
+            "those without a payment."
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     before: Annotated[
@@ -193,7 +200,7 @@ async def list_offers(
     """List the offers of a campaign.
 
     Returns offers, newest first. One request searches at most 100,000 offers, 10,000 if it filters
-    by `arm`, so a page of a filtered list may have fewer than `limit` offers, or none. To
+    by `arm` or `paid`, so a page of a filtered list may have fewer than `limit` offers, or none. To
     continue, pass `next` as `before` until it is null.
     """
     hashed = None
@@ -201,7 +208,7 @@ async def list_offers(
         players = request.context.players
         hashed = players.hash(campaign, player), players.lookup(campaign, player)
     period = read_period(since, until)
-    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period)
+    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period, paid)
     return await request.respond_with(Queries.offers, *arguments, slow=True)
 
 
