@@ -10,6 +10,8 @@ const NAMES = {
   items_without_ratings: "Items without ratings",
   share_who_rate_falling: "Fewer ratings",
   drift_above_plan: "Drift above plan",
+  spending_above_plan: "Above plan",
+  spending_below_plan: "Below plan",
 };
 const MOST_BADGES = 2;
 

@@ -1,6 +1,7 @@
 // What a campaign achieves: against its holdout, and against what other policies would achieve.
 
 import { jsonLines } from "../api.js";
+import { intervalFigure } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
@@ -50,7 +51,13 @@ export function effectPanel() {
           { class: "effect-figures" },
           groupTable(effect, view),
           effect.difference === null ? null : axis(effect, view.spec),
-          pictureButtons("effect", () => csvRows(effect, view)),
+          pictureButtons(
+            "effect",
+            () => csvRows(effect, view),
+            effect.difference === null
+              ? null
+              : { figure: () => figureOf(effect, view.spec), title: () => `${view.name}: ${title}` },
+          ),
         ),
       );
     },
@@ -64,6 +71,17 @@ function csvRows(effect, { currency }) {
     ...GROUPS.map(([name]) => [name, ...columns.map((c) => effect[name][c]), currency]),
     ["difference", effect.difference, effect.low, effect.high],
   ];
+}
+
+/** The difference as a picture. */
+function figureOf({ difference, low, high, confidence }, { lowest_rating, highest_rating }) {
+  const { from, to } = scale(low, high, highest_rating - lowest_rating);
+  const label = "campaign minus holdout";
+  return intervalFigure([{ label, value: difference, low, high }], {
+    axis: "Difference in stars",
+    range: [from, to],
+    name: `difference, with its ${percent(confidence)} interval`,
+  });
 }
 
 function groupTable(effect, view) {

@@ -143,7 +143,7 @@ export function spendingChart(path, signal, period, plan) {
 
   let verdictText = "";
   function showVerdict() {
-    const [word, tone, text] = planVerdict(view, plan);
+    const [word, tone, text] = planVerdict(view);
     if (text === verdictText) return; // keeps the focus, and an open tip
     verdictText = text;
     const badge = h("span", { class: ["badge", tone] }, word);
@@ -162,7 +162,7 @@ export function spendingChart(path, signal, period, plan) {
     refresh,
     /** Forget what was read for another period. */
     clear: () => ["date", "offer"].forEach((name) => delete histories[name]),
-    verdict: () => plan && planVerdict(view, plan),
+    verdict: () => plan && planVerdict(view),
     update(newView) {
       view = newView;
       return paint();

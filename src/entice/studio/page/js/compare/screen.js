@@ -1,7 +1,7 @@
 // Compare: campaigns with each other, and each with its plan.
 
 import { get } from "../api.js";
-import { itemCount, policyName, statusBadge } from "../campaign/labels.js";
+import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
 import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
@@ -18,6 +18,7 @@ const LISTED = 1000; // campaigns to choose from
 const POINTS = 300;
 const DAY = 86_400_000; // milliseconds
 const MISSING = {
+  "Share who rate": "There is no rating yet.",
   "Paid per offer": "No offer was made yet.",
   "Paid per rating": "There is no rating yet.",
   Effect: "The campaign has no holdout, or too few ratings.",
@@ -169,7 +170,7 @@ function verdictLine({ view, plan }, i) {
   const [word, tone, text] =
     plan === null
       ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
-      : planVerdict(view, plan);
+      : planVerdict(view);
   return h(
     "p",
     { class: "plan-verdict", vars: { "--series": `var(--series-${i})` } },
@@ -269,7 +270,7 @@ function comparisonRows(compared) {
     ),
     row("Offers", ({ view }) => number(view.decisions)),
     row("Ratings", ({ view }) => number(view.ratings)),
-    row("Share who rate", ({ view }) => percent(view.share_who_rate)),
+    row("Share who rate", ({ view }) => percent(shareWhoRate(view))),
     row("Paid per offer", ({ view }) => per(view.committed, view.decisions, view)),
     row("Paid per rating", ({ view }) => per(view.committed, view.ratings, view)),
     row("Best displayed rating", ({ arms }) => stars(best(arms))),
@@ -278,7 +279,7 @@ function comparisonRows(compared) {
         ? "–"
         : `${stars(effect.difference)} (${stars(effect.low)} to ${stars(effect.high)})`,
     ),
-    row("Plan", ({ view, plan }) => (plan === null ? "–" : planVerdict(view, plan)[0])),
+    row("Plan", ({ view, plan }) => (plan === null ? "–" : planVerdict(view)[0])),
   ];
 }
 
@@ -336,8 +337,8 @@ function csvRows(compared) {
 function comparisonReport(compared, table) {
   const verdicts = compared
     .filter(({ plan }) => plan !== null)
-    .map(({ view, plan }) => {
-      const [word, , text] = planVerdict(view, plan);
+    .map(({ view }) => {
+      const [word, , text] = planVerdict(view);
       return `- **${view.name}: ${word}.** ${text}`;
     });
   return markdownText(
