@@ -183,14 +183,8 @@ function offerSearch(campaign, signal, period, onChange) {
   const form = h(
     "form",
     { class: "offer-search", role: "search", "aria-label": "Offers" },
-    by,
-    label,
-    text,
-    h("button", { class: "small" }, "Search"),
-    reason,
-    payment,
-    lastPaid,
-    clear,
+    h("div", null, by, label, text, h("button", { class: "small" }, "Search")),
+    h("div", null, reason, payment, lastPaid, clear),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

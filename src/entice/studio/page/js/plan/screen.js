@@ -5,7 +5,7 @@ import { h, replace } from "../dom.js";
 import { compilation, nonBreaking, number, percent } from "../format.js";
 import { amount } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
-import { failed, loading } from "../placeholders.js";
+import { failed } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { budgetSlider } from "./budget-slider.js";
 import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
@@ -120,7 +120,12 @@ function budgetFor(values) {
 
 /** The forecast: sentence, budget slider, charts, policy cards. */
 function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
-  const summary = h("div", null, loading("The first forecast takes a few seconds …"));
+  const summary = h(
+    "div",
+    { class: "plan-first-loading" },
+    h("p", { class: "plan-sentence" }, "Calculating the first forecast …"),
+    h("p", null, "Each policy is simulated in hundreds of possible worlds. This takes some seconds."),
+  );
   const sliderSlot = h("div", { class: "plan-slider" });
   const answer = h(
     "section",
@@ -160,7 +165,7 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
 
   const details = h(
     "div",
-    { class: "plan-rest", hidden: true },
+    { class: "plan-rest plan-waiting" },
     h(
       "div",
       { class: "plan-charts" },
@@ -212,6 +217,8 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
   function update(newForecast) {
     forecast = newForecast;
     details.hidden = false;
+    details.classList.remove("plan-waiting");
+    summary.className = "";
     answer.classList.remove("plan-stale");
     const isOpen = summary.querySelector("details")?.open ?? false;
     replace(summary, sentences(forecast, notice, create, isOpen));
@@ -233,7 +240,10 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     answer,
     details,
     update,
-    clear: () => replace(summary),
+    clear: () => {
+      replace(summary);
+      details.hidden = true;
+    },
     stop: slider.stop,
   };
 }
