@@ -82,10 +82,10 @@ def test_each_verdict_is_shown(
     expect(card.locator(".effect-sentence")).to_have_text(str(effect["sentence"]))
     expect(card.locator("figcaption strong")).to_have_text(difference)
     expect(card.locator("dd").first).to_have_text(cost)
-    expect(card.locator(".effect-paid td").first).to_have_text("4.30 ★")
+    expect(card.locator(".figure-table tbody tr:first-child td").first).to_have_text("4.30 ★")
     declined = "5,850 with the campaign, 12 in the holdout"
     expect(card.locator("dd").last).to_have_text(declined)
-    expect(card.locator(".effect-holdout td").last).to_have_text("€0.00")
+    expect(card.locator(".figure-table tbody tr:last-child td").last).to_have_text("€0.00")
     split = "not compatible" if effect is BROKEN else "compatible"
     expect(card.locator("dd").nth(1)).to_contain_text(f"intended: {split}")
 
@@ -125,8 +125,8 @@ def test_without_ratings_of_a_group_there_is_no_axis(
 ) -> None:
     page = show_effect(visit, studio, campaign, NO_RATINGS)
     expect(page.locator(".effect-card .badge")).to_have_text("Too few ratings")
-    expect(page.locator(".effect-holdout td").first).to_have_text("–")
-    expect(page.locator(".effect-facts dd").nth(1)).to_contain_text("not checked")
+    expect(page.locator(".figure-table tbody tr:last-child td").first).to_have_text("–")
+    expect(page.locator(".effect-words dd").nth(1)).to_contain_text("not checked")
     expect(page.locator(".effect-axis")).to_have_count(0)
 
 

@@ -16,7 +16,7 @@ const NAMES = {
 const MOST_BADGES = 2;
 
 /** The name of an alert's rule, in two or three words. */
-export function alertName({ kind }) {
+function alertName({ kind }) {
   return NAMES[kind] ?? kind.replaceAll("_", " ");
 }
 

@@ -109,7 +109,7 @@ async function svgToPng(node, scale = 4) {
 }
 
 /** Rows as CSV (RFC 4180). */
-export function toCsv(rows) {
+function toCsv(rows) {
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -20,7 +20,7 @@ export function acceptancePanel() {
   const head = h("div", { class: "picture-head" }, facts, tools);
   let found = null;
   return {
-    node: h("div", { class: "acceptance" }, sentence, head, chart, key),
+    node: h("div", { class: "stack acceptance" }, sentence, head, chart, key),
     update(next) {
       if (JSON.stringify(next) === JSON.stringify(found)) return;
       found = next;

@@ -5,6 +5,7 @@ import { connection, followEvents, get, studioInfo } from "../api.js";
 import { currentKey } from "../api-key.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, number, percent, stars } from "../format.js";
+import { card } from "../layout.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { markdownTable, markdownText, reportButtons, save } from "../report.js";
@@ -137,10 +138,10 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
     ),
     h(
       "div",
-      { class: "campaign-grid" },
+      { class: "stack campaign-grid" },
       h(
         "div",
-        { class: "campaign-main" },
+        { class: "stack campaign-main" },
         card(
           "budget-card",
           "Budget",
@@ -166,7 +167,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
       ),
       h(
         "div",
-        { class: "campaign-side" },
+        { class: "stack campaign-side" },
         card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
         driftCard,
       ),
@@ -241,15 +242,6 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
 /** Whether the payments of a campaign follow the acceptance of earlier ones. */
 function isLearned({ price }) {
   return price?.kind === "learned";
-}
-
-function card(name, title, text, ...children) {
-  return h(
-    "section",
-    { class: ["card", name], "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, text)),
-    children,
-  );
 }
 
 /** A menu of formats. The service streams the file, so the request needs the key. */

@@ -7,6 +7,7 @@ import { planVerdict } from "../campaign/plan-band.js";
 import { h, replace, setText } from "../dom.js";
 import { defined } from "../glossary.js";
 import { ago, counted, number, percent } from "../format.js";
+import { screenHead } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { term } from "../tooltip.js";
@@ -110,17 +111,13 @@ function parameters({ search, status, sort }, after) {
 function header(isAdmin) {
   const lead = "Each campaign pays visitors to try items with few ratings, within a budget.";
   const link = { class: "button primary", href: "#/plan" };
-  return h(
-    "header",
-    { class: "screen-head" },
-    h("div", null, h("h1", null, "Campaigns"), h("p", { class: "lead" }, lead)),
-    h(
-      "div",
-      { class: "actions" },
-      h("a", { class: "button", href: "#/compare" }, "Compare …"),
-      isAdmin && h("a", link, "Plan a campaign"),
-    ),
+  const actions = h(
+    "div",
+    { class: "actions" },
+    h("a", { class: "button", href: "#/compare" }, "Compare …"),
+    isAdmin && h("a", link, "Plan a campaign"),
   );
+  return screenHead("Campaigns", lead, actions);
 }
 
 function noMatch(clear) {
@@ -140,21 +137,11 @@ async function showWelcome(root) {
     "best item.";
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Pay visitors to try new items"),
-        h(
-          "p",
-          { class: "lead" },
-          "Visitors choose what others rate highly, so new items stay unrated. A campaign pays " +
-            "some of them to try another item, and allows for the gratitude in their ratings. " +
-            "There is no campaign here yet.",
-        ),
-      ),
+    screenHead(
+      "Pay visitors to try new items",
+      "Visitors choose what others rate highly, so new items stay unrated. A campaign pays some " +
+        "of them to try another item, and allows for the gratitude in their ratings. There is no " +
+        "campaign here yet.",
     ),
     h(
       "div",

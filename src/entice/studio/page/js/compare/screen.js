@@ -6,6 +6,7 @@ import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js"
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
+import { card, screenHead } from "../layout.js";
 import { money, moneyAxis } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
@@ -59,40 +60,28 @@ export async function show(root, { params, signal }) {
   replace(
     root,
     h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Compare campaigns"),
-        h("p", { class: "lead" }, leadText(compared)),
-      ),
+    screenHead(
+      "Compare campaigns",
+      leadText(compared),
       ids.length > 0 && reportButtons(() => comparisonReport(compared, table)),
     ),
     chooser(ids, compared, listed),
     ids.length === 0
       ? h("div", { class: "card" }, empty("No campaign chosen", "Choose a campaign above."))
       : [
-          h(
-            "section",
-            { class: "card", "aria-label": "Spending" },
-            h(
-              "header",
-              null,
-              h("h2", null, "Spending"),
-              h("p", null, `${scale.title}, and the range of each plan.`),
-              h("p", { class: "note compare-time" }, `As of ${time}. `, refresh),
-            ),
+          card(
+            "compare-card",
+            "Spending",
+            [`${scale.title}, and the range of each plan, as of ${time}. `, refresh],
             compared.map((one, i) => verdictLine(one, i)),
             h("div", { class: "picture-head" }, toggle, tools),
             chart,
             key,
           ),
-          h(
-            "section",
-            { class: "card", "aria-label": "Figures" },
-            h("header", null, h("h2", null, "Figures")),
+          card(
+            "compare-card",
+            "Figures",
+            "Since the start of each campaign.",
             scrollableTable("Figures", comparisonTable(table)),
           ),
         ],

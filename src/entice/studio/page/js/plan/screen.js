@@ -3,6 +3,7 @@
 import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
 import { compilation, nonBreaking, number, percent } from "../format.js";
+import { screenHead } from "../layout.js";
 import { amount } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
 import { failed } from "../placeholders.js";
@@ -36,26 +37,16 @@ export async function show(root, { signal }) {
 
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Plan a campaign"),
-        h(
-          "p",
-          { class: "lead" },
-          "Describe your items and visitors. Each policy is then simulated in many possible " +
-            "worlds that match, to forecast costs and how long it takes to find the best item.",
-        ),
-      ),
+    screenHead(
+      "Plan a campaign",
+      "Describe your items and visitors. Each policy is then simulated in many possible worlds " +
+        "that match, to forecast costs and how long it takes to find the best item.",
     ),
     // The answer first, then the control that changes it most: at any width, and for the keyboard.
     result.answer,
     h(
       "div",
-      { class: "plan-grid" },
+      { class: "stack plan-grid" },
       planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
       result.details,
     ),
@@ -165,10 +156,10 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
 
   const details = h(
     "div",
-    { class: "plan-rest plan-waiting" },
+    { class: "stack plan-waiting" },
     h(
       "div",
-      { class: "plan-charts" },
+      { class: "stack plan-charts" },
       h(
         "section",
         { class: "card", "aria-label": "Payments" },
@@ -242,6 +233,7 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     update,
     clear: () => {
       replace(summary);
+      summary.className = "";
       details.hidden = true;
     },
     stop: slider.stop,
