@@ -93,7 +93,7 @@ def test_answers_in_shadow_mode_and_own_choices_do_not_count(service: Service) -
     service.do(Decline(declined["id"]))
     assert answers(service, campaign) == {}
     assert service.queries.acceptance(campaign).sentence == (
-        "No price with at least 10 answers is accepted by 60 % of the players yet (0 answers so "
+        "No price with at least 10 answers is accepted by 60 % of the visitors yet (0 answers so "
         "far), so payments cover the gap."
     )
     assert service.faults(campaign) == [None]

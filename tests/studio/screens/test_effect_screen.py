@@ -143,9 +143,9 @@ def test_the_panel_follows_ratings_without_a_reload(
         studio.client.rate(offer.id, 3 if offer.reason == "holdout" else 4)
     effect = studio.client.effect(campaign)
     expect(page.locator(".effect-sentence")).to_have_text(effect.sentence)
-    groups = (("paid", "4.00 ★", effect.paid), ("holdout", "3.00 ★", effect.holdout))
-    for name, rating, group in groups:
-        cells = page.locator(f".effect-{name} td")
+    rows = page.locator(".effect-card .figure-table tbody tr")
+    for i, (rating, group) in enumerate((("4.00 ★", effect.paid), ("3.00 ★", effect.holdout))):
+        cells = rows.nth(i).locator("td")
         expect(cells.nth(0)).to_have_text(rating)
         expect(cells.nth(1)).to_have_text(str(group.visitors))
     assert page.evaluate("() => window.notReloaded")
