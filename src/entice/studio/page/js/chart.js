@@ -131,11 +131,11 @@ export function intervalFigure(rows, { axis, range, name, other }) {
       width: 0,
     },
   };
-  const ring = { color: token("--surface"), size: 11, line: { color: token("--ink-soft"), width: 2 } };
+  const ring = { color: token("--surface"), size: 16, line: { color: token("--ink-soft"), width: 2 } };
   const others = { x: hollow.map((row) => row.other), y: hollow.map(label), mode: "markers" };
   const order = { categoryorder: "array", categoryarray: rows.map(label).reverse() };
   return {
-    data: [marks, ...(hollow.length ? [{ ...others, name: other, marker: ring }] : [])],
+    data: [...(hollow.length ? [{ ...others, name: other, marker: ring }] : []), marks],
     layout: withTheme({
       xaxis: { title: axis, range, zeroline: true },
       yaxis: { type: "category", range: [-0.6, rows.length - 0.4], ...order },

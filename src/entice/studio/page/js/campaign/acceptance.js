@@ -4,7 +4,7 @@ import { draw, token, withAlpha } from "../chart.js";
 import { h, replace, setText } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
-import { money } from "../money.js";
+import { major, money } from "../money.js";
 import { pictureButtons } from "../report.js";
 
 const TICK_EVERY = 4; // prices of the grid
@@ -56,16 +56,16 @@ function keyText({ acceptance, learned_price: price }) {
   );
 }
 
-function csvRows({ prices, currency, currency_digits: digits }) {
+function csvRows(found) {
   return [
     ["stars", "amount", "answers", "accepted", "estimate", "currency"],
-    ...prices.map(({ price, amount, answers, accepted, estimate }) => [
+    ...found.prices.map(({ price, amount, answers, accepted, estimate }) => [
       price,
-      (amount / 10 ** digits).toFixed(digits),
+      major(amount, found),
       answers,
       accepted,
       estimate,
-      currency,
+      found.currency,
     ]),
   ];
 }
@@ -125,7 +125,7 @@ function drawCurve(node, found) {
         zeroline: false,
         anchor: "y2",
       },
-      yaxis: { title: "Accept", range: [0, 1.06], tickformat: ".0%", nticks: 5, domain: [0.38, 1] },
+      yaxis: { title: "Accept", range: [-0.05, 1.06], tickformat: ".0%", domain: [0.38, 1] },
       yaxis2: { title: "Answers", range: [0, 1.1 * most], nticks: 3, domain: [0, 0.26] },
       shapes: [
         { ...across, line: wanted },

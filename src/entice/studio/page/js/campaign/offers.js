@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { h, replace } from "../dom.js";
 import { counted, nonBreaking, number } from "../format.js";
-import { money } from "../money.js";
+import { major, money } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { REASONS, reasonName, stateName, stateTone } from "./labels.js";
 import { periodQuery } from "./spending.js";
@@ -217,8 +217,6 @@ function offerSearch(campaign, signal, period, onChange) {
 }
 
 function csvRows(offers) {
-  const major = (amount, { currency_digits: digits }) =>
-    amount === null ? "" : (amount / 10 ** digits).toFixed(digits);
   return [
     ["offer", "at", "item", "own_choice", "reason", "state", "amount", "paid", "rating", "currency"],
     ...offers.map((offer) => [

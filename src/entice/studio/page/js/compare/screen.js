@@ -7,7 +7,7 @@ import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
 import { card, screenHead } from "../layout.js";
-import { money, moneyAxis } from "../money.js";
+import { major, money, moneyAxis } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { scrollableTable } from "../scrollable-table.js";
@@ -316,7 +316,7 @@ function csvRows(compared) {
         view.name,
         at,
         spending.offers[i],
-        (spending.committed[i] / 10 ** view.currency_digits).toFixed(view.currency_digits),
+        major(spending.committed[i], view),
         view.currency,
       ]),
     ),
