@@ -15,10 +15,10 @@ from playwright.sync_api import Page, expect
 from entice.service.http.examples import PLAN
 
 SETTINGS = {
-    "holdout": 0.4,
+    "holdout": 0.3,
     "overlap": 0.5,
     "plan": PLAN,
-    "price": {"kind": "learned", "acceptance": 0.6, "explore": 0.1},
+    "price": {"kind": "learned", "acceptance": 0.3, "explore": 0.1},
 }
 ENDS = """() => [".campaign-main", ".campaign-side"].map((column) =>
   Math.round(document.querySelector(`${column} > :last-child`).getBoundingClientRect().bottom))"""
@@ -26,10 +26,20 @@ ENDS = """() => [".campaign-main", ".campaign-side"].map((column) =>
 
 @pytest.fixture(scope="module")
 def full(studio: Studio) -> str:
+    """A campaign with ratings in both groups, and a learned price.
+
+    Who is held out depends on a random key: fewer than 30 of 80 visitors in the paid group, or none
+    in the other, have a probability below 10⁻⁹. The gap of every other item is a star, so that
+    their answers are about one price.
+    """
     campaign = studio.new_campaign(name="Every panel", **SETTINGS)
-    for i in range(60):
-        offer = studio.client.offer(campaign, f"visitor {i}")
-        if offer.amount and i % 3 == 0:
+    shown = {
+        arm: 5.0 if arm == "oolong" else 4.0
+        for arm in studio.client.campaign(campaign).spec["arms"]
+    }
+    for i in range(80):
+        offer = studio.client.offer(campaign, f"visitor {i}", displayed=shown)
+        if offer.amount and i % 4 == 0:
             studio.client.decline(offer.id)
         else:
             studio.client.accept(offer.id)
