@@ -96,7 +96,11 @@ def test_the_learned_price_is_drawn_and_saved(studio: Studio, visit: Visit, full
         png = Path(saved.value.path()).read_bytes()
         assert png.startswith(b"\x89PNG")
         assert len(png) > 20_000
-    # Without a learned price there is no such panel.
+    # Without a learned price there is no such panel, and the left column is the shorter one.
     page = visit(studio.at(f"#/campaign/{studio.campaign}"))
     expect(page.locator(".item-row").first).to_be_visible()
     expect(page.locator(".acceptance-card")).to_have_count(0)
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.wait_for_selector(".drift-gauge-face")
+    left, right = page.evaluate(ENDS)
+    assert left == right
