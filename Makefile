@@ -24,7 +24,7 @@ help:
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
-	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
+	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 5 minutes"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make exactness          Fast paths against the kernel, 100,000 replications a case; 30 minutes"
 	@echo "make beyond             The tables of docs/explanation about policies and estimates; 1 hour"

@@ -108,6 +108,13 @@ export const TERMS = {
     text: "The spending of the middle 90 % of the plan's runs, after as many visitors.",
     docs: "reference/plan.md#how-a-forecast-is-computed",
   },
+  learned: {
+    name: "Learned price",
+    text:
+      "The cheapest price that the wanted share of visitors accepts, by their answers to earlier " +
+      "offers. Larger gaps are paid this price, smaller ones the gap.",
+    docs: "how-to/learned-price.md",
+  },
   regret: {
     name: "Stars lost",
     text: "The regret: stars that visitors miss by not getting the best item.",
