@@ -325,6 +325,26 @@ def test_a_policy_that_selects_an_invalid_arm_is_reported() -> None:
         forecast(make_plan(**invalid, replications=10), threads=1)
 
 
+def fail_later(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
+    """Raise an error for the third visitor."""
+    if t == 3:
+        raise ValueError("no third visitor")
+    return t % len(pulls)
+
+
+def test_an_error_in_a_policy_is_reported_with_its_name() -> None:
+    failing = entice.CustomPolicy(fail_later)
+    with pytest.raises(entice.StudyError, match="fail_later raised ValueError: no third visitor"):
+        forecast(make_plan(policies=[TURNS, failing], replications=10), threads=1)
+
+
+def test_all_policies_and_visitors_share_one_compiled_loop() -> None:
+    first = PlanRunner(make_plan(policies=[*PAYING, TURNS]))
+    second = PlanRunner(make_plan(policies=[entice.Greedy()], acceptance=ALWAYS_BY_TABLE))
+    runners = first.policy_runners + second.policy_runners
+    assert len({id(runner._compiled) for runner in runners}) == 1
+
+
 # Forecasts
 
 

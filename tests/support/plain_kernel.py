@@ -19,6 +19,10 @@ from entice.engine import kernel
 from entice.jit.interpret import interpret, is_user_function, takes_functions
 from entice.jit.specialize import get_compiled
 from entice.planner import campaign_loop
+from entice.policies.policy import PolicyKernel
+from entice.worlds.delays import DelaySampler
+from entice.worlds.players import AcceptanceKernel
+from entice.worlds.response import ResponseKernel
 
 
 @contextlib.contextmanager
@@ -27,6 +31,8 @@ def plain_kernel() -> Iterator[None]:
     with (
         mock.patch("entice.study.running.cell.get_compiled", _get_plain),
         mock.patch("entice.planner.runner.get_compiled", _get_plain),
+        mock.patch("entice.planner.runner.policy_pointer", _policy_functions),
+        mock.patch("entice.planner.runner.visitor_pointers", _visitor_functions),
         mock.patch("entice.live.specialize", _bind_plain),
     ):
         yield
@@ -38,6 +44,17 @@ def _get_plain(
     if entry in (kernel.replicate, campaign_loop.simulate_visits):
         return _bind_plain(entry, *functions)
     return get_compiled(entry, functions, arguments)
+
+
+def _policy_functions(rules: PolicyKernel) -> Any:
+    return rules.functions, rules.params
+
+
+def _visitor_functions(
+    acceptance: AcceptanceKernel, delays: DelaySampler, response: ResponseKernel
+) -> Any:
+    functions = acceptance.accept, delays.draw, response.probability
+    return functions, (acceptance.params, delays.params, response.params)
 
 
 def _bind_plain(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:

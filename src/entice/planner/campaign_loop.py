@@ -53,6 +53,10 @@ REASONS = ("own_choice", "explore", "probe", "limited", "control", "holdout", "o
 DONE, BUDGET_LOW, STOPPED, BAD_ARM, UNEXPECTED_LIMIT = 0, 1, 2, 3, 4
 """End codes of `simulate_visits`."""
 
+COUNT_NEVER, COUNT_WHILE_UNRATED, COUNT_ALWAYS = 0, 1, 2
+"""When expected ratings are counted. A policy that does not read the counts needs them while an
+item is unrated: it is not offered while its first rating is expected."""
+
 UNLIMITED_AMOUNT = MAX_MONEY // 2
 """An amount larger than any payment."""
 
@@ -92,6 +96,8 @@ class LoopSettings(NamedTuple):
     """Whether the policy has its own payment rule."""
     limit_slot: int
     """See `PolicyKernel`."""
+    counts_in_flight: int
+    """When expected ratings are counted, such as `COUNT_ALWAYS`."""
     equal_pay: bool
     """Whether the policy compares ratings under equal payments."""
     holdout: float
@@ -245,35 +251,14 @@ def _copied(arrays: Any) -> Any:
     return arrays.copy()
 
 
-@compiled
-def count_always(unrated: int) -> bool:
-    """Return True: for policies that read the counts."""
-    return True
-
-
-@compiled
-def count_while_unrated(unrated: int) -> bool:
-    """Return whether any item is unrated: for policies that do not read the counts.
-
-    An unrated item is not offered while its first rating is expected.
-    """
-    return unrated > 0
-
-
-@compiled
-def count_never(unrated: int) -> bool:
-    """Return False: for the greedy policy, which never offers another item."""
-    return False
-
-
-def in_flight_counting(rules: PolicyKernel, overlap: float) -> Callable[..., bool]:
-    """Return a function that decides when a policy's offers depend on the expected ratings.
+def in_flight_counting(rules: PolicyKernel, overlap: float) -> int:
+    """Return when a policy's offers depend on the expected ratings.
 
     Counting the expected ratings takes most of the time of simulating a visitor.
     """
     if rules.select is greedy.select and overlap == 0:
-        return count_never
-    return count_always if rules.reads_counts else count_while_unrated
+        return COUNT_NEVER  # the greedy policy never offers another item
+    return COUNT_ALWAYS if rules.reads_counts else COUNT_WHILE_UNRATED
 
 
 @inline_always
@@ -285,7 +270,6 @@ def simulate_visits(
     accept: Callable[..., bool],
     draw_delay: Callable[..., float],
     response_probability: Callable[..., float],
-    counts_in_flight: Callable[..., bool],
     policy_params: tuple[Any, ...],
     accept_params: tuple[Any, ...],
     delay_params: tuple[Any, ...],
@@ -309,7 +293,6 @@ def simulate_visits(
 
     To find out whether a limit changed an offer, the decision is repeated without the limit. With
     `explain`, this is done for every offer, otherwise until the budget has changed one.
-    `counts_in_flight` returns whether the expected ratings matter: see `in_flight_counting`.
     """
     ledger, in_flight, memory, stream = state.ledger, state.in_flight, state.memory, state.stream
     for i in range(first, visits.offered.shape[0]):
@@ -318,7 +301,9 @@ def simulate_visits(
         n, at = i + 1, i * DAY // visitors_a_day
         while state.pending_count[0] > 0 and visits.rated_at[state.pending[0]] <= at:
             _apply_next_rating(update, policy_params, settings, visitors_a_day, state, visits)
-        counting = counts_in_flight(state.unrated[0])
+        counting = settings.counts_in_flight == COUNT_ALWAYS or (
+            settings.counts_in_flight == COUNT_WHILE_UNRATED and state.unrated[0] > 0
+        )
         remaining = settings.budget - state.committed[0]
         limit = remaining
         if settings.pace_over > 0:
@@ -343,22 +328,35 @@ def simulate_visits(
             for j in range(memory.shape[0]):
                 state.before[j] = memory[j]
         rules_version = EXPECTED_RATINGS if counting else 0
+        arm, own, chosen, payment, limited = 0, 0, 0, 0.0, 0
+        coin, coin_amount = NO_PROBE, 0.0
+        unlimited_arm, unlimited_own, unlimited_payment = 0, 0, 0.0
         if held_out:
             seen, _ = see_as_visitor(state.segments, ledger, state.counted)
             own = own_choice(
                 display, seen, memory, policy_params, state.eligible, state.displayed, state.shown
             )
-            arm, payment, limited, coin, coin_amount = own, 0.0, 0, NO_PROBE, 0.0
-            chosen = own
-        else:
-            arm, own, payment, limited, _, coin, coin_amount, chosen = _decide(
-                select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
-                state.segments, in_flight, state.in_flight_counts, memory, policy_params,
-                max_stars / settings.steps, settings.limit_slot, settings.probe_share,
-                settings.probe_amounts, settings.overlap, state.eligible, state.displayed,
-                state.shown, state.permitted, state.means, state.counts, state.counted,
-                state.awaited, stream,
+            arm, chosen, unlimited_arm, unlimited_own = own, own, own, own
+        # At most twice: with the limit, and without. One call, because it is inlined.
+        policy_memory, max_payment = memory, max_stars / settings.steps
+        for attempt in range(0 if held_out else 2):
+            unlimited_arm, unlimited_own, unlimited_payment, above, _, side, at_stake, first_arm = (
+                _decide(
+                    select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
+                    state.segments, in_flight, state.in_flight_counts, policy_memory, policy_params,
+                    max_payment, settings.limit_slot, settings.probe_share, settings.probe_amounts,
+                    settings.overlap, state.eligible, state.displayed, state.shown, state.permitted,
+                    state.means, state.counts, state.counted, state.awaited, stream,
+                )
             )  # fmt: skip
+            if attempt == 0:
+                arm, own, payment = unlimited_arm, unlimited_own, unlimited_payment
+                limited, coin, coin_amount, chosen = above, side, at_stake, first_arm
+            if own == NO_SUCH_ARM or not may_repeat:
+                break
+            if limited == 0 and not settings.custom_payment_rule:
+                break
+            policy_memory, max_payment = state.before, np.inf
         if own == NO_SUCH_ARM:
             return BAD_ARM, i, arm
         gap = payment * settings.steps
@@ -377,16 +375,7 @@ def simulate_visits(
             reason = CONTROL if settings.equal_pay else PROBE
         if arm == own and stars == 0.0 and coin == HEADS and _affords_probe(settings, limit):
             stars, reason = coin_amount, PROBE
-        unlimited_arm, unlimited_own, unlimited_stars = arm, own, gap
-        if may_repeat and (limited > 0 or settings.custom_payment_rule):
-            unlimited_arm, unlimited_own, unlimited_stars, _, _, _, _, _ = decide(
-                select, display, payment_rule, settings.seed, n, at, rules_version, ledger,
-                state.segments, in_flight, state.in_flight_counts, state.before, policy_params,
-                np.inf, settings.limit_slot, settings.probe_share, settings.probe_amounts,
-                settings.overlap, state.eligible, state.displayed, state.shown, state.permitted,
-                state.means, state.counts, state.counted, state.awaited, stream,
-            )  # fmt: skip
-            unlimited_stars *= settings.steps
+        unlimited_stars = unlimited_payment * settings.steps
         if settings.acceptance > 0.0 and unlimited_arm != unlimited_own:
             unlimited_stars, _, _, _ = price_offer(
                 state.curve, settings.acceptance, settings.explore_prices, unlimited_stars,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,9 +21,10 @@ from entice.planner import campaign_loop
 from entice.planner.belief import STARS, DrawnWorld
 from entice.planner.campaign_loop import LoopSettings, LoopState, Visits, new_state, new_visits
 from entice.planner.outcome import Outcome, measure_outcome
+from entice.planner.pointers import Functions, policy_pointer, visitor_pointers
 from entice.planner.spec import Plan
 from entice.planner.visitors import SECOND, VisitorModel
-from entice.policies import Policy
+from entice.policies import Greedy, Policy
 from entice.policies.policy import PolicyKernel
 from entice.progress import Report
 from entice.user_functions import ensure_found
@@ -70,12 +72,12 @@ class PlanRunner:
         self.plan = plan
         self.worlds = WorldSampler(plan)
         self.stop = np.zeros(1, dtype=np.int64)
-        self.policy_runners = compile_all(
-            [
-                partial(_PolicyRunner, plan, policy, self.worlds, self.stop)
-                for policy in plan.policies
-            ]
-        )
+        steps: list[Callable[[], Any]] = [partial(_compile_loop, plan)]
+        steps += [partial(_link_policy, plan, policy) for policy in plan.policies]
+        self.policy_runners = [
+            _PolicyRunner(plan, policy, linked, self.worlds, self.stop)
+            for policy, linked in zip(plan.policies, compile_all(steps)[1:], strict=True)
+        ]
 
     def run_all(self, threads: int, report: Report) -> list[PlanRun]:
         """Run all worlds."""
@@ -136,6 +138,7 @@ def loop_settings(plan: Plan, seed: int, policy: Policy, rules: PolicyKernel) ->
         overlap=plan.overlap,
         custom_payment_rule=rules.payment_rule is not pay_required,
         limit_slot=rules.limit_slot,
+        counts_in_flight=campaign_loop.in_flight_counting(rules, plan.overlap),
         equal_pay=policy.equal_pay,
         holdout=plan.holdout,
         holdout_feeds_averages=plan.holdout_feeds_averages,
@@ -156,33 +159,57 @@ def _acceptance_kernel(plan: Plan) -> AcceptanceKernel:
     return plan.acceptance.kernel()
 
 
+def _compile_loop(plan: Plan) -> None:
+    """Compile the loop, which all policies share; nothing else is compiled for `Greedy`."""
+    linked, stop = _link_policy(plan, Greedy()), np.zeros(1, dtype=np.int64)
+    _PolicyRunner(plan, Greedy(), linked, WorldSampler(plan), stop)
+
+
+def _link_policy(plan: Plan, policy: Policy) -> tuple[Functions, Any]:
+    """Compile a policy; return functions for the loop, and the parameters to pass to them."""
+    assert plan.arms is not None
+    rules = policy.kernel(plan.arms)
+    for function in rules.functions:
+        ensure_found(function)
+    try:
+        return policy_pointer(rules)
+    except InputError:
+        _check_policy(plan, policy)
+        raise
+
+
+def _check_policy(plan: Plan, policy: Policy) -> None:
+    """Raise a simpler error if the policy itself is the reason why compilation failed."""
+    from entice.testing import CheckFailed, check_policy
+
+    arms = plan.arms or 2
+    try:
+        check_policy(policy, arms=arms, rounds=2 * arms)
+    except CheckFailed as reason:
+        raise InputError("the plan", f"cannot be run: {reason}") from None
+
+
 class _PolicyRunner:
     """One policy of a plan, compiled."""
 
-    def __init__(self, plan: Plan, policy: Policy, worlds: WorldSampler, stop: Any) -> None:
+    def __init__(
+        self, plan: Plan, policy: Policy, linked: tuple[Functions, Any], worlds: WorldSampler,
+        stop: Any,
+    ) -> None:  # fmt: skip
         assert plan.arms is not None
         self._plan, self._policy, self._worlds, self._stop = plan, policy, worlds, stop
         self._shown = plan.unrated_stars
         self._rules = policy.kernel(plan.arms)
-        self._acceptance, self._delays = _acceptance_kernel(plan), plan.delay_sampler()
-        self._response = plan.response_kernel()
-        parts = (
-            *self._rules.functions,
-            self._acceptance.accept,
-            self._delays.draw,
-            self._response.probability,
-            campaign_loop.in_flight_counting(self._rules, plan.overlap),
+        functions, self._policy_params = linked
+        visitor_functions, self._visitor_params = visitor_pointers(
+            _acceptance_kernel(plan), plan.delay_sampler(), plan.response_kernel()
         )
-        for part in parts:
-            ensure_found(part)
         settings, mode = loop_settings(plan, 0, policy, self._rules), LoopMode(0, False, False)
         state, no_visits = self._state(settings), new_visits(0)
         arguments = self._arguments(settings, worlds.draw(0), 0, mode, state, no_visits)
-        try:
-            self._compiled = get_compiled(campaign_loop.simulate_visits, parts, arguments)
-        except InputError:
-            self._check_policy()
-            raise
+        self._compiled = get_compiled(
+            campaign_loop.simulate_visits, functions + visitor_functions, arguments
+        )
 
     def run(self, world: DrawnWorld, run: int, explain: bool) -> tuple[Visits, Visits]:
         """Simulate one run with and without the budget.
@@ -250,25 +277,16 @@ class _PolicyRunner:
         self, settings: LoopSettings, world: DrawnWorld, first: int, mode: LoopMode,
         state: LoopState, visits: Visits,
     ) -> Any:  # fmt: skip
+        accept_params, delay_params, response = self._visitor_params
         visitor_model = VisitorModel(
             settings.seed,
             np.cumsum(world.shares, axis=1),
             world.slope,
             self._plan.share_who_rate,
             settings.price_of_a_star,
-            self._response.params,
+            response,
             self._plan.cumulative_shares,
         )
-        params = self._rules.params, self._acceptance.params, self._delays.params
+        params = self._policy_params, accept_params, delay_params
         per_day = self._plan.visitors_a_day
         return *params, settings, visitor_model, per_day, first, *mode, state, visits, self._stop
-
-    def _check_policy(self) -> None:
-        """Raise a simpler error if the policy itself is the reason why compilation failed."""
-        from entice.testing import CheckFailed, check_policy
-
-        arms = self._plan.arms or 2
-        try:
-            check_policy(self._policy, arms=arms, rounds=2 * arms)
-        except CheckFailed as reason:
-            raise InputError("the plan", f"cannot be run: {reason}") from None
