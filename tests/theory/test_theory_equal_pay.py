@@ -287,13 +287,13 @@ def replay(rounds: pl.DataFrame, policy: entice.EqualPayElimination) -> list[tup
 
 @pytest.mark.parametrize("arms", [entice.Gaussian(MEANS), entice.Bernoulli(MEANS)], ids=["G", "B"])
 def test_step_4_runs_follow_the_definition_and_payments_are_within_the_widths(arms: Any) -> None:
-    """The long version is compiled."""
+    """The long version is compiled. In the short one, the last arm is left after 4,027 rounds."""
     policy = entice.EqualPayElimination(horizon=20_000, rho=1.5, display_prior=0)
     for replication in range(sized(1, 3)):
         with nullcontext() if LONG else plain_kernel():
             rounds = entice.trace(
-                arms=arms, policies=[policy], drifts=[drift_of("linear 5")], horizon=20_000,
-                seed=7, replication=replication, displayed=False,
+                arms=arms, policies=[policy], drifts=[drift_of("linear 5")], seed=7,
+                horizon=sized(5_000, 20_000), replication=replication, displayed=False,
             )  # fmt: skip
         found = replay(rounds, policy)
         assert len(found) > 20
