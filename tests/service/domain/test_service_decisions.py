@@ -105,10 +105,10 @@ def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(p
             memory, stream = state.memory.copy(), stream_of(seed)
             if live:
                 decision = within(
-                    state.t, state.ledger, state.counted.astype(np.float64),
-                    np.zeros(arms, np.bool_), memory, rules.params, stream, math.inf,
-                    rules.limit_slot, np.ones(arms, np.bool_), np.full(arms, math.nan),
-                    np.zeros(arms), np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms),
+                    state.t, state.ledger, state.counted, np.zeros(arms, np.bool_), memory,
+                    rules.params, stream, math.inf, rules.limit_slot, np.ones(arms, np.bool_),
+                    np.full(arms, math.nan), np.zeros(arms), np.zeros(arms, np.bool_),
+                    np.zeros(arms), np.zeros(arms, np.int64),
                 )[:3]  # fmt: skip
             else:
                 shown = state.ledger.means if rules.display is display_averages else np.zeros(arms)
