@@ -20,7 +20,7 @@ from entice.jit.specialize import specialize
 from entice.model.ledger import new_ledger
 from entice.model.step import constrained_offer, settle
 from entice.paper.setups import MEANS
-from entice.policies import Policy
+from entice.policies import Policy, equal_pay
 from entice.policies import drift_corrected_thompson as corrected
 from entice.policies.policy import Counts, Floats
 from entice.rng import POLICY, Stream, new_stream
@@ -127,11 +127,42 @@ def with_other_players(replications: int, seed: int) -> None:
         print_table(f"{title}, {replications} runs", with_lock_ins(result))
 
 
+def leave_one_control_unpaid(
+    t: int, arm: int, greedy: int, required: float, memory: Floats, params: Any, rng: Stream
+) -> float:
+    """Pay as EqualPay does, but not the first control of a run: memory[-1] counts them."""
+    payment = equal_pay.pay_level(t, arm, greedy, required, memory, params, rng)
+    if arm == greedy and payment > 0.0:
+        memory[-1] += 1.0
+        if memory[-1] == 1.0:
+            return 0.0
+    return payment
+
+
+def update_as_if_paid(
+    memory: Floats, params: Any, arm: int, payment: float, feedback: float
+) -> None:
+    equal_pay.update(memory, params, arm, memory[equal_pay._PRICE], feedback)
+
+
+def unequal_pay() -> entice.CustomPolicy:
+    """Return EqualPay with one unequal payment, whose rating is compared as if it were equal."""
+    kernel = entice.EqualPay(horizon=T).kernel(len(MEANS))
+    return entice.CustomPolicy(
+        equal_pay.select, update_as_if_paid, params=kernel.params, memory=kernel.memory + 1,
+        display=equal_pay.display_shrunk_gaps, price=leave_one_control_unpaid,
+        name="EqualPay with one unequal payment",
+    )  # fmt: skip
+
+
 def invariance(replications: int, seed: int) -> None:
-    """Compare the arms and payments of all rounds, run by run, with those without drift."""
+    """Compare the arms and payments of all rounds, run by run, with those without drift.
+
+    UCB and a single unequal payment are the controls.
+    """
     print("\n| policy | drift | runs | runs that differ |\n|---|---|---:|---:|")
     drifts = [*DRIFTS[1:], entice.PowerDrift(5, 2)]
-    for policy in POLICIES:
+    for policy in (*POLICIES, unequal_pay()):
         paths: dict[str, list[pl.DataFrame]] = {}
         for drift in (DRIFTS[0], *drifts):
             study = entice.Study(

@@ -3,6 +3,7 @@
 - Elimination that estimates the noise, in the library: `EqualPayElimination(estimate_noise=True)`.
 - A hybrid: the drift-corrected estimate proposes an arm, and equal-pay comparisons overrule it.
 - The provable relative of EqualPay: arms in pairs, against a leader.
+- EqualPay with unpaid controls: the leader is also tried unpaid, before an arm is paid for.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 import numba
 import numpy as np
+import polars as pl
 from corrected import print_table, with_lock_ins
-from equal_pay import DRIFTS, T, simulate
+from equal_pay import DRIFTS, INSTANCES, SEED_OF_INSTANCES, T, simulate
 
 import entice
 from entice.model.ledger import Ledger
@@ -179,11 +181,96 @@ def in_pairs(replications: int, seed: int) -> None:
         )
 
 
+# Parameters of EqualPay with unpaid controls, after the three of EqualPay.
+_DIVISOR, _NOMINAL = 3, 4
+
+
+def select_with_unpaid_controls(
+    t: int, pulls: Counts, means: Floats, memory: Floats, params: Any, rng: Stream
+) -> int:
+    """Choose as EqualPay, but take an unpaid rating of the leader first if it informs enough."""
+    of_equal = params[0], params[1], params[2]
+    memory[ep._PRICE] = 0.0
+    cold = -1
+    for i in range(pulls.shape[0]):
+        is_cold = memory[ep._HEAD + ep._BLOCK * i + ep._WARM] == 0.0 and pulls[i] < 10
+        if is_cold and (cold < 0 or pulls[i] < pulls[cold]):
+            cold = i
+    if cold >= 0:
+        return cold
+    g = int(memory[ep._LEADER])
+    if memory[ep._PAIR_LEVEL] > 0.0:
+        level = int(memory[ep._PAIR_LEVEL])
+        memory[ep._PAIR_LEVEL] = 0.0
+        if memory[ep._PAIR_ARM] != g:
+            memory[ep._PRICE] = ep.price(level, of_equal)
+            return g
+    variance, best, top = ep._variance(memory, of_equal), -1, ep._TIE
+    horizon = params[1] / params[_DIVISOR] if params[1] > 0.0 else t / params[_DIVISOR]
+    for i in range(pulls.shape[0]):
+        at = ep._HEAD + ep._BLOCK * i
+        v = memory[at + ep._VARIANCE]
+        gate = max(0.5, math.log(horizon * min(v, 1.0)))
+        index = math.sqrt(2.0 * variance * v * gate) - memory[at + ep._GAP]
+        if i != g and index > top:
+            best, top = i, index
+    if best < 0:
+        return PLAYERS_CHOICE
+    arm = ep._most_informative(g, best, ep.LEVELS, memory, of_equal)
+    if params[_NOMINAL] > 0.0:
+        at, paid = ep._HEAD + ep._BLOCK * best, memory[ep._PRICE]
+        v, gap = memory[at + ep._VARIANCE], memory[at + ep._GAP]
+        if memory[ep._PAIR_LEVEL] > 0.0:
+            worth = v * v / (v + 2.0) / (gap + 2.0 * paid)
+        else:
+            lowered = ep.information(arm, ep.level_of(paid, of_equal), g, best, memory)
+            worth = lowered / (paid if arm == g else gap + paid)
+        if ep.information(g, 0, g, best, memory) / (params[_NOMINAL] * params[0]) > worth:
+            memory[ep._PAIR_LEVEL] = memory[ep._PRICE] = 0.0
+            return g
+    return arm
+
+
+def with_unpaid_controls(horizon: int, divisor: float, nominal: float) -> entice.CustomPolicy:
+    equal = entice.EqualPay().kernel(0)
+    return entice.CustomPolicy(
+        select_with_unpaid_controls, ep.update, memory=equal.memory, memory_per_arm=ep._BLOCK,
+        params=(1.0, float(horizon), 20.0, divisor, nominal), display=ep.display_shrunk_gaps,
+        price=ep.pay_level, name=f"horizon {horizon}, divisor {divisor:g}, nominal {nominal:g}",
+    )  # fmt: skip
+
+
+def unpaid_controls(replications: int, seed: int) -> None:
+    """Run five seeds of the paper's instance, and instances that no constant was tuned on."""
+    policies = [
+        with_unpaid_controls(T, 15.0, 0.0),  # EqualPay(horizon=T)
+        with_unpaid_controls(T, 12.0, 0.02),
+        with_unpaid_controls(0, 5.0, 0.0),  # EqualPay()
+    ]
+    runs = 10 * replications // 3
+    frames = [
+        with_lock_ins(simulate(policies, DRIFTS[:1], replications=runs, seed=s, threads=1))
+        for s in range(1, 6)
+    ]
+    print_table(f"Unpaid controls, the paper's instance, 5 x {runs:,} runs", pl.concat(frames))
+    rng, frames, runs = np.random.default_rng(SEED_OF_INSTANCES), [], max(1, replications // 30)
+    for k in range(INSTANCES):
+        arms = entice.Gaussian(rng.uniform(0, 1, (5, 10, 20)[k % 3]).tolist())
+        result = simulate(policies, DRIFTS[:1], arms, replications=runs, seed=seed + k, threads=1)
+        frames.append(with_lock_ins(result))
+    print_table(f"{INSTANCES} random instances, {runs} runs of each", pl.concat(frames))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=300)
     parser.add_argument("--seed", type=int, default=2026)
-    tables = {"noise": estimated_noise, "hybrid": hybrids, "pairs": in_pairs}
+    tables = {
+        "noise": estimated_noise,
+        "hybrid": hybrids,
+        "pairs": in_pairs,
+        "unpaid": unpaid_controls,
+    }
     parser.add_argument("--only", choices=list(tables), help="one of the tables")
     options = parser.parse_args()
     for name, table in tables.items():
