@@ -48,6 +48,22 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+WAITING = (
+    "tests/test_docs.py", "tests/studio/", "tests/cluster/", "tests/packaging/", "tests/cli/",
+    "tests/service/http/", "tests/service/operations/",
+)  # fmt: skip
+"""Tests that wait for browsers, services and other processes for much of their time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests first that wait.
+
+    Each worker starts with its own part of the list. So one of them has these tests, and the others
+    use the cores in the meantime; in the order of folders, all would wait together.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """Measure no coverage of further cases of a long parametrised test."""

@@ -68,6 +68,7 @@ RETRIED_STATUSES = (429, 502, 503, 504)
 CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0  # seconds between attempts
 EXPORT_TIMEOUT = 600.0  # seconds until the first byte of a large export
+CAMPAIGNS_AT_ONCE = 500  # on a page of the list
 STREAM_TIMEOUT = 60.0  # seconds without data after which a stream is considered lost
 T = TypeVar("T")
 Ids = Sequence[str] | None
@@ -168,15 +169,21 @@ class Client(AbstractContextManager["Client"]):
     def campaigns(
         self, *, search: str = "", status: str | None = None, sort: str = "created"
     ) -> list[CampaignWithAlerts]:
-        """Return the campaigns that the key has access to, oldest first, with their alerts.
+        """Return all campaigns that the key has access to, oldest first, with their alerts.
 
         `search` has words that all occur in the name or id. `sort` is one of created, changed,
         name, status, used, share_who_rate and alerts, with a minus sign for the reverse order.
         """
         given = {"search": search, "status": status, "sort": sort if sort != "created" else ""}
-        query = urlencode({name: value for name, value in given.items() if value})
-        path = f"/v1/campaigns?{query}" if query else "/v1/campaigns"
-        return self._ask("GET", path, list[CampaignWithAlerts])
+        query: dict[str, Any] = {name: value for name, value in given.items() if value}
+        found: list[CampaignWithAlerts] = []
+        while True:
+            path = f"/v1/campaigns?{urlencode(query | {'limit': CAMPAIGNS_AT_ONCE})}"
+            page = self._ask("GET", path, list[CampaignWithAlerts])
+            found += page
+            if len(page) < CAMPAIGNS_AT_ONCE:
+                return found
+            query["after"] = page[-1].id
 
     def campaign(self, campaign: str) -> CampaignWithAlerts:
         """Return a campaign, with its alerts."""

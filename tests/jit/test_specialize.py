@@ -29,7 +29,10 @@ from compiled_code import (
 )
 
 import entice
+from entice import rng
 from entice.jit import specialize
+from entice.jit.decorators import compiled
+from entice.rng import new_stream
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -44,6 +47,30 @@ def test_code_is_compiled_once_and_then_loaded(
     assert pulls_of(second) == SECOND
     assert loaded() == (1, 0)
     assert contents(only_entry(cache)) == before
+
+
+def test_a_function_called_from_python_is_compiled_once_and_then_loaded(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = rng.seed_stream.py_func  # type: ignore[attr-defined]
+    streams = np.zeros((2, 4), np.uint64)
+    for i, counts in enumerate([(0, 1), (1, 0)]):
+        clear_memory(monkeypatch)
+        compiled(function)(streams[i], 1, 2, rng.POLICY)
+        assert loaded() == counts
+    only_entry(cache)
+    assert streams[0].tolist() == streams[1].tolist() == new_stream(1, 2, rng.POLICY).tolist()
+
+
+def test_another_type_of_argument_and_keywords_are_compiled_too(cache: Path) -> None:
+    function = compiled(rng.seed_stream.py_func)  # type: ignore[attr-defined]
+    stream = np.zeros(4, np.uint64)
+    for seed in (1, np.uint8(1)):
+        function(stream, seed, 2, rng.POLICY)
+        assert stream.tolist() == new_stream(1, 2, rng.POLICY).tolist()
+    assert len(entries(cache)) == 2
+    function(stream, 1, 2, purpose=rng.POLICY)
+    assert stream.tolist() == new_stream(1, 2, rng.POLICY).tolist()
 
 
 def test_a_changed_global_changes_the_result(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from entice.service.storage.webhooks import Outcome, Webhook, record
 LOOPBACK = parse_networks(["127.0.0.1"])
 FAST = DeliverySettings(poll=0.02, timeout=2, first_pause=0.02, max_pause=0.05, lease=2.2)
 PLAYERS = PlayerHasher(bytes(32))
+EVENTS_AT_ONCE = 5
+"""Number of events in a request of `process`."""
 
 
 class Receiver(ThreadingHTTPServer):
@@ -137,10 +139,10 @@ def process(url: str, *, cursor_first: bool) -> ForkedPopen:
 
 
 def deliver_forever(url: str, cursor_first: bool) -> None:
-    """Deliver in this process, five events at a time."""
+    """Deliver in this process, `EVENTS_AT_ONCE` events at a time."""
     from entice.service.operations import webhook_delivery
 
-    webhook_delivery.MAX_EVENTS = 5
+    webhook_delivery.MAX_EVENTS = EVENTS_AT_ONCE
     store = open_store(url)
     settings = DeliverySettings(poll=0.02)
     kind = _CursorFirst if cursor_first else WebhookDelivery

@@ -84,6 +84,22 @@ class CallableFromPython(CPUDispatcher):  # type: ignore[misc]
     def _numba_type_(self) -> Any:
         return self._linked._numba_type_
 
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        """Return the machine code for arguments of types that were not used before.
+
+        That of Entice's own functions is cached on disk, because every process would compile it.
+        """
+        # Imported here, because the cache compiles with this class.
+        from entice.jit.specialize import get_compiled, is_own
+
+        cacheable = not kws and len(args) == self.py_func.__code__.co_argcount
+        # The machine code of a function that takes functions holds their addresses.
+        if not (cacheable and is_own(self)) or any(isinstance(a, CPUDispatcher) for a in args):
+            return super()._compile_for_args(*args, **kws)
+        (result,) = get_compiled(self, (), args).overloads.values()
+        self.add_overload(result)
+        return result.entry_point
+
     def __reduce__(self) -> Any:
         return _find, (self.py_func.__module__, self.py_func.__qualname__)
 

@@ -66,7 +66,7 @@ _VERSIONS = (
 
 _lock = threading.Lock()
 _linked: dict[str, tuple[Any, ...]] = {}
-_compiled: dict[str, Callable[..., Any]] = {}
+_compiled: dict[str, Any] = {}
 _uncached = itertools.count()
 _load_only: ContextVar[bool] = ContextVar("_load_only", default=False)
 _fingerprints: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -126,8 +126,7 @@ def specialize(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Cal
     Parameters
     ----------
     entry
-        A compiled function whose first arguments are functions. It may also take none; then its
-        machine code is only cached for the next process.
+        A compiled function whose first arguments are functions.
     functions
         Those functions: compiled ones, or plain Python that Numba can compile.
     """
@@ -144,13 +143,13 @@ def specialize(entry: Callable[..., Any], *functions: Callable[..., Any]) -> Cal
 
 def get_compiled(
     entry: Callable[..., Any], functions: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
-) -> Callable[..., Any]:
+) -> Any:
     """Return the machine code for these functions and argument types; compile it if necessary."""
     types = tuple(numba.typeof(argument) for argument in arguments)
     with _lock:
         try:
             _refresh(functions)
-            own = all(map(_is_own, (entry, *functions)))
+            own = all(map(is_own, (entry, *functions)))
             key = (_own_key if own else _key)(entry, functions, types)
         except NoFingerprint:
             # A cached version could not be checked for changes, so do not cache it.
@@ -173,7 +172,8 @@ def function_address(machine_code: Any) -> int:
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
-def _is_own(function: Any) -> bool:
+def is_own(function: Any) -> bool:
+    """Return whether a function belongs to this package, and so never changes."""
     return bool(function.__module__.startswith("entice."))
 
 
@@ -251,7 +251,7 @@ def _compile(
     entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], folder: Path | None, key: str
 ) -> Any:
     """Compile in memory (no folder) or into a folder, or load from a complete folder."""
-    user_functions = [f for f in functions if not _is_own(f)]
+    user_functions = [f for f in functions if not is_own(f)]
     # A user's functions are always compiled again, because their globals may have changed: first
     # without reference counts, which is faster, then with them, for functions that make arrays.
     for function in user_functions:

@@ -108,9 +108,9 @@ def propensity_function(
                 lambda made: (made.greedy, _next_in_turn(made)[1]),
             )
         case ThompsonSampling(scale="variance", noise=noise):
-            return _by_integration(noise, counts)
+            return _by_integration(noise)
         case AlternatingThompson():
-            drawn = _by_integration(1.0, counts)
+            drawn = _by_integration(1.0)
             chosen = _by_formula(
                 lambda made: float(made.arm == made.chosen), lambda made: (made.chosen,)
             )
@@ -122,8 +122,7 @@ def propensity_function(
                 lambda made: even(made) if made.t % 2 == 0 else odd(made),
             )
         case EqualPayElimination():
-            run = _compiled_fill_probabilities()
-            return Propensity(lambda made: _elimination(run, rules, made))
+            return Propensity(lambda made: _elimination(rules, made))
         case _:
             return _estimate_by_redrawing(rules, seed, counts)
 
@@ -217,32 +216,33 @@ def _by_formula(
     return Propensity(formula, every)
 
 
-def _by_integration(noise: float, counts: np.dtype[Any]) -> Propensity:
+def _by_integration(noise: float) -> Propensity:
     """Return the propensities of draws from N(m_i, noise²/(n_i + 1)), the highest of which wins."""
-    run, ends = _compiled_probabilities_of_highest(counts), np.empty(2 + 3 * _SHARPEST)
-    unused = np.empty(0)
+    ends, unused = np.empty(2 + 3 * _SHARPEST), np.empty(0)
 
     def one(made: DecisionInputs) -> float:
         inputs = made.means, made.counts, made.permitted
-        return float(run(*inputs, made.arm, noise, ends, unused))
+        return float(probabilities_of_highest(*inputs, made.arm, noise, ends, unused))
 
     def every(made: DecisionInputs) -> Floats:
         found = np.empty(len(made.permitted))
-        run(made.means, made.counts, made.permitted, _ALL_ARMS, noise, ends, found)
+        inputs = made.means, made.counts, made.permitted
+        probabilities_of_highest(*inputs, _ALL_ARMS, noise, ends, found)
         return found
 
     return Propensity(one, every)
 
 
-def _elimination(run: Callable[..., Any], rules: PolicyKernel, made: DecisionInputs) -> float:
+def _elimination(rules: PolicyKernel, made: DecisionInputs) -> float:
     """Return the propensity of equal-pay elimination.
 
     An arm for which the block's payment is too low or exceeds the limit is replaced by the player's
     own choice, as in `constrained_offer`.
     """
     chosen, memory = np.empty_like(made.means), made.memory.copy()
+    params: Any = rules.params
     memory[rules.limit_slot] = max(made.max_payment, NO_MONEY)
-    payment = run(made.t, made.means, memory, rules.params, chosen)
+    payment = fill_probabilities(made.t, made.means, memory, params, chosen)
     required = made.shown[made.greedy] - made.shown
     offered = required <= 0.0
     if payment <= made.max_payment:
@@ -369,16 +369,6 @@ def probabilities_of_highest(
         return probability_of_highest(means, counts, permitted, arm, noise, ends)
     fill_probabilities_of_highest(means, counts, permitted, noise, found)
     return 1.0
-
-
-@lru_cache(maxsize=1)
-def _compiled_fill_probabilities() -> Callable[..., Any]:
-    return specialize(fill_probabilities)
-
-
-@lru_cache(maxsize=4)
-def _compiled_probabilities_of_highest(counts: np.dtype[Any]) -> Callable[..., Any]:
-    return specialize(probabilities_of_highest)  # caches the machine code for the next process
 
 
 @compiled_noinline

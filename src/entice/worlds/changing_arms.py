@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ import numpy.typing as npt
 from entice.checks import as_number, as_whole_number, is_list, set_number
 from entice.errors import InputError
 from entice.jit.decorators import compiled, compiled_noinline
-from entice.jit.specialize import specialize
 from entice.rng import ARMS, Stream, new_stream, normal, uniform
 from entice.worlds.arms import (
     ArmsSpec,
@@ -221,7 +219,8 @@ def means_by_round(arms: Arms, horizon: int, seed: int, replication: int) -> Flo
     if isinstance(arms, Wandering):
         found, sampler = found.copy(), arms.sampler()
         stream = new_stream(seed, replication, ARMS)
-        _compiled_walk()(sampler.params, np.zeros(sampler.memory), stream, found)
+        params: Any = sampler.params
+        fill_walk(params, np.zeros(sampler.memory), stream, found)
     return found
 
 
@@ -377,8 +376,3 @@ def fill_walk(params: WanderingParams, memory: Floats, stream: Stream, found: Fl
         _walk(row + 1, params, memory, stream)
         for i in range(found.shape[1]):
             found[row, i] = memory[_MEANS + i]
-
-
-@functools.cache
-def _compiled_walk() -> Callable[..., Any]:
-    return specialize(fill_walk)

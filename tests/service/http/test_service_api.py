@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -15,10 +17,12 @@ from service_fixtures import TEAS, TOKEN, Service, assert_problem, service
 
 from entice.estimate.ratings import read_probed_ratings
 from entice.service.domain.errors import Refusal
-from entice.service.http import exports
+from entice.service.http import exports, offers
 from entice.service.http.quotas import Quota
+from entice.service.operations.campaign_list import CampaignList, CampaignPage
 from entice.service.operations.export import MEDIA_TYPES, SCHEMA
 from entice.service.storage import queries
+from entice.service.storage.player_hasher import PlayerHasher
 
 NONE = {"per_key": 0, "per_campaign": 0, "total": 0}
 
@@ -229,6 +233,28 @@ def test_a_filtered_list_searches_a_bounded_number_of_offers(
     assert pages == [[], [], [1]]
 
 
+@pytest.mark.parametrize(("at_once", "turns"), [(2, [2, 4, 5]), (9, [5])], ids=["", "control"])
+def test_other_requests_get_turns_while_the_players_of_a_batch_are_hashed(
+    shop: Service, monkeypatch: pytest.MonkeyPatch, at_once: int, turns: list[int]
+) -> None:
+    hashed, seen, hash_player = 0, [], PlayerHasher.hash
+
+    def count(self: PlayerHasher, campaign: str, player: str) -> bytes:
+        nonlocal hashed
+        hashed += 1
+        return hash_player(self, campaign, player)
+
+    async def give_turn(seconds: float) -> None:
+        seen.append(hashed)
+
+    monkeypatch.setattr(PlayerHasher, "hash", count)
+    monkeypatch.setattr(offers, "HASHED_AT_ONCE", at_once)
+    monkeypatch.setattr(offers, "asyncio", SimpleNamespace(sleep=give_turn))
+    path = f"/v1/campaigns/{shop.campaign()}/offers/batch"
+    made = shop.client.post(path, json={"requests": [{"player": f"p{i}"} for i in range(5)]})
+    assert (made.status_code, len(made.json()["offers"]), seen) == (201, 5, turns)
+
+
 def test_campaigns_are_listed_in_pages(tmp_path: Path) -> None:
     with service(tmp_path, wait=False) as shop:
         names = [shop.campaign(name=f"Teas {i}") for i in range(5)]
@@ -246,6 +272,26 @@ def test_campaigns_are_listed_in_pages(tmp_path: Path) -> None:
         assert ([one["id"] for one in last.json()], last.links) == ([names[4]], {})
         assert_problem(shop.client.get("/v1/campaigns?status=open"), 422)
         assert_problem(shop.client.get("/v1/campaigns?after=c_0"), 404)
+
+
+def test_a_list_of_campaigns_is_bounded_without_a_limit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages here have two campaigns instead of a thousand."""
+    page = CampaignList.page
+    asked: list[int] = []
+
+    def two(self: CampaignList, *arguments: Any, limit: int, **options: Any) -> CampaignPage:
+        asked.append(limit)
+        return page(self, *arguments, limit=min(limit, 2), **options)
+
+    with service(tmp_path, wait=False) as shop:
+        names = [shop.campaign(name=f"Teas {i}") for i in range(3)]
+        monkeypatch.setattr(CampaignList, "page", two)
+        first = shop.client.get("/v1/campaigns")
+        last = shop.client.get(first.links["next"]["url"])
+    assert [one["id"] for answer in (first, last) for one in answer.json()] == names
+    assert (asked, first.headers["entice-total"], last.links) == ([1000, 1000], "3", {})
 
 
 def test_seeds_of_new_campaigns_fit_a_double(shop: Service) -> None:
@@ -313,6 +359,27 @@ def test_exports_that_cannot_be_written_return_507_and_are_not_counted(
     monkeypatch.undo()
     assert shop.context.exports.open == 0
     assert shop.client.get(path).status_code == 200
+
+
+def test_exports_that_stay_counted_would_use_up_the_limit(
+    shop: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the test above: a quota that is not released after an error."""
+    path, take = f"/v1/campaigns/{shop.campaign()}/export", Quota.take
+    held: list[contextlib.AbstractContextManager[None]] = []
+
+    @contextlib.contextmanager
+    def take_for_ever(self: Quota, key: str, campaign: str) -> Iterator[None]:
+        held.append(take(self, key, campaign))
+        held[-1].__enter__()
+        yield
+        held.pop().__exit__(None, None, None)  # not after an error
+
+    own = Quota("exports", per_key=2, per_campaign=2, total=4)
+    monkeypatch.setattr(shop.context, "exports", own)
+    monkeypatch.setattr(Quota, "take", take_for_ever)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert [shop.client.get(path).status_code for _ in range(3)] == [507, 507, 429]
 
 
 class _FullDisk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from entice import client as client_module
 from entice.client import Client, ServiceError
 from entice.errors import EnticeError, InputError
 from entice.local_token import create_token, remove_token
+from entice.service.http.examples import CAMPAIGN_WITH_ALERTS
 
 PROBLEM = b'{"type":"urn:entice:problem:conflict","title":"No","detail":"Why","state":"declined"}'
 
@@ -133,6 +135,20 @@ def test_each_write_has_its_own_idempotency_key_and_reads_have_none(scripted: Sc
     assert keys[2:] == ["my own", None]
     assert keys[0] != keys[1]
     assert len(keys[0] or "") == 32
+
+
+def test_all_pages_of_the_list_of_campaigns_are_read(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "CAMPAIGNS_AT_ONCE", 2)
+    pages = [[{**CAMPAIGN_WITH_ALERTS, "id": name} for name in page] for page in ("ab", "cd", "")]
+    scripted.script = [(200, json.dumps(page).encode()) for page in pages]
+    with Client(scripted.url) as client:
+        found = client.campaigns(search="tea", sort="-name")
+    assert [campaign.id for campaign in found] == list("abcd")
+    path = "/v1/campaigns?search=tea&sort=-name"
+    ends = ("&limit=2", "&after=b&limit=2", "&after=d&limit=2")
+    assert [received[1] for received in scripted.received] == [path + end for end in ends]
 
 
 def test_pauses_respect_retry_after(scripted: Scripted, pauses: list[float]) -> None:

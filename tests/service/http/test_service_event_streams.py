@@ -1,4 +1,4 @@
-"""The task that wakes streams survives errors."""
+"""The task that wakes streams survives errors, and ends the streams of revoked keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from entice.api_types import EventView
 from entice.errors import EnticeError
-from entice.service.domain.errors import Unavailable
+from entice.service.domain.errors import Refusal, Unavailable
 from entice.service.http import event_streams
 from entice.service.http.event_streams import EventStreams
 
@@ -81,3 +81,37 @@ def test_a_stream_continues_after_an_error(
 
     asyncio.run(run())
     assert bool(logged) == (method == "reload" and not isinstance(error, EnticeError))
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["", "control: keys are not checked"])
+def test_a_stream_ends_within_a_second_after_its_key_is_revoked(
+    checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams that have nothing to send end too; without the check, they would continue."""
+    assert event_streams.POLL_INTERVAL <= 0.5
+    monkeypatch.setattr(event_streams, "POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(event_streams, "HEARTBEAT", 0.2 if not checked else 60.0)
+    revoked = Refusal(401, "unauthorized", "Revoked", "The key was revoked.")
+
+    async def check_nothing(_: EventStreams) -> None:
+        pass
+
+    if not checked:
+        monkeypatch.setattr(EventStreams, "_check_keys", check_nothing)
+
+    def refuse() -> None:
+        raise revoked
+
+    async def run() -> object:
+        log = Log()
+        streams = EventStreams(cast(Any, log), cast(Any, log), cast(Any, None))
+        following = streams.follow("c", 0, cast(Any, None), refuse)
+        try:
+            return await asyncio.wait_for(anext(following), 20)
+        except Refusal as error:
+            return error
+        finally:
+            streams.end()
+            await following.aclose()
+
+    assert asyncio.run(run()) == (revoked if checked else [])

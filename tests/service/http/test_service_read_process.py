@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from service_fixtures import TEAS, Service, assert_problem, server, service
 
 from entice.service.domain.errors import DamagedCampaign, Refusal, not_found
 from entice.service.http import read_process
-from entice.service.http.read_process import ReadFailed, ReadProcess, answer_reads
+from entice.service.http.read_process import Child, ReadFailed, ReadProcess, answer_reads
 from entice.service.storage.queries import Queries
 from entice.service.storage.writer import Writer
 
@@ -30,12 +31,20 @@ ROUTES = (
 
 
 @contextlib.contextmanager
-def reader(db: str) -> Iterator[ReadProcess]:
+def reader(db: str, starts: Sequence[Child | OSError] = ()) -> Iterator[ReadProcess]:
     """Answer reads in a thread of this process, which coverage measures."""
     here, there = Pipe()
     thread = threading.Thread(target=answer_reads, args=(db, there))
     thread.start()
-    yield ReadProcess(here, os.getpid())
+    later = iter(starts)
+
+    def start_again() -> Child:
+        child = next(later)
+        if isinstance(child, OSError):
+            raise child
+        return child
+
+    yield ReadProcess(Child(here, os.getpid(), lambda: None), start_again)
     here.close()
     thread.join(30)
     assert not thread.is_alive()
@@ -131,16 +140,50 @@ def wait_for(_: Queries, event: str) -> None:
 EVENTS = {"end": threading.Event()}
 
 
-def test_a_process_that_does_not_answer_is_not_used_any_more(
+def test_a_process_that_does_not_answer_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The delay doubles, and is the first one again after a process has run for a long time."""
+    delays: list[float] = []
     monkeypatch.setattr(read_process, "MAX_SECONDS", 0.05)
-    with reader(f"sqlite:///{tmp_path}/entice.db") as process:
-        for _ in range(2):
+    monkeypatch.setattr(read_process, "time", SimpleNamespace(sleep=delays.append, monotonic=clock))
+    db = f"sqlite:///{tmp_path}/entice.db"
+    with reader(db) as second, reader(db) as third:
+        starts = [OSError("no memory"), second._child, third._child]
+        with reader(db, starts) as process:
+            for expected in ([1.0, 2.0], [1.0, 2.0, 4.0]):
+                with pytest.raises(ReadFailed):
+                    process.read(wait_for, "end")
+                wait_until(lambda: process.alive)
+                assert delays == expected
+            monkeypatch.setattr(read_process, "MAX_SECONDS", 30.0)
+            assert process.read(add_one, 1) == b"2"
+            EVENTS["end"].set()
+            TIME[0] += read_process.MAX_DELAY + 1
+            third._child.connection.close()
+            monkeypatch.setattr(process, "_start_again", lambda: process._child)
             with pytest.raises(ReadFailed):
-                process.read(wait_for, "end")
-            assert not process.alive
-        EVENTS["end"].set()
+                process.read(add_one, 1)
+            wait_until(lambda: process.alive)
+            assert delays[3:] == [1.0]
+
+
+def add_one(_: Queries, number: int) -> int:
+    return number + 1
+
+
+TIME = [0.0]
+
+
+def clock() -> float:
+    return TIME[0]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def children(pid: int) -> list[int]:
@@ -149,7 +192,7 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
-def test_reads_continue_when_the_process_is_killed_and_it_ends_with_the_service(
+def test_a_killed_process_is_started_again_and_ends_with_the_service(
     tmp_path: Path,
 ) -> None:
     with server(tmp_path) as running, httpx.Client(headers=running.headers) as client:
@@ -167,18 +210,25 @@ def test_reads_continue_when_the_process_is_killed_and_it_ends_with_the_service(
             found = client.get(f"{running.url}/v1/campaigns/{campaigns[0]}")
             assert found.json()["decisions"] == visits
         assert f'"pid":{fast}' in running.log.read_text().replace(" ", "")
-        end = time.monotonic() + 30
-        while Path(f"/proc/{fast}").exists():  # until its exit status is collected
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        os.kill(slow, signal.SIGTERM)  # as systemd does; it ends with the service only
-        assert Path(f"/proc/{slow}").exists()
+        wait_until(lambda: not Path(f"/proc/{fast}").exists())  # its exit status is collected
+        wait_until(lambda: "read-process-started" in running.log.read_text())
+        [new] = set(children(worker)) - {slow}
+        for campaign in campaigns:
+            running.post(f"/v1/campaigns/{campaign}/offers", {"player": "last"})
+        used = cpu_time(new)
+        found = client.get(f"{running.url}/v1/campaigns/{campaigns[0]}")
+        assert (found.json()["decisions"], cpu_time(new) > used) == (visits + 1, True)
+        for process in (new, slow):  # as systemd does; they end with the service only
+            os.kill(process, signal.SIGTERM)
+            assert _is_running(process)
         for process in (running.process.pid, worker):
             os.kill(process, signal.SIGKILL)
-        end = time.monotonic() + 30
-        while _is_running(slow):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: not _is_running(new) and not _is_running(slow))
+
+
+def cpu_time(pid: int) -> int:
+    """Return the CPU time of a process, in nanoseconds."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def _is_running(pid: int) -> bool:

@@ -13,6 +13,11 @@ from command_line import RunEntice
 from service_fixtures import assert_problem, service
 
 from entice.service import logs
+from entice.service.domain.campaign_state import CampaignState
+from entice.service.domain.errors import DamagedCampaign
+from entice.service.storage import writer
+from entice.service.storage.store import Session
+from entice.service.storage.unit_of_work import load_all_states
 
 DAMAGES = {
     "state": "state = substr(state, 2)",
@@ -39,7 +44,6 @@ def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
 def test_a_damaged_campaign_does_not_affect_the_others(
     damaged: tuple[str, str], tmp_path: Path, run_entice: RunEntice
 ) -> None:
-    """Before, `Writer.start` raised its error, and the service did not start."""
     one, other = damaged
     target = io.BytesIO()
     logs.configure(target)
@@ -74,3 +78,21 @@ def test_a_damaged_campaign_does_not_affect_the_others(
     lines = ran.out.splitlines()
     assert "FAILED" in next(line for line in lines if line.startswith(f"{one}:"))
     assert "OK" in next(line for line in lines if line.startswith(f"{other}:"))
+
+
+@pytest.mark.parametrize("damaged", ["state"], indirect=True)
+def test_a_service_that_expects_intact_campaigns_would_not_start(
+    damaged: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the test above: `Writer.start` as it was before."""
+
+    def load_strictly(session: Session) -> tuple[list[CampaignState], list[DamagedCampaign]]:
+        states, errors = load_all_states(session)
+        for error in errors:
+            raise error
+        return states, []
+
+    monkeypatch.setattr(writer, "load_all_states", load_strictly)
+    with pytest.raises(ExceptionGroup) as raised, service(tmp_path):
+        pass
+    assert raised.group_contains(DamagedCampaign, match=damaged[0])

@@ -1,47 +1,21 @@
-"""Logs when they cannot be written: a reader that stops reading, no reader, a full disk."""
+"""Logs when they cannot be written: a reader that stops reading, no reader, a full disk.
+
+`test_service_faults` has a service whose log is not read.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import json
 import os
-import re
-import select
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import httpx
 import pytest
-from command_line import without_coverage
-from forking import ForkedPopen
+from service_faults.trials.silent_logs import PIPE_SIZE, is_full, small_pipe
 
 from entice.service import logs
-
-PIPE_SIZE = 4096
-
-
-@contextlib.contextmanager
-def small_pipe() -> Iterator[tuple[int, int]]:
-    """A pipe that some 20 lines fill."""
-    ends = os.pipe()
-    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-    try:
-        yield ends
-    finally:
-        for end in ends:
-            with contextlib.suppress(OSError):
-                os.close(end)
-
-
-def is_full(pipe: int) -> bool:
-    """The control: whether a write by the event loop itself would wait for the reader."""
-    return not select.select([], [pipe], [], 0)[1]
 
 
 def events_in(text: bytes) -> list[str]:
@@ -113,28 +87,3 @@ def test_logging_resumes_after_an_error(monkeypatch: pytest.MonkeyPatch, error: 
     assert dropped == [1, 1]
     assert len(torn) == 10
     assert events_in(b"\n".join(rest)) == ["third"]
-
-
-def test_the_service_answers_and_stops_while_its_log_is_not_read(tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).with_name("entice")), "serve", "--port", "0"]
-    with small_pipe() as (_, writer):
-        process = ForkedPopen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer, text=True,
-            env=without_coverage(),
-        )  # fmt: skip
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://\S+", process.stdout.readline())
-            assert found is not None
-            with httpx.Client(timeout=10) as client:
-                while not is_full(writer):
-                    with contextlib.suppress(httpx.ConnectError):
-                        client.get(f"{found[0]}/healthz")
-                for _ in range(30):
-                    assert client.get(f"{found[0]}/healthz").status_code == 200
-            assert is_full(writer)
-            process.terminate()
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
-            process.communicate()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import signal
 import socket
 import threading
 import time
@@ -326,51 +324,7 @@ def test_stopping_interrupts_a_request_and_releases_the_lease(
         assert session.rows("SELECT holder FROM webhook_lease") == [("",)]
 
 
-# Crashes and several processes
-
-
-@pytest.mark.parametrize("cursor_first", [False, True])
-def test_kill_9_loses_no_event(
-    shop: Service, hook: Receiver, tmp_path: Path, cursor_first: bool
-) -> None:
-    """Kill the sender whenever a request has arrived but is not confirmed: before and after it is
-    recorded. The control stores the last event before its request: the events of it are lost."""
-    campaign = shop.create()
-    rate(shop, campaign, 39)
-    Webhooks(shop.store).create(campaign, hook.url, after=0)
-    running = webhook_receiver.process(shop.store.url, cursor_first=cursor_first)
-    kills = {2: 0, 4: 200, 5: 0}  # by number of the request: not recorded, or recorded
-
-    def respond(events: list[int]) -> int:
-        nonlocal running
-        what = kills.pop(len(hook.attempts), None)
-        if what is None:
-            return 200
-        os.kill(running.pid, signal.SIGKILL)
-        running.wait(10)
-        with shop.store.write() as session:
-            session.run("UPDATE webhook_lease SET holder = ''")  # instead of waiting for its end
-        running = webhook_receiver.process(shop.store.url, cursor_first=cursor_first)
-        return what
-
-    hook.respond = respond
-    try:
-        hook.wait_for(lambda: 40 in hook.received())
-    finally:
-        running.kill()
-        running.wait(10)
-    found = hook.received()
-    assert kills == {}
-    lost = set(range(1, 41)) - set(found)
-    if cursor_first:
-        assert lost
-    else:
-        assert not lost
-        assert len(found) > 40  # the request that was recorded but not confirmed came again
-        highest = 0
-        for seq in found:  # each event follows all earlier ones
-            assert seq <= highest + 1
-            highest = max(highest, seq)
+# Several processes
 
 
 @both_databases

@@ -89,7 +89,7 @@ def queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         writer.submit(Reverse(offers[0])).result()
         writer.submit(Decline(offers[10])).result()
         found = CampaignAlerts(queries.drifts)
-        CampaignList(store, found).page(sort="-alerts")
+        CampaignList(store, found).page(sort="-alerts", limit=1000)
         read_gauges(store, found.of_all, lambda: 0.0)
         clock.ahead = 1000 * 1_000_000
         while queries.campaign(campaign).in_flight:

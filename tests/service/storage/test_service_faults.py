@@ -16,6 +16,8 @@ from service_faults.trials import (
     race,
     reordering,
     replay,
+    silent_logs,
+    webhooks,
 )
 from sizes import LONG
 
@@ -59,3 +61,11 @@ def test_fuzzed_requests_get_no_5xx_and_errors_are_problem_details():
 
 def test_a_replay_equals_the_tables_byte_for_byte_and_finds_a_changed_byte():
     assert_passed(replay.run(long=False))
+
+
+def test_the_service_answers_and_stops_while_its_log_is_not_read():
+    assert_passed(silent_logs.run(long=False))
+
+
+def test_a_killed_process_loses_no_event_of_a_webhook():
+    assert_passed(webhooks.run(long=False))

@@ -145,7 +145,7 @@ def test_the_writer_is_shared_while_commands_of_several_campaigns_arrive(
     assert not queue.is_used_by_others("b")
 
 
-@pytest.mark.parametrize(("shared", "most"), [(True, 16), (False, 40)], ids=["", "control: alone"])
+@pytest.mark.parametrize(("shared", "most"), [(True, 4), (False, 40)], ids=["", "control: alone"])
 def test_few_commands_of_a_campaign_are_in_progress_while_the_writer_is_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, most: int
 ) -> None:
@@ -392,11 +392,11 @@ def test_other_campaigns_commit_between_the_parts_of_a_batch(
         future.add_done_callback(lambda _: order.append(0))
 
     monkeypatch.setattr(Part, "write", write_and_submit)
-    answer = service.do(known(large, range(500)))
-    assert len(answer["offers"]) == 500
-    expected = [64, 0] * 6 + [64] if shared else [64] * 7
+    answer = service.do(known(large, range(250)))
+    assert len(answer["offers"]) == 250
+    expected = [32, 0] * 6 + [32] if shared else [32] * 7
     assert order[: len(expected)] == expected
-    assert order.count(64) == 7
+    assert order.count(32) == 7
     assert service.faults(large) == service.faults(quick) == [None]
 
 
@@ -430,7 +430,7 @@ def test_a_batch_that_was_written_in_part_is_completed_by_a_retry(
     monkeypatch.setattr(slices, "store_response", store_or_fail)
     with pytest.raises(Unavailable):
         service.answer(known(campaign, range(300)), key="k", request=b"r")
-    written = 128 if shared and status == "live" else 0
+    written = 64 if shared and status == "live" else 0
     assert rows("offers") == rows("players") == written
     assert rows("answers") == 0
     assert service.queries.campaign(campaign).decisions == written
@@ -461,7 +461,7 @@ def test_a_batch_that_another_process_interrupts_between_its_parts_is_completed(
     monkeypatch.setattr(one.store, "write", write_after_the_other)
     answer = one.do(known(campaign, range(300)))
     numbers = [int(offer["id"].partition(".")[2]) for offer in answer["offers"]]
-    assert numbers == [*range(1, 129), *range(130, 302)]
+    assert numbers == [*range(1, 65), *range(66, 302)]
     assert two.faults(campaign) == [None]
     one.close()
     two.close()

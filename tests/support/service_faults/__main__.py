@@ -28,7 +28,8 @@ from service_faults.record import as_trial, current_version, record
 
 TRIALS = (
     "race", "kill", "power_loss", "reordering", "postgres_restart", "postgres_silence",
-    "io_errors", "bit_flips", "clock_jumps", "fuzzing", "replay", "slow_clients",
+    "io_errors", "bit_flips", "clock_jumps", "fuzzing", "replay", "slow_clients", "silent_logs",
+    "webhooks",
 )  # fmt: skip
 
 

@@ -181,6 +181,7 @@ CAMPAIGN: dict[str, Any] = {
     "rating_window": 60, "late_ratings": True, "status": "live", "seed": 1, "policy_sees": "stars",
     "policy": {"kind": "ucb"}, "probe": {"share": 1.0, "amount": 1.0},
     "holdout": 0.3, "holdout_feeds_averages": False, "segments": ["new", "regular"],
+    "overlap": 0.1, "price": {"kind": "learned"},
 }  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     {"kind": "epsilon_greedy", "c": 5.0}, {"kind": "thompson_sampling"}, {"kind": "greedy"},
@@ -224,7 +225,7 @@ def _fields(at: str, offer: str) -> Iterator[HostileRequest]:
         yield HostileRequest("policy", "POST", "/v1/campaigns", JSON, body)
     change = (
         "name", "status", "budget", "cap_per_offer", "cap_per_player", "pace_over", "seed",
-        "segments",
+        "segments", "overlap", "holdout",
     )  # fmt: skip
     for value in everything:
         for field in change:

@@ -37,6 +37,8 @@ BROKEN = (sys.executable, "-m", "service_faults.broken")
 """A server with a route that fails."""
 UNLIMITED = (sys.executable, "-m", "service_faults.unlimited")
 """A server without limits on clients."""
+SYNCHRONOUS_LOGS = (sys.executable, "-m", "service_faults.synchronous_logs")
+"""A server whose event loop writes the log."""
 
 
 class Server:
@@ -50,6 +52,8 @@ class Server:
         The folder for its log.
     kind
         The command that starts it.
+    errors
+        A descriptor for its standard error, in place of the log.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Server:
         workers: int = 1,
         *,
         kind: tuple[str, ...] = SERVE,
+        errors: int | None = None,
     ) -> None:
         self.db = db
         self.workers = workers
@@ -66,6 +71,7 @@ class Server:
         self.log = folder / f"serve-{self.port}.log"
         self.secret = secrets.token_bytes(32)
         self._command = kind
+        self._errors = errors
         self._environment = {
             **without_coverage(),
             "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS)))),
@@ -83,7 +89,8 @@ class Server:
                     *self._command, "--db", self.db, "--port", str(self.port),
                     "--workers", str(self.workers),
                 ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log if self._errors is None else self._errors,
                 env=self._environment, cwd=self.log.parent,
                 start_new_session=True,  # one process group, to be killed as a whole
             )  # fmt: skip

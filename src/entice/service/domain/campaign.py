@@ -106,11 +106,6 @@ def _compiled_steps(
     )
 
 
-_update_ages = specialize(in_flight.update_ages)
-_begin_pull = specialize(campaign_step.begin_pull)
-_end_pull = specialize(campaign_step.end_pull)
-
-
 class Campaign:
     """A campaign with the arrays and compiled functions that make its decisions."""
 
@@ -370,14 +365,14 @@ class Campaign:
         self._adjust_in_flight(arm, 1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] += 1
-            _begin_pull(self._flight, n, at, self.segments.cell(arm, segment))
+            campaign_step.begin_pull(self._flight, n, at, self.segments.cell(arm, segment))
 
     def end_pull(self, n: int, at: int, arm: int, outcome: int, segment: int | None = None) -> None:
         """Remove an offer from the pulls in flight; `in_flight.remove_pull` lists the outcomes."""
         self._adjust_in_flight(arm, -1)
         if self.state.rules >= EXPECTED_RATINGS:
             self.state.offered[arm] -= outcome == in_flight.WITHDRAWN
-            _end_pull(self._flight, n, at, self.segments.cell(arm, segment), outcome)
+            campaign_step.end_pull(self._flight, n, at, self.segments.cell(arm, segment), outcome)
 
     def _adjust_in_flight(self, arm: int, by: int) -> None:
         self.state.in_flight[arm] += by
@@ -396,8 +391,8 @@ class Campaign:
         self.reconfigure()
         for offer in in_flight_offers:
             cell = self.segments.cell(offer.arm, offer.segment)
-            _begin_pull(self._flight, offer.n, offer.offered_at, cell)
-        _update_ages(self._flight, at)
+            campaign_step.begin_pull(self._flight, offer.n, offer.offered_at, cell)
+        in_flight.update_ages(self._flight, at)
         self._flight.reached[:] = self._flight.unrated
 
     def retire(self, arm: int, retired: bool) -> None:

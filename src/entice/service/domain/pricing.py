@@ -7,14 +7,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from entice.jit.specialize import specialize
-from entice.model import learned_price
-from entice.model.learned_price import NOT_LEARNED, SHARES_OF_SCALE, AcceptanceCurve, new_curve
+from entice.model.learned_price import (
+    NOT_LEARNED,
+    SHARES_OF_SCALE,
+    AcceptanceCurve,
+    new_curve,
+    price_offer,
+    record_answer,
+)
 from entice.service.domain.offer import OfferRecord
 from entice.service.domain.spec import CampaignSpec
-
-_price_offer = specialize(learned_price.price_offer)
-_record_answer = specialize(learned_price.record_answer)
 
 
 class AcceptanceCounts(msgspec.Struct, array_like=True):
@@ -50,6 +52,7 @@ class Pricing:
 
     def __init__(self, spec: CampaignSpec, counts: AcceptanceCounts) -> None:
         assert spec.price is not None
+        assert spec.seed is not None
         self._setting, self._seed, self._counts = spec.price, spec.seed, counts
         self._curve = curve_of(spec, counts)
         self._stream = np.zeros(4, np.uint64)
@@ -57,7 +60,7 @@ class Pricing:
     def price(self, t: int, gap: float) -> tuple[float, PriceRecord]:
         """Return the payment of decision t for a displayed gap, both in stars."""
         wanted, explore = self._setting.acceptance, self._setting.explore
-        payment, propensity, explored, learned = _price_offer(
+        payment, propensity, explored, learned = price_offer(
             self._curve, wanted, explore, gap, self._seed, t, self._stream
         )
         price = None if learned == NOT_LEARNED else float(self._curve.prices[learned])
@@ -72,7 +75,7 @@ class Pricing:
         """
         if offer.arm == offer.greedy or offer.shadow:
             return
-        position = _record_answer(self._curve, offer.payment, accepted)
+        position = record_answer(self._curve, offer.payment, accepted)
         self._counts.answers[position] += 1
         self._counts.accepted[position] += accepted
 

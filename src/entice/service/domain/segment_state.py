@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from entice.api_types import SegmentArmView, SegmentView
-from entice.jit.specialize import specialize
 from entice.model import segments
 from entice.model.ledger import Ledger
 from entice.model.segments import CampaignSegments, new_campaign_segments
 from entice.service.domain.errors import invalid
-
-_set_cell_ratings = specialize(segments.set_cell_ratings)
 
 
 class SegmentCounts(msgspec.Struct, array_like=True):
@@ -105,7 +102,9 @@ class LiveSegments:
         for segment, n in enumerate(counts.pulls[arm]):
             if n > 0 or ledgers.pulls[arm, segment] > 0:
                 sum_, squares = counts.totals[arm][segment], counts.squares[arm]
-                _set_cell_ratings(ledgers, arm, segment, n, sum_, pulls, total, squares, *scale)
+                segments.set_cell_ratings(
+                    ledgers, arm, segment, n, sum_, pulls, total, squares, *scale
+                )
 
     def views(
         self, arms: Sequence[str], ledger: Ledger, scale: tuple[int, int]

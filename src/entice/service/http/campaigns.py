@@ -114,7 +114,7 @@ async def create_campaign(
     "/v1/campaigns",
     roles=READ,
     responses={
-        200: "The campaigns. With `limit`, the header `Link` has the next page. The header "
+        200: "The campaigns. If there are more, the header `Link` has the next page. The header "
         "`Entice-Total` has the number of campaigns on all pages."
     },
     examples={"one": [examples.CAMPAIGN_WITH_ALERTS]},
@@ -122,8 +122,8 @@ async def create_campaign(
 async def list_campaigns(
     request: ServiceRequest,
     limit: Annotated[
-        int | None, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of campaigns.")
-    ] = None,
+        int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of campaigns.")
+    ] = MAX_PAGE,
     after: Annotated[
         str | None,
         QueryParameter(
@@ -152,9 +152,8 @@ async def list_campaigns(
 ) -> Response[list[CampaignWithAlerts]]:
     """List campaigns.
 
-    Returns the campaigns that the key has access to and that match, with their alerts: all of
-    them, or `limit` at a time. If there are more, the response has a header
-    `Link: <...>; rel="next"`.
+    Returns the campaigns that the key has access to and that match, with their alerts: the first
+    1,000, or `limit`. If there are more, the response has a header `Link: <...>; rel="next"`.
     """
     read = partial(
         request.context.campaigns.page,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -27,6 +28,8 @@ from entice.service.storage.player_hasher import PlayerHasher
 from entice.service.storage.queries import Queries
 
 MAX_BATCH = 1000
+HASHED_AT_ONCE = 250
+"""Number of players of a batch whose ids are hashed before other requests get a turn: 0.3 ms."""
 MAX_PAGE = 1000
 
 Player = Annotated[
@@ -140,7 +143,11 @@ async def make_offers(
     is invalid, no offer is made. If the service or its database fails before the response, some
     offers may have been made: repeat the request, which returns them and makes the others.
     """
-    commands = [_command(request.context.players, campaign, one) for one in data.requests]
+    commands: list[MakeOffer] = []
+    for first in range(0, len(data.requests), HASHED_AT_ONCE):
+        some = data.requests[first : first + HASHED_AT_ONCE]
+        commands += [_command(request.context.players, campaign, one) for one in some]
+        await asyncio.sleep(0)
     return await execute(request, MakeOffers(campaign, commands), idempotency_key)
 
 

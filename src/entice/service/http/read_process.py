@@ -11,16 +11,21 @@ import os
 import pickle
 import signal
 import stat
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from entice.errors import EnticeError
+from entice.service import logs
 from entice.service.operations.service_queries import ServiceQueries
 from entice.service.storage.store import open_store
 
@@ -28,6 +33,9 @@ NICENESS = 5
 """Added to the niceness of the service: on a busy machine, offers go before reads."""
 MAX_SECONDS = 300.0
 """Seconds of a read after which the process is not used any more, such as on a silent database."""
+FIRST_DELAY, MAX_DELAY = 1.0, 300.0
+"""Seconds until a process that has ended is started again. They double each time up to the
+maximum, and are the first again after a process has run for longer than that."""
 _RESULT, _ERROR, _FAILED = b"r", b"e", b"f"
 
 
@@ -35,13 +43,27 @@ class ReadFailed(Exception):
     """A read that was not completed: the process has ended, or an unexpected error occurred."""
 
 
-class ReadProcess:
-    """A child process that executes reads, one after the other."""
+class Child(NamedTuple):
+    """A process that answers reads."""
 
-    def __init__(self, connection: Connection, pid: int) -> None:
-        self.pid = pid
+    connection: Connection
+    pid: int
+    wait: Callable[[], object]
+    """Collects the exit status of the process when it ends."""
+
+
+class ReadProcess:
+    """A child process that executes reads, one after the other.
+
+    If it ends or does not answer, `start_again` starts another one after a delay.
+    """
+
+    def __init__(self, child: Child, start_again: Callable[[], Child]) -> None:
+        self.pid = child.pid
         self.alive = True
-        self._connection = connection
+        self._child = child
+        self._start_again = start_again
+        self._delay, self._started = FIRST_DELAY, time.monotonic()
         self._lock = threading.Lock()
 
     @classmethod
@@ -49,19 +71,10 @@ class ReadProcess:
         """Start a process, which ends with this one.
 
         Do so before this process has threads or an open database: a fork copies the locks of both
-        in the state that they have at that moment.
+        in the state that they have at that moment. A process that is started again later is not
+        forked, and takes a second to import Entice.
         """
-        connection, other_end = Pipe()
-        pid = os.fork()
-        if pid == 0:
-            connection.close()
-            _run_child(db, other_end)
-        other_end.close()
-        # Wait until the child has closed its copy of the listening socket: if this process were
-        # killed before that, the port would stay in use.
-        with contextlib.suppress(EOFError, OSError):
-            connection.recv_bytes()
-        return cls(connection, pid)
+        return cls(_fork(db), partial(_spawn, db))
 
     def read(self, function: Callable[..., Any], *arguments: Any) -> bytes:
         """Call a function of a module with the child's `ServiceQueries`; return its result as JSON.
@@ -69,24 +82,66 @@ class ReadProcess:
         Raises the function's error if it is one of the service, and `ReadFailed` otherwise.
         """
         with self._lock:
+            if not self.alive:
+                raise ReadFailed
+            connection = self._child.connection
             try:
-                self._connection.send((function, arguments))
-                if not self._connection.poll(MAX_SECONDS):
+                connection.send((function, arguments))
+                if not connection.poll(MAX_SECONDS):
                     raise TimeoutError
-                message = self._connection.recv_bytes()
+                message = connection.recv_bytes()
             except (EOFError, OSError) as error:
-                self._stop_using()
+                self.alive = False
+                threading.Thread(target=self._replace, daemon=True).start()
                 raise ReadFailed from error
         if message[:1] == _RESULT:
             return message[1:]
         raise pickle.loads(message[1:]) if message[:1] == _ERROR else ReadFailed
 
-    def _stop_using(self) -> None:
-        """Close the connection, without which the process ends, and collect its exit status."""
-        if self.alive:
-            self.alive = False
-            self._connection.close()
-            threading.Thread(target=_wait_for_end, args=(self.pid,), daemon=True).start()
+    def _replace(self) -> None:
+        """Close the connection, without which the process ends, and start another one."""
+        self._child.connection.close()
+        if time.monotonic() > self._started + MAX_DELAY:
+            self._delay = FIRST_DELAY
+        logs.failure("read-process-ended", pid=self.pid, next=f"start in {self._delay:g} s")
+        threading.Thread(target=self._child.wait, daemon=True).start()
+        while not self.alive:
+            time.sleep(self._delay)
+            self._delay = min(2 * self._delay, MAX_DELAY)
+            try:
+                self._child = self._start_again()
+            except (EOFError, OSError) as error:
+                logs.failure("read-process-not-started", error=str(error) or type(error).__name__)
+                continue
+            self.pid, self._started = self._child.pid, time.monotonic()
+            logs.event("read-process-started", pid=self.pid)
+            self.alive = True
+
+
+def _fork(db: str) -> Child:
+    connection, other_end = Pipe()
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _run_child(db, other_end)
+    other_end.close()
+    # Wait until the child has closed its copy of the listening socket: if this process were
+    # killed before that, the port would stay in use.
+    with contextlib.suppress(EOFError, OSError):
+        connection.recv_bytes()
+    return Child(connection, pid, partial(_wait_for_end, pid))
+
+
+def _spawn(db: str) -> Child:
+    """Start a process in a new interpreter, which is possible beside other threads."""
+    connection, other_end = Pipe()
+    with other_end:
+        descriptor = other_end.fileno()
+        command = [sys.executable, "-m", __name__, str(descriptor)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[descriptor])
+    connection.send(db)  # not in the arguments, which everybody can read
+    connection.recv_bytes()
+    return Child(connection, process.pid, process.wait)
 
 
 def _wait_for_end(pid: int) -> None:
@@ -136,3 +191,8 @@ def _close_other_sockets(kept: int) -> None:
         with contextlib.suppress(OSError):
             if descriptor != kept and stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
+
+
+if __name__ == "__main__":
+    other_end = Connection(int(sys.argv[1]))
+    _run_child(other_end.recv(), other_end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,6 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi.spec import Example, Schema
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
-from entice.service import logs
 from entice.service.domain.commands import Command
 from entice.service.domain.errors import Refusal, not_found
 from entice.service.http.authentication import LOCAL_CALLER, hide_other_campaigns
@@ -120,11 +120,8 @@ class ServiceRequest(Request[None, KeyView, State]):
         others = context.ready and context.writer.is_used_by_others(self.auth.campaign)
         process = context.read_processes[slow] if others and context.read_processes else None
         if process is not None and process.alive:
-            try:
+            with contextlib.suppress(ReadFailed):
                 return EncodedResponse(await self.read(process.read, *call, slow=slow))
-            except ReadFailed:
-                if not process.alive:
-                    logs.failure("read-process-ended", pid=process.pid, next="read in threads")
         return EncodedResponse(await self.read(encode_read, context.queries, *call, slow=slow))
 
 

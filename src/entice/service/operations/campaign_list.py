@@ -69,9 +69,9 @@ class CampaignList:
         status: str | None = None,
         sort: Sort = "created",
         after: str | None = None,
-        limit: int | None = None,
+        limit: int,
     ) -> CampaignPage:
-        """Return the campaigns that match, from the one that follows `after` in the order.
+        """Return up to `limit` campaigns that match, from the one after `after` in the order.
 
         `only` is the campaign that a key is limited to. `search` has words that must all occur in a
         campaign's name or id. Damaged campaigns are left out: requests for them, `entice verify`
@@ -93,7 +93,7 @@ class CampaignList:
                     raise not_found("campaign", after)
                 start = places[0] + 1
             views: list[CampaignWithAlerts] = []
-            while start < len(ordered) and (limit is None or len(views) < limit):
+            while start < len(ordered) and len(views) < limit:
                 state = self._load(session, ordered[start])
                 if state is None:
                     found.discard(ordered[start].id)

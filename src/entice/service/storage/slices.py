@@ -38,10 +38,12 @@ from entice.service.storage.stored_hashes import with_stored_hashes_in_steps
 from entice.service.storage.stored_responses import replay, store_response, stored_responses
 from entice.service.storage.unit_of_work import Part, UnitOfWork
 
-SLICE = 0.002
+SLICE = 0.001
 """Seconds of one slice, which has at least one step and finishes its last one."""
-MAX_WRITTEN = 64
-"""Number of offers of a batch that are written in one transaction if others use the writer."""
+MAX_WRITTEN = 32
+"""Number of offers of a batch that are written in one transaction if others use the writer.
+
+This takes 0.8 ms of CPU time with 9 arms, and 1.5 ms with 1,000."""
 MAX_HISTORIES = 16
 """Number of campaigns whose ratings are kept in memory after they were read from the log."""
 

@@ -31,11 +31,12 @@ GATHER = 0.001
 """Seconds to wait for more commands, if the previous group was small but had more than one."""
 MAX_GROUP_SECONDS = 0.020
 """Seconds after which a group begins no further command, if the estimates were too low."""
-MAX_IN_PROGRESS = 16
+MAX_IN_PROGRESS = 4
 """Number of commands of one campaign in progress, if several campaigns use the writer.
 
-The event loop takes about 0.2 ms for a request. If it had all requests of a campaign with many
-connections to process at once, those of other campaigns would wait behind them."""
+The event loop takes about 0.3 ms for a request and its response. The commands of one commit get
+their responses together, and their clients' next requests arrive together. Other campaigns wait
+behind both, so there must be few."""
 MAX_LONG = 4
 """Number of long commands that are executed at the same time, each of another campaign."""
 

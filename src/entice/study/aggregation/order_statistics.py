@@ -11,8 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from entice.jit.decorators import compiled_internal, inline_always
-from entice.jit.specialize import specialize
+from entice.jit.decorators import compiled_internal, compiled_noinline
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -42,13 +41,13 @@ def order_statistics(series: Floats, ranks: Counts, low: Floats, high: Floats) -
     found = np.empty((len(series), len(ranks)))
     selected = np.empty(len(series), np.int64)
     buckets = np.empty(min(count, _MAX_BUCKETS), np.int64)
-    _select(series, ranks, low, high, buckets, np.empty(count), found, selected)
+    _select_ranks(series, ranks, low, high, buckets, np.empty(count), found, selected)
     others = np.flatnonzero(selected == 0)
     found[others] = np.sort(series[others], axis=1)[:, ranks]
     return found
 
 
-@inline_always
+@compiled_noinline
 def _select_ranks(
     series: Floats, ranks: Counts, low: Floats, high: Floats, buckets: Counts, kept: Floats,
     found: Floats, selected: Counts,
@@ -110,6 +109,3 @@ def _bucket(value: float, low: float, scale: float, last: int) -> np.uint64:
     if not place > 0.0:  # also 0 · ∞
         return np.uint64(0)
     return np.uint64(place) if place < last else np.uint64(last)
-
-
-_select = specialize(_select_ranks)

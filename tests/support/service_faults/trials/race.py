@@ -30,11 +30,13 @@ CAMPAIGN = {
     "name": "Race",
     "arms": ARMS,
     "policy": {"kind": "epsilon_greedy", "c": 1e9},  # always explores, so it always pays
-    "budget": 20_000,
+    "budget": 12_000,
     "price_of_a_star": 100,
     "offer_expires_after": 86_400,
     "holdout": 0.1,
+    "overlap": 0.1,
     "segments": SEGMENTS,
+    "price": {"kind": "learned", "explore": 0.2},
     "seed": 4,
 }
 

@@ -101,7 +101,8 @@ def deliver(
         offer_expires_after=7200,
         # These players have no salts, so a holdout reads all offers to find out who is new.
         holdout=0.2 if offers < 1000 else 0.0, holdout_feeds_averages=False,
-        segments=() if digits < 17 else ("new", "regular"),  # not if it learns from ratings
+        # Neither if it learns from ratings.
+        segments=() if digits < 17 else ("new", "regular"), overlap=0.1 if digits == 17 else 0.0,
         price=entice.LearnedPrice(),
     )  # fmt: skip
     with sqlite_store() as store:

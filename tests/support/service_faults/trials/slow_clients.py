@@ -23,6 +23,8 @@ PATHS = ("/studio/plotly.min.js", "/openapi.json")
 ARMS = [f"item-{i}" for i in range(1000)]
 HEALTH_WITHIN = 10.0
 """Seconds. An attempt that takes longer counts as no answer."""
+STOP_WITHIN = 10.0
+"""Seconds from SIGTERM to the end."""
 MAX_MEMORY = 512
 """Megabytes that an attack may take."""
 
@@ -75,6 +77,10 @@ def run(long: bool) -> Outcome:
         bare = Server(f"sqlite:///{place}/control.db", place, kind=UNLIMITED)
         with bare:
             control = attack(bare, 1100, lambda c, i: c.send("GET", PATHS[0]), seconds=30)
+        with bare, HostileClients(bare.url) as clients:
+            clients.send("GET", PATHS[0])
+            time.sleep(1)
+            _, bare_stopped = bare.terminate()
     pages, bodies, streams = attacks
     return Outcome(
         "clients that do not read or send",
@@ -85,8 +91,11 @@ def run(long: bool) -> Outcome:
         + f" (before, at most, after); all closed after {seconds_of(pages)}, {seconds_of(bodies)} "
         f"and {seconds_of(streams)}; stopped within {stopped:.1f} s, exit code {code}",
         f"without limits, 1,100 unread connections: no answer of /healthz within "
-        f"{HEALTH_WITHIN:.0f} s",
-        all(a.survived for a in attacks) and code == 0 and stopped < 10 and not control.survived,
+        f"{HEALTH_WITHIN:.0f} s; SIGTERM with one: stopped after {bare_stopped:.0f} s",
+        all(a.survived for a in attacks)
+        and code == 0
+        and stopped < STOP_WITHIN < bare_stopped
+        and not control.survived,
     )
 
 
@@ -101,10 +110,15 @@ def prepare(server: Server) -> tuple[list[str], str]:
         own = Keys(store, PlayerHasher(server.secret))
         keys = [own.create("admin", None, name)[1] for name in ("one", "two")]
     time.sleep(1.5)  # the service caches keys
-    settings = {"name": "Large", "arms": ARMS, "budget": 10**6, "price_of_a_star": 100}
+    settings = {
+        "name": "Large", "arms": ARMS, "budget": 10**6, "price_of_a_star": 100,
+        "holdout": 0.1, "overlap": 0.1, "segments": ["new", "regular"],
+        "price": {"kind": "learned"},
+    }  # fmt: skip
     _, made = call(server.port, "POST", "/v1/campaigns", json.dumps(settings).encode(), key=keys[0])
     campaign: str = json.loads(made)["id"]
-    requests = json.dumps({"requests": [{"player": f"player {i}"} for i in range(600)]}).encode()
+    players = [{"player": f"player {i}", "segment": "new"} for i in range(600)]
+    requests = json.dumps({"requests": players}).encode()
     path = f"/v1/campaigns/{campaign}/offers/batch"
     assert call(server.port, "POST", path, requests, key=keys[0])[0] == 201
     return keys, campaign
