@@ -1,6 +1,6 @@
 """Coverage of the intervals of off-policy estimates, on logs of simulated campaigns.
 
-    python bench/off_policy_coverage.py --campaigns 500
+    python bench/off_policy_coverage.py --campaigns 1000
 
 The logs are those of UCB with `overlap = 0.02`, four arms and 10,000 visitors each, simulated in
 plain NumPy (`tests/support/off_policy_logs.py`). The truth of each log is known: the target's
@@ -98,7 +98,7 @@ def describe(hits: list[bool], widths: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--campaigns", type=int, default=500)
+    parser.add_argument("--campaigns", type=int, default=1000)
     parser.add_argument("--decisions", type=int, default=10_000)
     parser.add_argument("--overlap", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=1_000_000)
