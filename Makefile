@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs
+.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs docs-check
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -24,7 +24,7 @@ help:
 	@echo "make lint       ruff, import-linter and mypy"
 	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
-	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 1 minute"
+	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 5 minutes"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"
 	@echo "make exactness          Fast paths against the kernel, 100,000 replications a case; 30 minutes"
 	@echo "make beyond             The tables of docs/explanation about policies and estimates; 1 hour"
@@ -32,6 +32,7 @@ help:
 	@echo "make load       Load test of the live service; 10 minutes"
 	@echo "make faults     Fault tests of the live service: kill -9, power loss, full disks, races; 1 hour"
 	@echo "make docs       The documentation with its gallery, into docs/_build; 3 minutes the first time"
+	@echo "make docs-check The same, then its pages in a browser: axe, widths, links; 10 minutes"
 	@echo "make figures    Rebuild the figures of the README and of docs/; 15 minutes"
 	@echo "make screenshots  Rebuild the screenshots of the studio in docs/studio; 2 minutes"
 	@echo "make browser    Find Chromium, or install it (Debian and Ubuntu, as root)"
@@ -108,7 +109,7 @@ kernels: $(READY)
 	  'from entice.service.operations.warm_up import WarmUp; WarmUp().run()'
 
 test-long: export ENTICE_TESTS = long
-test-long: test
+test-long: test docs-check
 
 # Its own target: measuring takes an eighth of the CPU time of all tests.
 coverage: $(READY) browser typescript kernels
@@ -174,10 +175,15 @@ figures: $(READY)
 	$(BIN)/entice plan examples/marketplace.toml --out plan
 	cp plan/plan.png docs/plan.png
 
-# Warnings are errors, and links between pages that do not resolve are warnings.
+# Warnings are errors, and links between pages that do not resolve are warnings. Sphinx does not read
+# an unchanged page again, so after a failure all are read again: otherwise the next build would pass.
 docs: $(DOCS)
-	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build || \
+	  { rm -rf docs/_build/.doctrees; exit 1; }
 	@echo "Open docs/_build/index.html"
+
+docs-check: docs browser
+	@cd tests/support && ../../$(BIN)/python -m browser.site_checks
 
 screenshots: $(READY) browser
 	$(BIN)/python docs/screenshots.py

@@ -75,6 +75,8 @@ def main() -> None:
             address = studio.at("#/explore") if screen == "explore" else studio.address(screen)
             page = visit(address)
             page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
+            if screen == "campaign":
+                page.wait_for_selector(".spending-chart.js-plotly-plot")
             save(page, screen)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import entice
+import entice.cli.pages
 import entice.client
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +96,88 @@ def test_links_in_the_code_resolve() -> None:
     assert not missing
 
 
+def test_links_of_the_studio_and_the_command_line_resolve() -> None:
+    scripts = ROOT / "src" / "entice" / "studio" / "page" / "js"
+    texts = [file.read_text() for file in scripts.rglob("*.js") if file.name != "docs-link.js"]
+    linked = {
+        page for text in texts for page in re.findall(r'(?:docsLink\(|\bdocs: )"([^"]+)"', text)
+    }
+    assert len(linked) > 10
+    for target in linked | set(entice.cli.pages.PAGES.values()):
+        path, _, anchor = target.partition("#")
+        assert (DOCS / path).is_file(), target
+        assert not anchor or anchor in _anchors(DOCS / path), target
+
+
+def test_every_block_is_executed_or_output() -> None:
+    """`tests/test_docs.py` sees no block that is indented, unclosed, or of another kind."""
+    known = {"python", "bash", "toml", "text", "console", "", "{toctree}", "{eval-rst}"}
+    for page in [*PAGES, *ALSO]:
+        text = page.read_text()
+        fences = re.findall(r"^ *(?:```|~~~)", text, re.MULTILINE)
+        kinds = re.findall(r"^```(\S*)\n.*?^```$", text, re.MULTILINE | re.DOTALL)
+        assert len(fences) == 2 * len(kinds), page
+        assert set(kinds) <= known, page
+
+
+def test_lines_of_examples_fit_the_page() -> None:
+    """The site shows 100 characters of code without scrolling. `console` has longer commands."""
+    long = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES
+        for kind, text in re.findall(r"^```(\S*)\n(.*?)^```$", page.read_text(), re.M | re.S)
+        if kind != "console"
+        for line in text.splitlines()
+        if len(line) > 100
+    ]
+    assert not long
+
+
+def test_a_broken_link_of_the_site_is_found(tmp_path: Path) -> None:
+    """The control of `make docs-check`, for a file and for an anchor."""
+    from browser.site_checks import broken_links
+
+    (tmp_path / "a.html").write_text('<a href="b.html#x">1</a> <a href="#y">2</a> <p id="y">')
+    (tmp_path / "b.html").write_text('<a class="c" href="a.html#x">3</a> <a href="c.html">4</a>')
+    assert sorted(broken_links(tmp_path)) == [
+        "a.html: b.html#x does not exist",
+        "b.html: a.html#x does not exist",
+        "b.html: c.html does not exist",
+    ]
+
+
+def _unknown_words(command: Any, words: list[str]) -> list[str]:
+    """Return the words of a command line that are not commands or options of Entice."""
+    while words and hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return words[:1]
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    named = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [word for word in named if word not in options | {"--help"}]
+
+
+def test_commands_in_the_text_exist() -> None:
+    """Commands that the tests do not execute: those in sentences and in `console` blocks."""
+    import typer.main
+
+    from entice.cli.app import app
+
+    command = typer.main.get_command(app)
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    checked = 0
+    for page in [*PAGES, *ALSO]:
+        text = page.read_text()
+        for line in re.findall(r"(?:`|^\$ )entice ([a-z][^`\n#]*)", text, re.MULTILINE):
+            assert not _unknown_words(command, line.split()), f"{page.name}: entice {line}"
+            checked += 1
+        made = set(re.findall(r"(?:`|^\$ )make ([\w-]+)", text, re.MULTILINE))
+        assert made <= targets, page.name
+    assert checked > 50
+    assert _unknown_words(command, ["keys", "crate"]) == ["crate"]
+    assert _unknown_words(command, ["run", "study.toml", "--seeds=7"]) == ["--seeds"]
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     text = "".join(
         (DOCS / "reference" / f"{name}.md").read_text() for name in ("python", "python-tools")
@@ -138,6 +222,7 @@ def test_pages_are_generated_from_the_code(
     assert "| `ENTICE_DB`" not in pages["cli-entice-serve"]
     assert "Environment variable: `ENTICE_DB`." in pages["cli-entice-serve"]
     assert "[OfferRequest](type-offerrequest.md)" in pages["http-make-offer"]
+    assert not re.search("body|Idempotency-Key", pages["http-delete-webhook"], re.IGNORECASE)
     assert "| `holdout` | `0.0` |" in pages["settings-campaign"]
     assert "| `entice_queue_depth` | gauge |" in pages["metrics"]
     targets = {t for text in pages.values() for t in re.findall(r"\]\(([\w-]+)\.md\)", text)}

@@ -126,14 +126,13 @@ def _operation(title: str, operation: Json) -> str:
     if "requestBody" in operation:
         [content] = operation["requestBody"]["content"].values()
         text += f"\nBody: {_type_name(content['schema'])}.\n{_examples(content)}"
-    statuses = [
-        (status, ", ".join(f"`{kind}`" for kind in response["content"]), response["description"])
-        for status, response in sorted(operation["responses"].items())
-    ]
-    text += "\n" + _table(("status", "media type", ""), statuses)
+    statuses = [(s, response["description"]) for s, response in operation["responses"].items()]
+    text += "\n" + _table(("status", ""), sorted(statuses))
     success = next(r for s, r in operation["responses"].items() if s < "300")
     content = next(iter(success["content"].values()))
-    return text + f"\nResponse: {_type_name(content['schema'])}.\n{_examples(content)}"
+    media_types = ", ".join(f"`{kind}`" for kind in success["content"])
+    kind = _type_name(content["schema"])
+    return text + f"\nResponse ({media_types}): {kind}.\n{_examples(content)}"
 
 
 def _examples(content: Json) -> str:

@@ -29,11 +29,11 @@ log = pl.DataFrame({
 )  # fmt: skip
 
 figure, axes = plt.subplots()
+axes.set_ylabel("stars per rated visitor")
 for arm in arms:
     found = evaluate(log, Always(arm)).rating["doubly robust"]
-    axes.errorbar(
-        arm, found.value, [[found.value - found.low], [found.high - found.value]], fmt="o"
-    )
+    interval = [[found.value - found.low], [found.high - found.value]]
+    axes.errorbar(arm, found.value, interval, fmt="o")
     print(arm, found)
-axes.set(ylabel="stars per rated visitor", title="One arm for everybody: estimate, 95 % interval")
+axes.set(title="One arm for everybody: estimate, 95 % interval", xmargin=0.2, ymargin=0.2)
 figure

@@ -223,7 +223,8 @@ class AlertKind(StrEnum):
     100 offers or more. `items_without_ratings`: an item has no rating although its offers should
     have brought at least three. `share_who_rate_falling`: the last 200 offers have brought fewer
     ratings than earlier ones had at the same age. `drift_above_plan`: the drift's interval is above
-    `planned_drift`.
+    `planned_drift`. `spending_above_plan` and `spending_below_plan`: the committed money is outside
+    the range of the plan that the campaign was created from.
     """
 
     INVARIANTS_BROKEN = "invariants_broken"
@@ -232,6 +233,8 @@ class AlertKind(StrEnum):
     ITEMS_WITHOUT_RATINGS = "items_without_ratings"
     SHARE_WHO_RATE_FALLING = "share_who_rate_falling"
     DRIFT_ABOVE_PLAN = "drift_above_plan"
+    SPENDING_ABOVE_PLAN = "spending_above_plan"
+    SPENDING_BELOW_PLAN = "spending_below_plan"
 
 
 class AlertView(msgspec.Struct, frozen=True):
@@ -244,11 +247,40 @@ class AlertView(msgspec.Struct, frozen=True):
     """What to do next."""
 
 
+class PlanStatus(StrEnum):
+    """Whether a campaign spends as planned.
+
+    `not_started`: there is no offer yet, or the campaign is in shadow mode. `too_early`: fewer than
+    50 visitors, or than 1 % of those of the plan. `on_plan`, `above_plan`, `below_plan`: the
+    committed money is within, above or below the range of 90 % of the plan's runs. `ended`: there
+    are more visitors than in the plan.
+    """
+
+    NOT_STARTED = "not_started"
+    TOO_EARLY = "too_early"
+    ON_PLAN = "on_plan"
+    ABOVE_PLAN = "above_plan"
+    BELOW_PLAN = "below_plan"
+    ENDED = "ended"
+
+
+class PlanStatusView(msgspec.Struct, frozen=True):
+    """The spending of a campaign compared with its plan."""
+
+    status: PlanStatus
+    message: str
+    """Comparison in plain words, with its amounts."""
+    todo: str
+    """What to do next."""
+
+
 class CampaignWithAlerts(CampaignView, frozen=True):
-    """A campaign, and what about it needs attention."""
+    """A campaign, what about it needs attention, and whether it is on plan."""
 
     alerts: list[AlertView] = []
     """Alerts, the most urgent first."""
+    plan_status: PlanStatusView | None = None
+    """Null if the campaign was not created from a plan."""
 
 
 class ApiKeyView(msgspec.Struct, frozen=True):

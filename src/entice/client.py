@@ -240,11 +240,16 @@ class Client(AbstractContextManager["Client"]):
         reason: str | None = None,
         arm: str | None = None,
         player: str | None = None,
+        payment: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[OfferView]:
-        """Iterate over the offers of a campaign, newest first, optionally filtered."""
+        """Iterate over the offers of a campaign, newest first, optionally filtered.
+
+        `payment` is "paid" for offers with a payment only, "unpaid" for those without.
+        """
         filters = {"state": state, "reason": reason, "arm": arm, "player": player}
+        filters["payment"] = payment
         filters |= _period(since, until)
         query: dict[str, Any] = {name: value for name, value in filters.items() if value}
         while True:

@@ -84,6 +84,17 @@ def test_special_characters_are_escaped() -> None:
     assert r"$-$1{,}234{,}567" in latex
     assert r"[$\varepsilon$ $\le$ 3]" in latex
     assert escape_latex("1, 2") == "1, 2"
+    assert escape_latex("λ<2") == r"$\lambda$\textless{}2"
+
+
+def test_a_label_is_not_read_as_an_argument_of_the_line_break() -> None:
+    r"""After `\\`, LaTeX takes a bracket for a distance and an asterisk for a variant."""
+    latex = DisplayTable(
+        "", ["drift", "regret"], [["[a]", "1"], ["*b", "2"], ["c", "3"]]
+    ).to_latex()
+    assert "\n{}[a] & 1" in latex
+    assert "\n{}*b & 2" in latex
+    assert "\nc & 3" in latex
 
 
 def width(text: str) -> float:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from rules_in_memory import MINUTE, OffersInMemory
 
-from entice.api_types import AlertKind, DriftView
+from entice.api_types import AlertKind, CampaignPlan, DriftView
 from entice.service.domain.alerts import RECENT_OFFERS, StoredFacts, find_alerts, recent_ratings
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.offer import ACCEPTED, RATED, OfferRecord
+from entice.service.domain.plan_status import plan_status
 from entice.service.domain.spec import CampaignSpec
 
 FEW = CampaignSpec(name="Teas", arms=["a", "b"], budget=10_000, price_of_a_star=200, seed=7)
@@ -166,3 +167,40 @@ def test_a_falling_share_of_raters_is_found() -> None:
     assert kinds(state, recent=recent._replace(expected=9.9)) == []
     state.decisions = 2 * RECENT_OFFERS - 1  # too few earlier offers to compare with
     assert recent_ratings(state, last) is None
+
+
+PLANNED = CampaignPlan(
+    policy="UCB", visitors_a_day=10, days=1000, drift=[0, 1], replications=10, seed=7,
+    visitors=[100, 10_000], low=[100, 1_000], typical=[400, 4_000], high=[1_000, 6_000],
+)  # fmt: skip
+UNLIMITED = "Set a pace or a cap, or raise the budget."
+
+
+@pytest.mark.parametrize(
+    ("decisions", "committed", "changes", "expected", "todo"),
+    [
+        (0, 0, {}, "not_started", "Request offers from your platform."),
+        (99, 9_000, {}, "too_early", "Nothing needs to be done."),  # 1 % of the visitors are 100
+        (100, 1_000, {}, "on_plan", "Nothing needs to be done."),
+        (100, 1_001, {}, "above_plan", UNLIMITED),
+        (100, 99, {}, "below_plan", "Check whether visitors accept and rate."),
+        (5_050, 3_500, {}, "on_plan", "Nothing needs to be done."),  # half-way between the points
+        (5_050, 3_501, {"pace_over": 9**9}, "above_plan", "Check the pace, or raise the budget."),
+        (5_050, 3_501, {"pace_over": 9**9, "cap_per_player": 5}, "above_plan",
+         "Check the caps and the pace, or raise the budget."),
+        (5_050, 549, {}, "below_plan", "Check whether visitors accept and rate."),
+        (5_050, 0, {"status": "shadow"}, "not_started", "Go live to start the plan."),
+        (10_001, 9_000, {}, "ended", "Plan again for more visitors."),
+    ],
+)  # fmt: skip
+def test_the_spending_is_compared_with_the_plan(
+    decisions: int, committed: int, changes: dict[str, Any], expected: str, todo: str
+) -> None:
+    state = state_of(decisions=decisions, committed=committed, **changes)
+    found = plan_status(state, PLANNED)
+    assert (found.status.value, found.todo) == (expected, todo)
+    off_plan = [f"spending_{expected}"] if expected in ("above_plan", "below_plan") else []
+    alerts = [kind for kind in kinds(state, plan=PLANNED) if kind != "budget_ahead_of_pace"]
+    assert alerts == off_plan
+    state.status = "paused"
+    assert kinds(state, plan=PLANNED) == []  # nothing is spent

@@ -93,7 +93,7 @@ def test_answers_in_shadow_mode_and_own_choices_do_not_count(service: Service) -
     service.do(Decline(declined["id"]))
     assert answers(service, campaign) == {}
     assert service.queries.acceptance(campaign).sentence == (
-        "No price with at least 10 answers is accepted by 60 % of the players yet (0 answers so "
+        "No price with at least 10 answers is accepted by 60 % of the visitors yet (0 answers so "
         "far), so payments cover the gap."
     )
     assert service.faults(campaign) == [None]
@@ -124,7 +124,7 @@ def test_the_cheapest_price_is_paid_for_larger_gaps_and_the_gap_for_smaller_ones
     view = service.queries.acceptance(campaign)
     assert (view.acceptance, view.explore, view.min_answers) == (0.6, 0.0, 10)
     assert (view.learned_price, view.learned_amount) == (0.5, 100)
-    assert view.sentence.startswith("€1.00 (0.5 stars) is the cheapest price that 60 % of the play")
+    assert view.sentence.startswith("€1.00 (0.5 stars) is the cheapest price that 60 % of the vis")
     shares = oracle.isotonic([p.answers for p in view.prices], [p.accepted for p in view.prices])
     assert [p.estimate for p in view.prices] == [None if s is None else float(s) for s in shares]
     before = service.queries.campaign(campaign).decisions

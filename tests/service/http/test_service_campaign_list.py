@@ -14,9 +14,11 @@ from service_fixtures import Service, assert_problem, service
 
 from entice.api_types import AlertKind
 from entice.service import logs
+from entice.service.domain import plan_status
 from entice.service.domain.clock import Clock
 from entice.service.domain.commands import CreateCampaign
 from entice.service.domain.spec import CampaignSpec
+from entice.service.http.examples import PLAN
 from entice.service.operations import alerts
 from entice.service.operations.alerts import CampaignAlerts
 from entice.service.operations.campaign_list import CampaignList
@@ -123,6 +125,29 @@ def test_a_new_alert_is_in_list_page_and_metrics(
     ):
         line = f'entice_campaign_alert{{alert="{kind}",campaign="{campaign}"}} {value}'
         assert line in text or line.replace("1.0", "1").replace("0.0", "0") in text, text
+
+
+def test_the_plan_status_is_in_list_and_page(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_status, "MIN_VISITORS", 2)
+    monkeypatch.setattr(alerts, "FRESH_SECONDS", 0.0)
+    shop = own_shop
+    range_ = {"visitors": [2, 100], "low": [100, 5000], "typical": [100, 6000], "high": [200, 9000]}
+    shop.campaign()
+    campaign = shop.campaign(plan=PLAN | range_)
+
+    def statuses() -> list[str | None]:
+        page = shop.client.get(f"/v1/campaigns/{campaign}").json()["plan_status"]
+        listed = [view["plan_status"] for view in shop.client.get("/v1/campaigns").json()]
+        assert listed == [None, page]
+        return [page["status"], *alert_kinds(shop, campaign)]
+
+    assert statuses() == ["not_started"]
+    for i in range(2):  # tied items, so nothing is paid
+        assert statuses() == [["not_started"], ["too_early"]][i]
+        shop.offer(campaign, f"visitor {i}")
+    assert statuses() == ["below_plan", "spending_below_plan"]
 
 
 def test_a_drift_above_the_plan_is_found_in_a_long_log(
@@ -275,6 +300,6 @@ def test_a_list_request_reads_few_rows(tmp_path: Path) -> None:
             return len(log), sum(sql.startswith("SELECT number, seq, head") for sql in said)
 
         log, states = reads()
-        assert log <= 2 * 5
+        assert log <= 3 * 5
         assert states == 35  # all campaigns once, and those of the page
         assert reads() == reads(search="x", status="live") == (0, 5)

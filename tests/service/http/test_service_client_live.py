@@ -118,6 +118,13 @@ def test_the_life_of_an_offer(shop: Client) -> None:
     assert shop.history(first.id).offer.id == first.id
     assert [one.id for one in shop.list_offers(tea.id)] == [third.id, second.id, first.id]
     assert [one.id for one in shop.list_offers(tea.id, state="declined")] == [second.id]
+    assert [one.id for one in shop.list_offers(tea.id, payment="paid")] == [third.id]
+    assert [one.id for one in shop.list_offers(tea.id, payment="unpaid")] == [second.id, first.id]
+    # All items show the middle of the scale at first; to the second visitor there is one item.
+    tie = "which shows the same rating as 2 other items, 3.00 stars."
+    assert tie in shop.history(first.id).why
+    whys = [event.why for event in shop.events(tea.id) if event.body["kind"] == "offered"]
+    assert ["same rating" in (why or "") for why in whys] == [True, False, False]
     (arm,) = (arm for arm in shop.arms(tea.id) if arm.id == first.arm)
     assert (arm.rated, arm.average, arm.shown, arm.in_flight, arm.greedy) == (1, 5.0, 5.0, 0, True)
 

@@ -82,10 +82,10 @@ def test_each_verdict_is_shown(
     expect(card.locator(".effect-sentence")).to_have_text(str(effect["sentence"]))
     expect(card.locator("figcaption strong")).to_have_text(difference)
     expect(card.locator("dd").first).to_have_text(cost)
-    expect(card.locator(".effect-paid td").first).to_have_text("4.30 ★")
+    expect(card.locator(".figure-table tbody tr:first-child td").first).to_have_text("4.30 ★")
     declined = "5,850 with the campaign, 12 in the holdout"
     expect(card.locator("dd").last).to_have_text(declined)
-    expect(card.locator(".effect-holdout td").last).to_have_text("€0.00")
+    expect(card.locator(".figure-table tbody tr:last-child td").last).to_have_text("€0.00")
     split = "not compatible" if effect is BROKEN else "compatible"
     expect(card.locator("dd").nth(1)).to_contain_text(f"intended: {split}")
 
@@ -125,8 +125,8 @@ def test_without_ratings_of_a_group_there_is_no_axis(
 ) -> None:
     page = show_effect(visit, studio, campaign, NO_RATINGS)
     expect(page.locator(".effect-card .badge")).to_have_text("Too few ratings")
-    expect(page.locator(".effect-holdout td").first).to_have_text("–")
-    expect(page.locator(".effect-facts dd").nth(1)).to_contain_text("not checked")
+    expect(page.locator(".figure-table tbody tr:last-child td").first).to_have_text("–")
+    expect(page.locator(".effect-words dd").nth(1)).to_contain_text("not checked")
     expect(page.locator(".effect-axis")).to_have_count(0)
 
 
@@ -143,9 +143,9 @@ def test_the_panel_follows_ratings_without_a_reload(
         studio.client.rate(offer.id, 3 if offer.reason == "holdout" else 4)
     effect = studio.client.effect(campaign)
     expect(page.locator(".effect-sentence")).to_have_text(effect.sentence)
-    groups = (("paid", "4.00 ★", effect.paid), ("holdout", "3.00 ★", effect.holdout))
-    for name, rating, group in groups:
-        cells = page.locator(f".effect-{name} td")
+    rows = page.locator(".effect-card .figure-table tbody tr")
+    for i, (rating, group) in enumerate((("4.00 ★", effect.paid), ("3.00 ★", effect.holdout))):
+        cells = rows.nth(i).locator("td")
         expect(cells.nth(0)).to_have_text(rating)
         expect(cells.nth(1)).to_have_text(str(group.visitors))
     assert page.evaluate("() => window.notReloaded")

@@ -42,15 +42,15 @@ def acceptance_view(state: CampaignState) -> AcceptanceView:
     if learned == NOT_LEARNED:
         price, amount = None, None
         sentence = (
-            f"No price with at least {MIN_ANSWERS} answers is accepted by {wanted} of the players "
+            f"No price with at least {MIN_ANSWERS} answers is accepted by {wanted} of the visitors "
             f"yet ({answered} so far), so payments cover the gap."
         )
     else:
         price, amount = points[learned].price, points[learned].amount
         sentence = (
             f"{money.format(amount)} ({price:.3g} stars) is the cheapest price that {wanted} of "
-            f"the players accept, by {answered}. Larger gaps are paid this price, smaller ones the "
-            "gap."
+            f"the visitors accept, by {answered}. Larger gaps are paid this price, smaller ones "
+            "the gap."
         )
     return AcceptanceView(
         *labels, spec.price.acceptance, spec.price.explore, price, amount, MIN_ANSWERS, points,

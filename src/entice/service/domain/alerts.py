@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.api_types import AlertKind, AlertView, DriftView
+from entice.api_types import AlertKind, AlertView, CampaignPlan, DriftView, PlanStatus
 from entice.money import Currency
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.in_flight_state import Expectation, rated_by_age
 from entice.service.domain.offer import ACCEPTED, RATED, UNRATED, OfferRecord
+from entice.service.domain.plan_status import plan_status
 
 USED_UP = 0.01
 """Free share of the budget at or below which the budget counts as used up."""
@@ -32,6 +33,10 @@ DEVIATIONS = 3.0
 """Standard deviations below the expected number of ratings: by chance 1 look in 700."""
 MAX_NAMED = 5
 """Number of items that a message names."""
+_OFF_PLAN = {
+    PlanStatus.ABOVE_PLAN: AlertKind.SPENDING_ABOVE_PLAN,
+    PlanStatus.BELOW_PLAN: AlertKind.SPENDING_BELOW_PLAN,
+}
 
 
 class RecentRatings(NamedTuple):
@@ -50,6 +55,7 @@ class StoredFacts(NamedTuple):
     drift: DriftView | None = None
     broken: Sequence[str] = ()
     """Names of the invariants that do not hold."""
+    plan: CampaignPlan | None = None
 
 
 def find_alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> list[AlertView]:
@@ -85,7 +91,7 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
             "Pause the campaign, run `entice verify`, and restore a backup if it finds damage.",
         )
     if state.status == "live":
-        yield from _budget_alerts(state, money)
+        yield from _budget_alerts(state, money, facts.plan)
     if state.status == "closed":
         return
     if unrated := [state.arms[i] for i in state.without_first_rating(expected)]:
@@ -117,7 +123,9 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
             )
 
 
-def _budget_alerts(state: CampaignState, money: Currency) -> Iterator[AlertView]:
+def _budget_alerts(
+    state: CampaignState, money: Currency, plan: CampaignPlan | None
+) -> Iterator[AlertView]:
     used = state.committed + state.reserved
     if state.budget > 0 and state.free <= USED_UP * state.budget:
         yield AlertView(
@@ -141,6 +149,9 @@ def _budget_alerts(state: CampaignState, money: Currency) -> Iterator[AlertView]
             "Raise the budget, or spread it over fewer offers (`pace_over`). Otherwise nothing: "
             "the pace keeps the rest for later visitors.",
         )
+    compared = None if plan is None else plan_status(state, plan)
+    if compared is not None and compared.status in _OFF_PLAN:
+        yield AlertView(_OFF_PLAN[compared.status], compared.message, compared.todo)
 
 
 def _is_falling(recent: RecentRatings) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from entice.api_types import PriceCalculation, PriceStep
@@ -20,8 +23,10 @@ _LIMITS = {
 _LEAST = "the least of the remaining budget, the pace and the caps"
 
 
-def explain(offer: Offered) -> str:
+def explain(offer: Offered, shown: Mapping[str, float] = MappingProxyType({})) -> str:
     """Return a sentence that says why an arm was offered, and why at that price.
+
+    `shown` has the rating that each arm displays, by its id, so that the sentence can name ties.
 
     >>> from entice.service.domain.events import Offered
     >>> from entice.service.domain.explain import explain
@@ -35,12 +40,16 @@ def explain(offer: Offered) -> str:
     ...                 (4.25, 4.5), 0, 300, gap=0.25, learned_price=0.16, price_propensity=0.96))
     'To learn more about tea, which shows 0.25 stars less than mint. The payment, 0.16 stars, is \
 the cheapest price that visitors accept often enough.'
+    >>> explain(Offered("c_0", 5, 0, 4, 1, "", "tea", "tea", 0.0, 0, "own_choice", 1.0,
+    ...                 (4.5, 4.5, 3.0), 0, 300), {"tea": 4.5, "mint": 4.5, "cocoa": 3.0})
+    'The policy chose tea, which shows the same rating as mint, 4.50 stars. Neither is more \
+attractive to visitors, so nothing needs to be paid.'
     """
-    sentence = _reason(offer)
+    sentence = _reason(offer, shown)
     return f"{sentence} Shadow mode: recorded, not paid." if offer.shadow else sentence
 
 
-def _reason(offer: Offered) -> str:
+def _reason(offer: Offered, shown: Mapping[str, float]) -> str:
     arm, own = offer.arm, offer.greedy_arm
     stars = f"{offer.payment:.2f} stars"
     if offer.reason == "paused":
@@ -91,7 +100,20 @@ def _reason(offer: Offered) -> str:
             f"{arm} is the visitor's own choice. The probe, which adds a payment at random to "
             "measure how much payments raise ratings, added nothing."
         )
+    if tied := _tied(offer, shown):
+        others = tied[0] if len(tied) == 1 else f"{len(tied):,} other items"
+        least = "Neither" if len(tied) == 1 else "None of them"
+        return (
+            f"The policy chose {arm}, which shows the same rating as {others}, {shown[arm]:.2f} "
+            f"stars. {least} is more attractive to visitors, so nothing needs to be paid."
+        )
     return f"The policy chose {arm}, the visitor's own choice: nothing needs to be paid."
+
+
+def _tied(offer: Offered, shown: Mapping[str, float]) -> list[str]:
+    """Return the other arms that could be offered and show as much as the visitor's own choice."""
+    best, eligible = shown.get(offer.greedy_arm), offer.eligible or shown
+    return [arm for arm in eligible if shown.get(arm) == best and arm != offer.arm] if best else []
 
 
 def _price(offer: Offered) -> str:

@@ -50,6 +50,11 @@ CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
             "todo": "Check that visitors can rate these items, or retire them.",
         }
     ],
+    "plan_status": {
+        "status": "on_plan",
+        "message": "€12.40 is committed after 312 visitors; the plan expects €12.11 to €61.38.",
+        "todo": "Nothing needs to be done.",
+    },
 }
 
 KEY: dict[str, Any] = {
@@ -285,8 +290,8 @@ ACCEPTANCE: dict[str, Any] = {
         {"price": 0.16, "amount": 32, "answers": 340, "accepted": 259, "estimate": 0.762},
         {"price": 0.2, "amount": 40, "answers": 1_480, "accepted": 1_221, "estimate": 0.825},
     ],
-    "sentence": "€0.40 (0.2 stars) is the cheapest price that 80 % of the players accept, by 2,030 "
-    "answers. Larger gaps are paid this price, smaller ones the gap.",
+    "sentence": "€0.40 (0.2 stars) is the cheapest price that 80 % of the visitors accept, by "
+    "2,030 answers. Larger gaps are paid this price, smaller ones the gap.",
 }
 
 WEBHOOK: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response
@@ -187,6 +187,13 @@ async def list_offers(
             description="Your id for a player: return offers to this player only.",
         ),
     ] = None,
+    payment: Annotated[
+        Literal["paid", "unpaid"] | None,
+        QueryParameter(
+            description="Return only offers with a payment, whether accepted or not, or only those "
+            "without."
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     before: Annotated[
@@ -200,15 +207,16 @@ async def list_offers(
     """List the offers of a campaign.
 
     Returns offers, newest first. One request searches at most 100,000 offers, 10,000 if it filters
-    by `arm`, so a page of a filtered list may have fewer than `limit` offers, or none. To
-    continue, pass `next` as `before` until it is null.
+    by `arm` or `payment`, so a page of a filtered list may have fewer than `limit` offers, or none.
+    To continue, pass `next` as `before` until it is null.
     """
     hashed = None
     if player is not None:
         players = request.context.players
         hashed = players.hash(campaign, player), players.lookup(campaign, player)
     period = read_period(since, until)
-    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period)
+    paid = None if payment is None else payment == "paid"
+    arguments = (campaign, before, limit, offer_state, reason, arm, hashed, period, paid)
     return await request.respond_with(Queries.offers, *arguments, slow=True)
 
 

@@ -59,12 +59,14 @@ PROBLEMS = {
 }
 """The type, the title and the description of each status that routes document."""
 
-READ_DETAILS = {
+BODILESS_DETAILS = {
     400: "A header is invalid.",
     422: "A parameter is invalid.",
-    503: "The database is unavailable. Repeat the request.",
 }
-"""Descriptions for GET requests, which have neither a body nor an Idempotency-Key."""
+"""Descriptions for requests without a body."""
+
+UNKEYED_DETAILS = {503: "The database is unavailable. Repeat the request."}
+"""Descriptions for requests that take no Idempotency-Key."""
 
 _TYPE_NAMES = {
     "str": "text",

@@ -14,9 +14,10 @@ from litestar.params import QueryParameter
 from litestar.types import Method
 
 from entice.service.http.problems import (
+    BODILESS_DETAILS,
     MEDIA_TYPE,
     PROBLEMS,
-    READ_DETAILS,
+    UNKEYED_DETAILS,
     Problem,
     problem_details,
 )
@@ -122,7 +123,9 @@ def route(
             description=words,
             tags=[path.split("/")[2] if path.startswith("/v1/") else "service"],
             security=[{"key": []}] if roles is not None else [],
-            responses=_responses(made, path, method, responses, problems),
+            responses=_responses(
+                made, path, method, responses, problems, keyed="idempotency_key" in hints
+            ),
         )(function)
         return handler
 
@@ -138,7 +141,13 @@ def _query_parameters(hints: dict[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def _responses(
-    made: Route, path: str, method: str, successes: dict[int, str], problems: Iterable[int]
+    made: Route,
+    path: str,
+    method: str,
+    successes: dict[int, str],
+    problems: Iterable[int],
+    *,
+    keyed: bool,
 ) -> dict[int, ResponseSpec]:
     found = {
         status: ResponseSpec(str, False, description)  # `openapi` inserts the schema
@@ -153,10 +162,12 @@ def _responses(
         statuses |= {408, 413, 415}
     if method != "GET":
         statuses.add(409)
+    details = ({} if made.body is not None else BODILESS_DETAILS) | (
+        {} if keyed else UNKEYED_DETAILS
+    )
     for status in sorted(statuses):
         kind, title, detail = PROBLEMS[status]
-        if method == "GET":
-            detail = READ_DETAILS.get(status, detail)
+        detail = details.get(status, detail)
         example = Example(value=problem_details(status, kind, title, detail))
         found[status] = ResponseSpec(Problem, False, detail, MEDIA_TYPE, examples=[example])
     return found

@@ -21,10 +21,11 @@ from entice.service.domain.alerts import (
 )
 from entice.service.domain.campaign_state import CampaignState
 from entice.service.domain.errors import Corrupt, NotReady
+from entice.service.domain.plan_status import plan_status
 from entice.service.operations.invariants import check_invariants
 from entice.service.operations.metrics import read_campaign_gauges
 from entice.service.storage.drift_estimate import DriftEstimates
-from entice.service.storage.queries import load_campaign, number_of
+from entice.service.storage.queries import load_campaign, load_plan, number_of
 from entice.service.storage.store import Session
 from entice.service.storage.unit_of_work import OFFER, offer_from_row
 
@@ -72,20 +73,23 @@ class CampaignAlerts:
 
     def of(self, session: Session, state: CampaignState) -> list[AlertView]:
         """Return the alerts of a campaign, the most urgent first."""
-        alerts = self.known(state.campaign, state.head)
-        if alerts is not None:
-            return alerts
+        return self._current(session, state).alerts
+
+    def _current(self, session: Session, state: CampaignState) -> _Cached:
         cached, now = self._cached.get(state.campaign), time.monotonic()
+        if cached is not None and self.known(state.campaign, state.head) is not None:
+            return cached
         if cached is not None and now - cached.read_at < FRESH_SECONDS:
             read_at, complete, facts = cached.read_at, False, cached.facts
         else:
             read_at = now
-            complete, facts = self._facts(session, state)
+            complete, facts = self._facts(session, state, cached)
         alerts = find_alerts(state, state.expectation, facts)
         if len(self._cached) >= MAX_CACHED and state.campaign not in self._cached:
             self._cached.popitem()  # not the oldest: lists and scrapes read campaigns in turn
-        self._cached[state.campaign] = _Cached(state.head, read_at, complete, facts, alerts)
-        return alerts
+        current = _Cached(state.head, read_at, complete, facts, alerts)
+        self._cached[state.campaign] = current
+        return current
 
     def of_all(
         self, session: Session, states: Iterable[CampaignState]
@@ -120,15 +124,23 @@ class CampaignAlerts:
     def add_to(
         self, session: Session, state: CampaignState, view: CampaignView
     ) -> CampaignWithAlerts:
-        """Return the view of a campaign with its alerts."""
-        return CampaignWithAlerts(**msgspec.structs.asdict(view), alerts=self.of(session, state))
+        """Return the view of a campaign with its alerts and its plan's status."""
+        found = self._current(session, state)
+        plan = found.facts.plan
+        status = None if plan is None else plan_status(state, plan)
+        fields = msgspec.structs.asdict(view)
+        return CampaignWithAlerts(**fields, alerts=found.alerts, plan_status=status)
 
-    def _facts(self, session: Session, state: CampaignState) -> tuple[bool, StoredFacts]:
+    def _facts(
+        self, session: Session, state: CampaignState, cached: _Cached | None
+    ) -> tuple[bool, StoredFacts]:
         """Return the facts of a campaign, and whether they include the whole log."""
         try:
             complete, drift = self._drift(session, state)
             broken = _broken_invariants(session, state)
-            return complete, StoredFacts(_recent(session, state), drift, broken)
+            # The plan never changes, so it is read once.
+            plan = cached.facts.plan if cached else load_plan(session, state.campaign)
+            return complete, StoredFacts(_recent(session, state), drift, broken, plan)
         except Corrupt as error:
             return True, StoredFacts(broken=(str(error).rstrip("."),))
 

@@ -99,7 +99,8 @@ class Queries:
         assert isinstance(offered, log.Offered)
         history = [_as_table(body, hash_) for _, body, hash_ in events]
         price = price_calculation(campaign, offer, offered)
-        return OfferHistory(offer_view(campaign, offer), explain(offered), price, history)
+        why = explain(offered, _shown(campaign.state, offered))
+        return OfferHistory(offer_view(campaign, offer), why, price, history)
 
     def offers(
         self,
@@ -111,14 +112,15 @@ class Queries:
         arm: str | None = None,
         player: tuple[bytes, bytes] | None = None,
         period: tuple[int | None, int | None] = (None, None),
+        paid: bool | None = None,
     ) -> OfferPage:
         """Return offers of a campaign, newest first. `player` is the player's hash and lookup.
 
         Rows are read in the order of the primary key, whatever the filter: an index by player or
         reason would make every offer slower. A request searches at most `MAX_SEARCHED` of them,
-        or `MAX_DECODED` if it filters by arm, which the database cannot do. The next request
-        continues from there. `period` is in microseconds since 1970; offers are in the order of
-        their time, so it is a range of the primary key.
+        or `MAX_DECODED` if it filters by arm or payment, which the database cannot do. The next
+        request continues from there. `period` is in microseconds since 1970; offers are in the
+        order of their time, so it is a range of the primary key.
         """
         where = "campaign = ? AND n >= ? AND n < ?"
         params: list[Any] = []
@@ -140,12 +142,15 @@ class Queries:
                 raise not_found("arm", arm)
             first, end = _range_of(session, campaign, period)
             end = min(before or 2**62, end)
-            least = max(first, end - (MAX_SEARCHED if arm is None else MAX_DECODED))
+            decodes = arm is not None or paid is not None
+            least = max(first, end - (MAX_DECODED if decodes else MAX_SEARCHED))
             while end > least and len(found) < limit:
                 start = max(least, end - _SEARCHED_AT_ONCE)
                 for row in session.rows(sql, (campaign.number, start, end, *params)):
                     offer = offer_from_row(campaign.number, row)
                     if arm is not None and campaign.state.arms[offer.arm] != arm:
+                        continue
+                    if paid not in (None, offer.amount > 0 and not offer.shadow):
                         continue
                     if reason is None or offer.reason == reason:
                         found.append(offer)
@@ -196,7 +201,8 @@ class Queries:
         """
         with self.store.read() as session:
             rows = read_events(session, name, number_of(session, name), after, limit, size)
-        return [_event_view(*row) for row in rows]
+            state = _intact_state(session, name)
+        return [_event_view(state, *row) for row in rows]
 
     def event_page(self, name: str, after: int, limit: int) -> EventPage:
         """Return a page of events, which ends early if it reaches `MAX_PAGE_BYTES`."""
@@ -204,7 +210,8 @@ class Queries:
             number = number_of(session, name)
             rows = read_events(session, name, number, after, limit, MAX_PAGE_BYTES)
             [[last]] = session.rows("SELECT seq FROM campaigns WHERE number = ?", (number,))
-        events = [_event_view(*row) for row in rows]
+            state = _intact_state(session, name)
+        events = [_event_view(state, *row) for row in rows]
         more = len(events) == limit or (events and events[-1].seq < last)
         return EventPage(events, events[-1].seq if more else None)
 
@@ -256,11 +263,7 @@ class Queries:
     def plan(self, name: str) -> CampaignPlanView:
         """Return the plan that the campaign was created from, which its first event records."""
         with self.store.read() as session:
-            state = load_state(session, name)
-            [(_, body, _)] = read_events(session, name, number_of(session, name), 0, 1)
-        created, plan = log.decode(body), None
-        if isinstance(created, log.Created) and created.plan is not None:
-            plan = msgspec.convert(created.plan, CampaignPlan)
+            state, plan = load_state(session, name), load_plan(session, name)
         money = state.money
         return CampaignPlanView(name, money.code, money.digits, plan)
 
@@ -314,6 +317,15 @@ def load_state(session: Session, name: str) -> CampaignState:
     if not rows:
         raise not_found("campaign", name)
     return state_from_row(name, rows[0])
+
+
+def load_plan(session: Session, name: str) -> CampaignPlan | None:
+    """Load the plan of a campaign from its first event; None if it was created without one."""
+    [(_, body, _)] = read_events(session, name, number_of(session, name), 0, 1)
+    created = log.decode(body)
+    if isinstance(created, log.Created) and created.plan is not None:
+        return msgspec.convert(created.plan, CampaignPlan)
+    return None
 
 
 def view_with_segments(session: Session, state: CampaignState) -> CampaignView:
@@ -373,9 +385,24 @@ def read_events(
     return page
 
 
-def _event_view(seq: int, body: bytes, hash_: bytes) -> EventView:
-    event = log.decode(body)
-    why = explain(event) if isinstance(event, log.Offered) else None
+def _intact_state(session: Session, name: str) -> CampaignState | None:
+    """Load the state of a campaign; None if its row is damaged: its log can still be read."""
+    try:
+        return load_state(session, name)
+    except DamagedCampaign:
+        return None
+
+
+def _shown(state: CampaignState, offer: log.Offered) -> dict[str, float]:
+    """Return what each arm displayed at an offer, without those that are retired now."""
+    arms = zip(state.arms, state.retired, offer.shown, strict=False)  # later arms were added
+    return {arm: shown for arm, retired, shown in arms if not retired}
+
+
+def _event_view(state: CampaignState | None, seq: int, body: bytes, hash_: bytes) -> EventView:
+    event, why = log.decode(body), None
+    if isinstance(event, log.Offered):
+        why = explain(event, {} if state is None else _shown(state, event))
     return EventView(seq, to_datetime(event.at), hash_.hex(), cast(Any, msgspec.Raw(body)), why)
 
 

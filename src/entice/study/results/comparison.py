@@ -107,7 +107,8 @@ class Comparison:
         notes = []
         paired, unpaired = (self.table.filter(paired=paired) for paired in (True, False))
         if len(paired):
-            runs, known = paired["a_runs"].unique().sort(), paired["correlation"].drop_nulls()
+            runs = paired["a_runs"].unique().sort()
+            known = paired["correlation"].drop_nulls().drop_nans()
             text = f"Paired by replication, {_range(runs)} pairs"
             if len(known):
                 low, high = float(known.min()), float(known.max())  # type: ignore[arg-type]

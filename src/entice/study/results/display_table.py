@@ -7,19 +7,25 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta",
+    "θ": "theta", "κ": "kappa", "λ": "lambda", "μ": "mu", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "φ": "varphi", "ω": "omega", "Δ": "Delta",
+}  # fmt: skip
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "±": r"$\pm$",
     "×": r"$\times$",
     "−": "$-$",
     "–": "--",
-    "ε": r"$\varepsilon$",
-    "μ": r"$\mu$",
-    "σ": r"$\sigma$",
-    "Δ": r"$\Delta$",
+    **{letter: rf"$\{name}$" for letter, name in _GREEK.items()},
+    "≈": r"$\approx$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "∞": r"$\infty$",
@@ -55,7 +61,7 @@ class DisplayTable(NamedTuple):
         layout = rf"@{{\extracolsep{{\fill}}}}l{'r' * (columns - 1)}@{{}}"
         lines = [
             r"\begin{table}[t]",
-            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}\setlength{\abovetopsep}{3pt}",
             rf"\caption{{{escape_latex(self.caption)}}}",
             rf"\begin{{tabular*}}{{\columnwidth}}{{{layout}}}",
             r"\toprule",
@@ -89,7 +95,9 @@ def _cell(text: str, tag: str, column: int) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape_latex, cells)) + r" \\"
+    line = " & ".join(map(escape_latex, cells)) + r" \\"
+    # At the start of a row, these two would be arguments of the line break before it.
+    return "{}" + line if line.startswith(("[", "*")) else line
 
 
 def _split_lines(row: Sequence[str]) -> list[list[str]]:

@@ -10,11 +10,13 @@ const NAMES = {
   items_without_ratings: "Items without ratings",
   share_who_rate_falling: "Fewer ratings",
   drift_above_plan: "Drift above plan",
+  spending_above_plan: "Above plan",
+  spending_below_plan: "Below plan",
 };
 const MOST_BADGES = 2;
 
 /** The name of an alert's rule, in two or three words. */
-export function alertName({ kind }) {
+function alertName({ kind }) {
   return NAMES[kind] ?? kind.replaceAll("_", " ");
 }
 

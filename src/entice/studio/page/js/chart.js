@@ -80,23 +80,68 @@ export function removeChart(node) {
   if (node.classList.contains("js-plotly-plot")) window.Plotly.purge(node);
 }
 
-/** A chart as a PNG for download, with a title and a legend. */
-export async function toPng(node, { title, width = 1200, height = 640 }) {
+/**
+ * A figure as a PNG for download, with a title and a legend.
+ * @param {{data: object[], layout: object}} figure of Plotly, such as the node of a chart
+ */
+export async function toPng(figure, { title, width = 1200, height = 640 }) {
   const library = await load();
   const layout = {
-    ...node.layout,
+    ...figure.layout,
     title: { text: title, x: 0.02, xanchor: "left", font: { size: 20, color: token("--ink") } },
     showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-    margin: { ...node.layout.margin, t: 96, b: 64 },
+    margin: { ...figure.layout.margin, t: 96, b: 64 },
     paper_bgcolor: token("--surface"),
     width,
     height,
   };
   return library.toImage(
-    { data: node.data, layout, config: CONFIG },
+    { data: figure.data, layout, config: CONFIG },
     { format: "png", width, height, scale: 2 },
   );
+}
+
+/**
+ * A picture of estimates with their intervals, one row each, for parts of the page that are not a
+ * chart of Plotly.
+ * @param {{label: string, value: number|null, low: number, high: number, other?: number|null}[]}
+ *   rows from top to bottom; without a value, `other` alone is drawn
+ * @param {{axis: string, range: number[], name: string, other?: string}} labels of the axis, the
+ *   values and the other values
+ */
+export function intervalFigure(rows, { axis, range, name, other }) {
+  const known = rows.filter(({ value }) => value !== null);
+  const hollow = rows.filter((row) => typeof row.other === "number");
+  const label = (row) => row.label;
+  const accent = token("--accent");
+  const marks = {
+    x: known.map(({ value }) => value),
+    y: known.map(label),
+    mode: "markers",
+    name,
+    marker: { color: accent, size: 12 },
+    error_x: {
+      type: "data",
+      symmetric: false,
+      array: known.map(({ value, high }) => high - value),
+      arrayminus: known.map(({ value, low }) => value - low),
+      color: withAlpha(accent, 0.4),
+      thickness: 8,
+      width: 0,
+    },
+  };
+  const ring = { color: token("--surface"), size: 16, line: { color: token("--ink-soft"), width: 2 } };
+  const others = { x: hollow.map((row) => row.other), y: hollow.map(label), mode: "markers" };
+  const order = { categoryorder: "array", categoryarray: rows.map(label).reverse() };
+  return {
+    data: [...(hollow.length ? [{ ...others, name: other, marker: ring }] : []), marks],
+    layout: withTheme({
+      xaxis: { title: axis, range, zeroline: true },
+      yaxis: { type: "category", range: [-0.6, rows.length - 0.4], ...order },
+    }),
+    height: 200 + 34 * rows.length,
+  };
 }
 
 const CONFIG = {

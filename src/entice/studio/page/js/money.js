@@ -12,6 +12,11 @@ export function money(minor, { currency, currency_digits: digits }) {
   return withSign(minor / 10 ** digits, digits, currency);
 }
 
+/** An amount in minor units as a plain number, for files: major(1234, view) is "12.34". */
+export function major(minor, { currency_digits: digits }) {
+  return minor === null ? "" : (minor / 10 ** digits).toFixed(digits);
+}
+
 /** An amount in major units, without decimals if it is whole or at least 100: amount(4200, plan). */
 export function amount(major, { currency, currency_digits: digits }) {
   const few = Number.isInteger(major) || Math.abs(major) >= 100;

@@ -61,8 +61,9 @@ function printPage() {
  * Buttons that save a picture.
  * @param {string} name of the files
  * @param {() => Array<Array>} rows of the CSV file, the header first
- * @param {{node: HTMLElement, title?: () => string}|null} chart to save as PNG: a chart of Plotly
- *   with its title, or an element that contains an SVG picture; null if it is neither
+ * @param {{node?: HTMLElement, figure?: () => object, title?: () => string}|null} chart to save as
+ *   PNG: a chart of Plotly or a figure with its title, or an element that contains an SVG picture;
+ *   null for a table
  */
 export function pictureButtons(name, rows, chart = null) {
   const button = (label, title, click) =>
@@ -71,9 +72,10 @@ export function pictureButtons(name, rows, chart = null) {
     save(`${name}.csv`, toCsv(rows()), "text/csv"),
   );
   const png = async () => {
+    const figure = chart.figure ? chart.figure() : chart.node;
     const image = chart.title
-      ? await toPng(chart.node, { title: chart.title() })
-      : await svgToPng(chart.node.querySelector("svg"));
+      ? await toPng(figure, { title: chart.title(), height: figure.height })
+      : await svgToPng(figure.querySelector("svg"));
     const bytes = Uint8Array.from(atob(image.split(",")[1]), (c) => c.charCodeAt(0));
     save(`${name}.png`, new Blob([bytes], { type: "image/png" }));
   };
@@ -107,7 +109,7 @@ async function svgToPng(node, scale = 4) {
 }
 
 /** Rows as CSV (RFC 4180). */
-export function toCsv(rows) {
+function toCsv(rows) {
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -1,9 +1,11 @@
 // What a campaign achieves: against its holdout, and against what other policies would achieve.
 
 import { jsonLines } from "../api.js";
+import { intervalFigure } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
+import { figureTable } from "../layout.js";
 import { exactMoney, niceStep } from "../money.js";
 import { pictureButtons } from "../report.js";
 
@@ -50,7 +52,13 @@ export function effectPanel() {
           { class: "effect-figures" },
           groupTable(effect, view),
           effect.difference === null ? null : axis(effect, view.spec),
-          pictureButtons("effect", () => csvRows(effect, view)),
+          pictureButtons(
+            "effect",
+            () => csvRows(effect, view),
+            effect.difference === null
+              ? null
+              : { figure: () => figureOf(effect, view.spec), title: () => `${view.name}: ${title}` },
+          ),
         ),
       );
     },
@@ -66,37 +74,31 @@ function csvRows(effect, { currency }) {
   ];
 }
 
+/** The difference as a picture. */
+function figureOf({ difference, low, high, confidence }, { lowest_rating, highest_rating }) {
+  const { from, to } = scale(low, high, highest_rating - lowest_rating);
+  const label = "campaign minus holdout";
+  return intervalFigure([{ label, value: difference, low, high }], {
+    axis: "Difference in stars",
+    range: [from, to],
+    name: `difference, with its ${percent(confidence)} interval`,
+  });
+}
+
 function groupTable(effect, view) {
   const columns = ["Rating", "Visitors", "Rated", "Paid per visitor"];
-  return h(
-    "table",
-    { class: "effect-groups" },
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        h("td"),
-        columns.map((column) => h("th", { scope: "col" }, column)),
-      ),
-    ),
-    h(
-      "tbody",
-      null,
-      GROUPS.map(([name, label]) => {
-        const group = effect[name];
-        return h(
-          "tr",
-          { class: `effect-${name}` },
-          h("th", { scope: "row" }, name === "holdout" ? defined("holdout", label) : label),
-          h("td", { class: "effect-rating" }, stars(group.rating)),
-          h("td", null, number(group.visitors)),
-          h("td", null, percent(group.share_rated)),
-          h("td", null, payment(group.payment, view)),
-        );
-      }),
-    ),
+  return figureTable(
+    columns,
+    GROUPS.map(([name, label]) => {
+      const { rating, visitors, share_rated: share, payment: paid } = effect[name];
+      return [
+        name === "holdout" ? defined("holdout", label) : label,
+        h("td", { class: "figure-main" }, stars(rating)),
+        number(visitors),
+        percent(share),
+        payment(paid, view),
+      ];
+    }),
   );
 }
 
@@ -172,7 +174,7 @@ function facts(effect, view) {
         (split.broken ? "not compatible" : "compatible");
   return h(
     "dl",
-    { class: "effect-facts" },
+    { class: "fact-rows" },
     h("div", null, h("dt", null, "Cost of a star"), h("dd", null, cost)),
     h("div", null, h("dt", null, "Split"), h("dd", null, held)),
     h(
@@ -243,7 +245,7 @@ export function evaluationPanel(campaign, signal) {
   return {
     node: h(
       "div",
-      { class: "evaluation" },
+      { class: "stack evaluation" },
       h(
         "p",
         null,
@@ -253,7 +255,7 @@ export function evaluationPanel(campaign, signal) {
         h("code", null, "entice evaluate"),
         ".",
       ),
-      h("div", { class: "evaluation-form" }, select, button),
+      h("div", { class: "actions evaluation-form" }, select, button),
       result,
     ),
     update(newView) {
@@ -267,36 +269,19 @@ function evaluationTable(found, view) {
   const scale = 10 ** view.currency_digits;
   const per = (major) => (major === null ? "–" : payment(major * scale, view));
   const left = Object.entries(found.left_out).map(([why, n]) => `${number(n)} ${why}`);
-  const row = (name, ...cells) =>
-    h("tr", null, h("th", { scope: "row" }, name), cells.map((cell) => h("td", null, cell)));
   return [
-    h(
-      "table",
-      { class: "effect-groups" },
-      h(
-        "thead",
-        null,
-        h(
-          "tr",
-          null,
-          h("td"),
-          ["Rating", "95 % interval", "Paid per visitor", "95 % interval"].map((column) =>
-            h("th", { scope: "col" }, column),
-          ),
-        ),
-      ),
-      h(
-        "tbody",
-        null,
-        row("This campaign", stars(found.logged_rating), "", per(found.logged_payment), ""),
-        row(
+    figureTable(
+      ["Rating", "95 % interval", "Paid per visitor", "95 % interval"],
+      [
+        ["This campaign", stars(found.logged_rating), "", per(found.logged_payment), ""],
+        [
           TARGETS[found.policy],
           stars(rating.value),
           `${stars(rating.low)} to ${stars(rating.high)}`,
           per(paid.value),
           `${per(paid.low)} to ${per(paid.high)}`,
-        ),
-      ),
+        ],
+      ],
     ),
     h(
       "p",

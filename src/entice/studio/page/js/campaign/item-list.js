@@ -1,6 +1,7 @@
 // The items of a campaign: their averages, how certain those are, and how many ratings are expected.
 
 import { send } from "../api.js";
+import { intervalFigure } from "../chart.js";
 import { confirmDialog } from "../dialog.js";
 import { h, replace, setText, svg } from "../dom.js";
 import { counted, number, stars } from "../format.js";
@@ -11,7 +12,7 @@ const MAX_SHOWN = 20; // until "Show all"
 const MIN_EXPECTED = 0.5; // ratings, below which none is likely
 
 /**
- * Make a list. Returns its node, a button that adds items, and a function that updates it.
+ * Make a list. Returns its node, its buttons, and a function that updates it.
  * @param {string} path of the campaign
  * @param {boolean} mayChange whether the user may add and retire items
  * @param {() => void} onChange called after a change
@@ -24,7 +25,10 @@ export function itemList(path, mayChange, onChange) {
   const addButton = h("button", { type: "button", class: "small" }, "Add items …");
   addButton.addEventListener("click", async () => (await addDialog(path)) && onChange());
   const retire = async (arm) => (await retireDialog(path, arm)) && onChange();
-  const tools = pictureButtons("items", () => csvRows(last[0], last[1]));
+  const tools = pictureButtons("items", () => csvRows(last[0], last[1]), {
+    figure: () => figureOf(...last),
+    title: () => "Average ratings of the items",
+  });
   let showAll = false;
   let last = null;
   more.addEventListener("click", () => {
@@ -37,7 +41,7 @@ export function itemList(path, mayChange, onChange) {
     addButton.hidden = !mayChange || isClosed;
     const { lowest_rating: low, highest_rating: high } = spec;
     if (!axis.childElementCount) replace(axis, ticks(low, high));
-    const order = [...arms].sort((a, b) => a.retired - b.retired || b.shown - a.shown);
+    const order = inOrder(arms);
     const visible = showAll ? order : order.slice(0, MAX_SHOWN);
     const tops = new Map([...rows].map(([id, row]) => [id, row.node.offsetTop]));
     for (const arm of visible) {
@@ -55,10 +59,35 @@ export function itemList(path, mayChange, onChange) {
 
   const wide = mayChange && "item-list-actions";
   return {
-    node: h("div", { class: ["item-list-wrap", wide] }, axis, list, more, tools),
+    node: h("div", { class: ["item-list-wrap", wide] }, axis, list, more),
+    tools,
     addButton,
     update,
   };
+}
+
+/** All items as a picture, in the order of the list. */
+function figureOf(arms, corrected, { lowest_rating: lowest, highest_rating: highest }) {
+  const rows = inOrder(arms).map((arm) => ({
+    label: arm.retired ? `${arm.id} (retired)` : arm.id,
+    value: arm.average,
+    low: arm.low,
+    high: arm.high,
+    other: arm.average === null ? arm.shown : corrected.get(arm.id),
+  }));
+  return intervalFigure(rows, {
+    axis: "Stars",
+    range: [lowest, highest],
+    name: "average rating, with its 95 % interval",
+    other: rows.some(({ value }) => value === null)
+      ? "displayed without a rating, or average without the drift"
+      : "average without the drift",
+  });
+}
+
+/** The best displayed rating first, then the retired items. */
+function inOrder(arms) {
+  return [...arms].sort((a, b) => a.retired - b.retired || b.shown - a.shown);
 }
 
 function csvRows(arms, corrected) {

@@ -30,6 +30,7 @@ export const REASONS = {
   holdout: "held out",
 };
 
+const MIN_OFFERS = 50; // before which the absence of ratings says nothing
 const STATES = {
   offered: "open",
   unrated: "accepted, not rated",
@@ -49,6 +50,11 @@ export function permitsProbe(policy) {
 export function itemCount({ spec, retired }) {
   const offered = counted(spec.arms.length - retired, "item");
   return retired ? `${offered}, ${number(retired)} retired` : offered;
+}
+
+/** The share of accepted offers that get a rating; null as long as there is nothing to go by. */
+export function shareWhoRate({ decisions, ratings, share_who_rate: share }) {
+  return ratings === 0 && decisions < MIN_OFFERS ? null : share;
 }
 
 /** A badge with the status of a campaign. */

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { h, replace } from "../dom.js";
 import { counted, nonBreaking, number } from "../format.js";
-import { money } from "../money.js";
+import { major, money } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { REASONS, reasonName, stateName, stateTone } from "./labels.js";
 import { periodQuery } from "./spending.js";
@@ -68,7 +68,7 @@ export function offerPanel(campaign, signal, period) {
   };
 }
 
-/** The form and the results of a search. `onChange` is called with whether there is one. */
+/** The form and the results of a search by visitor, number, reason and payment. `onChange` is called with whether there is one. */
 function offerSearch(campaign, signal, period, onChange) {
   const by = h(
     "select",
@@ -84,6 +84,14 @@ function offerSearch(campaign, signal, period, onChange) {
     h("option", { value: "" }, "Any reason"),
     Object.entries(REASONS).map(([value, name]) => h("option", { value }, name)),
   );
+  const payment = h(
+    "select",
+    { id: "offer-payment", "aria-label": "Payment" },
+    h("option", { value: "" }, "Paid or not"),
+    h("option", { value: "paid" }, "Paid"),
+    h("option", { value: "unpaid" }, "Unpaid"),
+  );
+  const lastPaid = h("button", { type: "button", class: "small" }, "Last paid offer");
   const clear = h("button", { type: "button", class: "small", hidden: true }, "Show latest");
   const status = h("p", { class: "note", role: "status" });
   const list = h("ol", { class: "feed" });
@@ -97,7 +105,8 @@ function offerSearch(campaign, signal, period, onChange) {
 
   const isActive = () => {
     const { since, until } = period();
-    return text.value.trim() !== "" || reason.value !== "" || since !== null || until !== null;
+    const isFiltered = [text, reason, payment].some(({ value }) => value.trim() !== "");
+    return isFiltered || since !== null || until !== null;
   };
 
   async function run() {
@@ -140,6 +149,7 @@ function offerSearch(campaign, signal, period, onChange) {
     const filters = { limit, ...periodQuery(period()) };
     if (query) filters.player = query;
     if (reason.value) filters.reason = reason.value;
+    if (payment.value) filters.payment = payment.value;
     if (next) filters.before = next;
     const path = `/v1/campaigns/${campaign}/offers?${new URLSearchParams(filters)}`;
     return get(path, { signal });
@@ -152,8 +162,12 @@ function offerSearch(campaign, signal, period, onChange) {
     const { offer } = await get(`/v1/offers/${campaign}.${n}`, { signal });
     const at = new Date(offer.offered_at);
     const { since, until } = period();
-    const fits = (!since || at >= since) && (!until || at <= until);
-    return fits && (!reason.value || offer.reason === reason.value) ? [offer] : [];
+    const fits =
+      (!since || at >= since) &&
+      (!until || at <= until) &&
+      (!reason.value || offer.reason === reason.value) &&
+      (!payment.value || (payment.value === "paid") === offer.amount > 0);
+    return fits ? [offer] : [];
   }
 
   function show() {
@@ -169,12 +183,8 @@ function offerSearch(campaign, signal, period, onChange) {
   const form = h(
     "form",
     { class: "offer-search", role: "search", "aria-label": "Offers" },
-    by,
-    label,
-    text,
-    reason,
-    h("button", { class: "small" }, "Search"),
-    clear,
+    h("div", null, by, label, text, h("button", { class: "small" }, "Search")),
+    h("div", null, reason, payment, lastPaid, clear),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -183,10 +193,17 @@ function offerSearch(campaign, signal, period, onChange) {
   by.addEventListener("change", () => {
     label.textContent = by.selectedOptions[0].textContent;
   });
-  reason.addEventListener("change", run);
+  for (const select of [reason, payment]) select.addEventListener("change", run);
+  // Its page says why it cost what it did. If there is none, the result of the search says so.
+  lastPaid.addEventListener("click", async () => {
+    text.value = reason.value = "";
+    payment.value = "paid";
+    await run();
+    if (found.length > 0 && !signal.aborted) location.hash = `#/offer/${found[0].id}`;
+  });
   older.addEventListener("click", () => more(running));
   clear.addEventListener("click", () => {
-    text.value = reason.value = "";
+    text.value = reason.value = payment.value = "";
     run();
   });
   return {
@@ -200,8 +217,6 @@ function offerSearch(campaign, signal, period, onChange) {
 }
 
 function csvRows(offers) {
-  const major = (amount, { currency_digits: digits }) =>
-    amount === null ? "" : (amount / 10 ** digits).toFixed(digits);
   return [
     ["offer", "at", "item", "own_choice", "reason", "state", "amount", "paid", "rating", "currency"],
     ...offers.map((offer) => [

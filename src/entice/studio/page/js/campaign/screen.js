@@ -5,13 +5,15 @@ import { connection, followEvents, get, studioInfo } from "../api.js";
 import { currentKey } from "../api-key.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, number, percent, stars } from "../format.js";
+import { card } from "../layout.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { markdownTable, markdownText, reportButtons, save } from "../report.js";
+import { acceptancePanel } from "./acceptance.js";
 import { driftGauge } from "./drift-gauge.js";
 import { effectPanel, evaluationPanel } from "./effect.js";
 import { itemList, itemListKey } from "./item-list.js";
-import { itemCount, policyName, statusBadge } from "./labels.js";
+import { itemCount, policyName, shareWhoRate, statusBadge } from "./labels.js";
 import { EventLog, offerPanel } from "./offers.js";
 import { segmentsPanel } from "./segments-panel.js";
 import { settingsPanel, statusButtons } from "./settings.js";
@@ -20,6 +22,7 @@ import { budgetBar, periodControl, spendingChart } from "./spending.js";
 const CAMPAIGN_EVERY = 600; // minimum milliseconds between two reads of the campaign
 const SLOWLY = 3000; // of its drift, effect and spending
 const EFFECT_TEXT = "Ratings with the campaign and without it, in the holdout.";
+const ACCEPTANCE_TEXT = "Which prices visitors accept, and the cheapest one that suffices.";
 const SETTINGS_EVENTS = ["changed", "arms_added", "arm_retired"];
 
 export async function show(root, { params: { id }, signal }) {
@@ -46,13 +49,18 @@ export async function show(root, { params: { id }, signal }) {
   );
   const refreshSpending = slowly(page.refreshSpending);
   const refreshSettings = slowly(page.refreshSettings);
+  const refreshAcceptance = slowly(async () =>
+    page.updateAcceptance(await get(`${path}/acceptance`, { signal })),
+  );
   const hasHoldout = view.spec.holdout > 0;
+  const hasPrice = isLearned(view.spec);
   const log = await EventLog.read(view, { signal });
   page.updateOffers(log);
   refreshDrift();
   refreshSpending();
   refreshSettings();
   if (hasHoldout) refreshEffect();
+  if (hasPrice) refreshAcceptance();
   // Events that came while the page was built are in the log already, and not in the view.
   if (log.last > view.events) refresh();
   connection.addEventListener("back", refresh, { signal });
@@ -65,6 +73,7 @@ export async function show(root, { params: { id }, signal }) {
     if (hasHoldout) refreshEffect();
     const { kind } = event.body;
     if (kind === "rated" || kind === "organic") refreshDrift();
+    if (hasPrice && (kind === "accepted" || kind === "declined")) refreshAcceptance();
     if (SETTINGS_EVENTS.includes(kind)) refreshSettings();
   }
 }
@@ -84,6 +93,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const gauge = driftGauge(spec);
   const effect = effectPanel();
   const evaluation = evaluationPanel(id, signal);
+  const acceptance = acceptancePanel();
   const offers = offerPanel(id, signal, period.period);
   const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
@@ -128,10 +138,10 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
     ),
     h(
       "div",
-      { class: "campaign-grid" },
+      { class: "stack campaign-grid" },
       h(
         "div",
-        { class: "campaign-main" },
+        { class: "stack campaign-main" },
         card(
           "budget-card",
           "Budget",
@@ -141,12 +151,14 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
           changeBudget,
         ),
         hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
+        isLearned(spec) &&
+          card("acceptance-card", "Learned price", ACCEPTANCE_TEXT, acceptance.node),
         card(
           "items-card",
           "Items",
           "Highest displayed rating first.",
           items.node,
-          key,
+          h("div", { class: "picture-head item-list-foot" }, key, items.tools),
           segments.node,
           items.addButton,
         ),
@@ -155,16 +167,16 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
       ),
       h(
         "div",
-        { class: "campaign-side" },
+        { class: "stack campaign-side" },
         card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
         driftCard,
-        card(
-          "settings-card",
-          "Settings",
-          "Current values, and who changed them.",
-          settings.node,
-          settings.changeButton,
-        ),
+      ),
+      card(
+        "settings-card",
+        "Settings",
+        "Current values, and who changed them.",
+        settings.node,
+        settings.changeButton,
       ),
     ),
   );
@@ -220,19 +232,16 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
       measured = found;
       effect.update(measured, view);
     },
+    updateAcceptance: acceptance.update,
     updateOffers,
     refreshSpending: spending.refresh,
     refreshSettings: settings.refresh,
   };
 }
 
-function card(name, title, text, ...children) {
-  return h(
-    "section",
-    { class: ["card", name], "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, text)),
-    children,
-  );
+/** Whether the payments of a campaign follow the acceptance of earlier ones. */
+function isLearned({ price }) {
+  return price?.kind === "learned";
 }
 
 /** A menu of formats. The service streams the file, so the request needs the key. */
@@ -263,13 +272,13 @@ function exportButton(path, id) {
 }
 
 function summary(view) {
-  const { spec, budget, decisions, ratings, share_who_rate: share } = view;
+  const { spec, budget, decisions, ratings } = view;
+  const share = shareWhoRate(view);
   const policy = `${policyName(spec.policy)}, ${itemCount(view)}`;
   const price = `${money(spec.price_of_a_star, view)} per star`;
   const counts = `${counted(decisions, "offer")} and ${counted(ratings, "rating")} so far`;
-  // Organic ratings may come before the first offer.
-  const isKnown = ratings > 0 && share !== null;
-  const rates = isKnown ? ` About ${percent(share)} of accepted offers get a rating.` : "";
+  const rates =
+    share === null ? "" : ` About ${percent(share)} of accepted offers get a rating.`;
   return `${policy}. Budget ${money(budget, view)}, ${price}. ${counts}.${rates}`;
 }
 

@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { counted, number, stars } from "../format.js";
+import { figureTable } from "../layout.js";
 import { scrollableTable } from "../scrollable-table.js";
 
 const MOST_ITEMS = 20;
@@ -27,39 +28,17 @@ function table(segments) {
   const highest = (i) => Math.max(...segments.map(({ arms }) => arms[i].shown));
   const rows = items.sort((a, b) => highest(b) - highest(a)).slice(0, MOST_ITEMS);
   const more = segments[0].arms.length - rows.length;
-  return h(
-    "table",
-    { class: "effect-groups" },
-    more > 0 && h("caption", null, `${counted(more, "more item")} with lower ratings.`),
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        h("td"),
-        segments.map(({ id, rated }) =>
-          h("th", { scope: "col" }, id, h("br"), counted(rated, "rating")),
-        ),
-      ),
-    ),
-    h(
-      "tbody",
-      null,
-      rows.map((i) =>
-        h(
-          "tr",
-          null,
-          h("th", { scope: "row" }, segments[0].arms[i].id),
-          segments.map(({ arms }, s) =>
-            h(
-              "td",
-              { class: arms[i].shown === best[s] && "effect-rating" },
-              `${stars(arms[i].shown)} (${number(arms[i].rated)})`,
-            ),
-          ),
-        ),
-      ),
-    ),
+  const columns = segments.map(({ id, rated }) => [id, h("br"), counted(rated, "rating")]);
+  const made = figureTable(
+    columns,
+    rows.map((i) => [
+      segments[0].arms[i].id,
+      ...segments.map(({ arms }, s) => {
+        const kind = arms[i].shown === best[s] && "figure-main";
+        return h("td", { class: kind }, `${stars(arms[i].shown)} (${number(arms[i].rated)})`);
+      }),
+    ]),
   );
+  if (more > 0) made.prepend(h("caption", null, `${counted(more, "more item")} with lower ratings.`));
+  return made;
 }

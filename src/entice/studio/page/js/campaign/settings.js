@@ -116,7 +116,7 @@ function obligations(view, ofReserved) {
     );
   return h(
     "dl",
-    { class: "liability" },
+    { class: "fact-rows liability" },
     row("Reserved", view.reserved, view.reserved ? ofReserved : "No open offer is paid."),
     row("Committed", view.committed, "Accepted by visitors. Not affected."),
   );
@@ -128,7 +128,7 @@ function obligations(view, ofReserved) {
  * @param {() => void} onChange called after a change
  */
 export function settingsPanel(path, signal, mayChange, onChange) {
-  const values = h("dl", { class: "settings-values" });
+  const values = h("dl", { class: "facts settings-values" });
   const changeButton = h("button", { type: "button", class: "small" }, "Change settings …");
   const list = h("ol", { class: "settings-history" });
   const note = h("p", { class: "note", role: "status" });

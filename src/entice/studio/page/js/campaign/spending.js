@@ -5,7 +5,7 @@ import { draw, token, withAlpha } from "../chart.js";
 import { h, replace, setText } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
-import { money, moneyAxis } from "../money.js";
+import { major, money, moneyAxis } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { segmentedControl } from "../segmented-control.js";
 import { bandTraces, plannedSoFar, plannedTime, planVerdict } from "./plan-band.js";
@@ -143,7 +143,7 @@ export function spendingChart(path, signal, period, plan) {
 
   let verdictText = "";
   function showVerdict() {
-    const [word, tone, text] = planVerdict(view, plan);
+    const [word, tone, text] = planVerdict(view);
     if (text === verdictText) return; // keeps the focus, and an open tip
     verdictText = text;
     const badge = h("span", { class: ["badge", tone] }, word);
@@ -162,7 +162,7 @@ export function spendingChart(path, signal, period, plan) {
     refresh,
     /** Forget what was read for another period. */
     clear: () => ["date", "offer"].forEach((name) => delete histories[name]),
-    verdict: () => plan && planVerdict(view, plan),
+    verdict: () => plan && planVerdict(view),
     update(newView) {
       view = newView;
       return paint();
@@ -177,16 +177,15 @@ export function periodQuery({ since, until }) {
 }
 
 /** The points of the chart; amounts in major units. */
-function csvRows({ currency, currency_digits: digits }, history) {
+function csvRows(view, history) {
   const columns = ["committed", "reserved", "budget", "paced"];
-  const major = (amount) => (amount === null ? "" : (amount / 10 ** digits).toFixed(digits));
   return [
     ["at", "offers", ...columns, "currency"],
     ...history.at.map((at, i) => [
       at,
       history.offers[i],
-      ...columns.map((name) => major(history[name][i])),
-      currency,
+      ...columns.map((name) => major(history[name][i], view)),
+      view.currency,
     ]),
   ];
 }

@@ -2,12 +2,15 @@
 
 import { alertBadges } from "../alerts.js";
 import { getPage, studioInfo } from "../api.js";
-import { itemCount, policyName, statusBadge } from "../campaign/labels.js";
+import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
+import { planVerdict } from "../campaign/plan-band.js";
 import { h, replace, setText } from "../dom.js";
 import { defined } from "../glossary.js";
 import { ago, counted, number, percent } from "../format.js";
+import { screenHead } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
+import { term } from "../tooltip.js";
 
 const REFRESH = 4000; // milliseconds
 const TYPING = 250; // milliseconds without a key before a search
@@ -108,17 +111,13 @@ function parameters({ search, status, sort }, after) {
 function header(isAdmin) {
   const lead = "Each campaign pays visitors to try items with few ratings, within a budget.";
   const link = { class: "button primary", href: "#/plan" };
-  return h(
-    "header",
-    { class: "screen-head" },
-    h("div", null, h("h1", null, "Campaigns"), h("p", { class: "lead" }, lead)),
-    h(
-      "div",
-      { class: "actions" },
-      h("a", { class: "button", href: "#/compare" }, "Compare …"),
-      isAdmin && h("a", link, "Plan a campaign"),
-    ),
+  const actions = h(
+    "div",
+    { class: "actions" },
+    h("a", { class: "button", href: "#/compare" }, "Compare …"),
+    isAdmin && h("a", link, "Plan a campaign"),
   );
+  return screenHead("Campaigns", lead, actions);
 }
 
 function noMatch(clear) {
@@ -138,21 +137,11 @@ async function showWelcome(root) {
     "best item.";
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Pay visitors to try new items"),
-        h(
-          "p",
-          { class: "lead" },
-          "Visitors choose what others rate highly, so new items stay unrated. A campaign pays " +
-            "some of them to try another item, and allows for the gratitude in their ratings. " +
-            "There is no campaign here yet.",
-        ),
-      ),
+    screenHead(
+      "Pay visitors to try new items",
+      "Visitors choose what others rate highly, so new items stay unrated. A campaign pays some " +
+        "of them to try another item, and allows for the gratitude in their ratings. There is no " +
+        "campaign here yet.",
     ),
     h(
       "div",
@@ -297,9 +286,10 @@ function campaignRow({ id }) {
   const amounts = h("span", { class: "note" });
   const [status, used, offers, share, alerts, last] = Array.from({ length: 6 }, () => h("span"));
   const about = h("span", { class: "note" });
+  const plan = h("span", { class: "note" });
   const cells = [
     [link, about],
-    status,
+    [status, plan],
     [h("span", { class: "used-bar", "aria-hidden": "true" }, bar), used, amounts],
     offers,
     share,
@@ -328,7 +318,8 @@ function campaignRow({ id }) {
     const taken = money(view.committed + view.reserved, view);
     setText(amounts, `${taken} of ${money(view.budget, view)}`);
     setText(offers, number(view.decisions));
-    setText(share, percent(view.share_who_rate));
+    showShare(share, shareWhoRate(view));
+    showPlan(plan, view);
     setText(last, ago(view.changed_at));
     const key = JSON.stringify(view.alerts);
     if (key === shownAlerts) return;
@@ -338,4 +329,19 @@ function campaignRow({ id }) {
   }
 
   return { node, update };
+}
+
+function showShare(node, share) {
+  const text = percent(share);
+  if (node.dataset.text === text) return; // keeps an open tip
+  node.dataset.text = text;
+  replace(node, share === null ? term(text, "There is no rating yet.") : text);
+}
+
+/** The status of the plan, unless it is one of the warnings. */
+function showPlan(node, view) {
+  if (view.plan_status === null) return;
+  const [word, tone, text] = planVerdict(view);
+  setText(node, tone === "badge-warn" ? "" : word);
+  node.title = text;
 }

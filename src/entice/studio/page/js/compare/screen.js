@@ -1,12 +1,13 @@
 // Compare: campaigns with each other, and each with its plan.
 
 import { get } from "../api.js";
-import { itemCount, policyName, statusBadge } from "../campaign/labels.js";
+import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
 import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
-import { money, moneyAxis } from "../money.js";
+import { card, screenHead } from "../layout.js";
+import { major, money, moneyAxis } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { scrollableTable } from "../scrollable-table.js";
@@ -18,6 +19,7 @@ const LISTED = 1000; // campaigns to choose from
 const POINTS = 300;
 const DAY = 86_400_000; // milliseconds
 const MISSING = {
+  "Share who rate": "There is no rating yet.",
   "Paid per offer": "No offer was made yet.",
   "Paid per rating": "There is no rating yet.",
   Effect: "The campaign has no holdout, or too few ratings.",
@@ -58,40 +60,28 @@ export async function show(root, { params, signal }) {
   replace(
     root,
     h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Compare campaigns"),
-        h("p", { class: "lead" }, leadText(compared)),
-      ),
+    screenHead(
+      "Compare campaigns",
+      leadText(compared),
       ids.length > 0 && reportButtons(() => comparisonReport(compared, table)),
     ),
     chooser(ids, compared, listed),
     ids.length === 0
       ? h("div", { class: "card" }, empty("No campaign chosen", "Choose a campaign above."))
       : [
-          h(
-            "section",
-            { class: "card", "aria-label": "Spending" },
-            h(
-              "header",
-              null,
-              h("h2", null, "Spending"),
-              h("p", null, `${scale.title}, and the range of each plan.`),
-              h("p", { class: "note compare-time" }, `As of ${time}. `, refresh),
-            ),
+          card(
+            "compare-card",
+            "Spending",
+            [`${scale.title}, and the range of each plan, as of ${time}. `, refresh],
             compared.map((one, i) => verdictLine(one, i)),
             h("div", { class: "picture-head" }, toggle, tools),
             chart,
             key,
           ),
-          h(
-            "section",
-            { class: "card", "aria-label": "Figures" },
-            h("header", null, h("h2", null, "Figures")),
+          card(
+            "compare-card",
+            "Figures",
+            "Since the start of each campaign.",
             scrollableTable("Figures", comparisonTable(table)),
           ),
         ],
@@ -169,7 +159,7 @@ function verdictLine({ view, plan }, i) {
   const [word, tone, text] =
     plan === null
       ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
-      : planVerdict(view, plan);
+      : planVerdict(view);
   return h(
     "p",
     { class: "plan-verdict", vars: { "--series": `var(--series-${i})` } },
@@ -269,7 +259,7 @@ function comparisonRows(compared) {
     ),
     row("Offers", ({ view }) => number(view.decisions)),
     row("Ratings", ({ view }) => number(view.ratings)),
-    row("Share who rate", ({ view }) => percent(view.share_who_rate)),
+    row("Share who rate", ({ view }) => percent(shareWhoRate(view))),
     row("Paid per offer", ({ view }) => per(view.committed, view.decisions, view)),
     row("Paid per rating", ({ view }) => per(view.committed, view.ratings, view)),
     row("Best displayed rating", ({ arms }) => stars(best(arms))),
@@ -278,7 +268,7 @@ function comparisonRows(compared) {
         ? "–"
         : `${stars(effect.difference)} (${stars(effect.low)} to ${stars(effect.high)})`,
     ),
-    row("Plan", ({ view, plan }) => (plan === null ? "–" : planVerdict(view, plan)[0])),
+    row("Plan", ({ view, plan }) => (plan === null ? "–" : planVerdict(view)[0])),
   ];
 }
 
@@ -326,7 +316,7 @@ function csvRows(compared) {
         view.name,
         at,
         spending.offers[i],
-        (spending.committed[i] / 10 ** view.currency_digits).toFixed(view.currency_digits),
+        major(spending.committed[i], view),
         view.currency,
       ]),
     ),
@@ -336,8 +326,8 @@ function csvRows(compared) {
 function comparisonReport(compared, table) {
   const verdicts = compared
     .filter(({ plan }) => plan !== null)
-    .map(({ view, plan }) => {
-      const [word, , text] = planVerdict(view, plan);
+    .map(({ view }) => {
+      const [word, , text] = planVerdict(view);
       return `- **${view.name}: ${word}.** ${text}`;
     });
   return markdownText(

@@ -5,6 +5,7 @@ import { useKey } from "../api-key.js";
 import { confirmDialog } from "../dialog.js";
 import { h, replace, unique } from "../dom.js";
 import { defined } from "../glossary.js";
+import { screenHead } from "../layout.js";
 import { managesKeys, readOnlyNotice } from "../permissions.js";
 import { empty, loading } from "../placeholders.js";
 import { scrollableTable } from "../scrollable-table.js";
@@ -58,25 +59,14 @@ export async function show(root, { signal }) {
 }
 
 function header(action) {
-  return h(
-    "header",
-    { class: "screen-head" },
-    h(
-      "div",
-      null,
-      h("h1", null, "Keys"),
-      h(
-        "p",
-        { class: "lead" },
-        "Programs and people use the service with a ",
-        defined("key", "key"),
-        ". Give each its own, with the ",
-        defined("role", "roles"),
-        " that it needs, so that you can revoke one without the others.",
-      ),
-    ),
-    action,
-  );
+  const lead = [
+    "Programs and people use the service with a ",
+    defined("key", "key"),
+    ". Give each its own, with the ",
+    defined("role", "roles"),
+    " that it needs, so that you can revoke one without the others.",
+  ];
+  return screenHead("Keys", lead, action);
 }
 
 function limitedNotice() {

@@ -82,7 +82,7 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
     ),
     h(
       "div",
-      { class: "offer-grid" },
+      { class: "stack offer-grid" },
       h(
         "div",
         { class: "offer-column" },
@@ -123,7 +123,7 @@ function decision(offer, offered, campaign) {
   const chance = `${percent(offer.propensity)}${offered.estimated ? ", estimated" : ""}`;
   return h(
     "dl",
-    { class: "decision" },
+    { class: "facts decision" },
     fact(defined("policy"), policyName(campaign.spec.policy)),
     fact(defined("propensity"), chance),
     fact(defined("probe"), PROBES[offer.probe] ?? "not used"),

@@ -4,6 +4,7 @@ import { connection, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number } from "../format.js";
+import { screenHead } from "../layout.js";
 import { failed } from "../placeholders.js";
 import { SERIES } from "../policy-colours.js";
 import { segmentedControl } from "../segmented-control.js";
@@ -16,26 +17,15 @@ const CHARTED = ["regret", "compensation", "compensated_pulls"];
 let cached = null; // the reproduction, until the page is reloaded
 
 export async function show(root, { signal }) {
-  const content = h("div", { class: "paper-parts" });
+  const content = h("div", { class: "stack" });
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "The paper, reproduced"),
-        h(
-          "p",
-          { class: "lead" },
-          "Liu, Wang, Shen, Liu and Chen (AAAI 2020) study payments for exploration when paid " +
-            "visitors rate higher. This screen compares every published number with the range " +
-            "of a single simulated run. More: ",
-          docsLink("explanation/reproduction.md"),
-        ),
-      ),
-    ),
+    screenHead("The paper, reproduced", [
+      "Liu, Wang, Shen, Liu and Chen (AAAI 2020) study payments for exploration when paid " +
+        "visitors rate higher. This screen compares every published number with the range " +
+        "of a single simulated run. More: ",
+      docsLink("explanation/reproduction.md"),
+    ]),
     content,
   );
   await fill(content, signal);

@@ -111,7 +111,7 @@ export function underBudget(policy, budget) {
 }
 
 /** The range of the budget slider: up to more than any policy needs. */
-export function budgetRange(forecast) {
+function budgetRange(forecast) {
   const most = Math.max(
     ...forecast.policies.map(({ needed }) => needed.q95),
     forecast.plan.budget ?? 0,

@@ -8,6 +8,11 @@ import { counted, number } from "../format.js";
 import { money } from "../money.js";
 
 const PROBE = { share: 0.1, amount: 0.5 };
+const STARTS = {
+  live: "Live: visitors are paid from the first offer on",
+  shadow: "In shadow mode: decisions are recorded, nobody is paid",
+  paused: "Paused: visitors get their own choice, unpaid, until you resume",
+};
 const ID = /^[A-Za-z0-9._~-]{1,64}$/;
 
 /** Open the dialog, create the campaign, and go to it. */
@@ -22,11 +27,16 @@ export async function createCampaign(settings) {
   });
   items.value = settings.arms.join("\n");
   const probe = h("input", { type: "checkbox", name: "probe" });
+  const start = h(
+    "select",
+    { id: "campaign-start" },
+    Object.entries(STARTS).map(([status, text]) => h("option", { value: status }, text)),
+  );
   const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
   const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
   const created = await confirmDialog({
     title: "Create this campaign",
-    confirm: "Create and go live",
+    confirm: "Create",
     body: [
       h("label", { for: "campaign-name" }, "Name"),
       name,
@@ -38,6 +48,8 @@ export async function createCampaign(settings) {
         "The item ids of your platform: letters, digits and . _ ~ - (spaces become -). The plan " +
           `has ${number(settings.arms.length)} items.`,
       ),
+      h("label", { for: "campaign-start" }, "Start"),
+      start,
       permitsProbe(settings.policy) && [
         h("label", { class: "check" }, probe, "Measure the drift"),
         h(
@@ -56,7 +68,8 @@ export async function createCampaign(settings) {
       ),
     ],
     action: () => {
-      const body = { ...settings, name: name.value.trim(), arms: parseItems(items.value) };
+      const arms = parseItems(items.value);
+      const body = { ...settings, name: name.value.trim(), arms, status: start.value };
       return send("POST", "/v1/campaigns", probe.checked ? { ...body, probe: PROBE } : body);
     },
   });

@@ -3,9 +3,10 @@
 import { connection, jsonLines, Problem } from "../api.js";
 import { h, replace } from "../dom.js";
 import { compilation, nonBreaking, number, percent } from "../format.js";
+import { screenHead } from "../layout.js";
 import { amount } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
-import { failed, loading } from "../placeholders.js";
+import { failed } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
 import { budgetSlider } from "./budget-slider.js";
 import { drawLeads, drawPayments, legends, paymentsKey } from "./charts.js";
@@ -36,26 +37,16 @@ export async function show(root, { signal }) {
 
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Plan a campaign"),
-        h(
-          "p",
-          { class: "lead" },
-          "Describe your items and visitors. Each policy is then simulated in many possible " +
-            "worlds that match, to forecast costs and how long it takes to find the best item.",
-        ),
-      ),
+    screenHead(
+      "Plan a campaign",
+      "Describe your items and visitors. Each policy is then simulated in many possible worlds " +
+        "that match, to forecast costs and how long it takes to find the best item.",
     ),
     // The answer first, then the control that changes it most: at any width, and for the keyboard.
     result.answer,
     h(
       "div",
-      { class: "plan-grid" },
+      { class: "stack plan-grid" },
       planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
       result.details,
     ),
@@ -120,7 +111,12 @@ function budgetFor(values) {
 
 /** The forecast: sentence, budget slider, charts, policy cards. */
 function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
-  const summary = h("div", null, loading("The first forecast takes a few seconds …"));
+  const summary = h(
+    "div",
+    { class: "plan-first-loading" },
+    h("p", { class: "plan-sentence" }, "Calculating the first forecast …"),
+    h("p", null, "Each policy is simulated in hundreds of possible worlds. This takes some seconds."),
+  );
   const sliderSlot = h("div", { class: "plan-slider" });
   const answer = h(
     "section",
@@ -160,10 +156,10 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
 
   const details = h(
     "div",
-    { class: "plan-rest", hidden: true },
+    { class: "stack plan-waiting" },
     h(
       "div",
-      { class: "plan-charts" },
+      { class: "stack plan-charts" },
       h(
         "section",
         { class: "card", "aria-label": "Payments" },
@@ -212,6 +208,8 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
   function update(newForecast) {
     forecast = newForecast;
     details.hidden = false;
+    details.classList.remove("plan-waiting");
+    summary.className = "";
     answer.classList.remove("plan-stale");
     const isOpen = summary.querySelector("details")?.open ?? false;
     replace(summary, sentences(forecast, notice, create, isOpen));
@@ -233,7 +231,11 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     answer,
     details,
     update,
-    clear: () => replace(summary),
+    clear: () => {
+      replace(summary);
+      summary.className = "";
+      details.hidden = true;
+    },
     stop: slider.stop,
   };
 }

@@ -3,21 +3,13 @@
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { TERMS } from "../glossary.js";
+import { screenHead } from "../layout.js";
 
 export async function show(root, { params }) {
   const order = Object.entries(TERMS).sort(([, a], [, b]) => a.name.localeCompare(b.name));
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Terms"),
-        h("p", { class: "lead" }, "The special words of these screens, and where the docs say more."),
-      ),
-    ),
+    screenHead("Terms", "The special words of these screens, and where the docs say more."),
     h(
       "dl",
       { class: "card terms" },

@@ -4,6 +4,7 @@ import { connection, get, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { ago, counted, nonBreaking, number } from "../format.js";
+import { screenHead } from "../layout.js";
 import { empty, failed, loading } from "../placeholders.js";
 
 const REFRESH = 5000; // milliseconds
@@ -11,27 +12,16 @@ const REFRESH = 5000; // milliseconds
 export async function show(root, { signal }) {
   const content = h(
     "div",
-    { class: "trust-parts" },
+    { class: "stack" },
     h("div", { class: "card" }, loading("Checking every campaign …")),
   );
   replace(
     root,
-    h(
-      "header",
-      { class: "screen-head" },
-      h(
-        "div",
-        null,
-        h("h1", null, "Trust"),
-        h(
-          "p",
-          { class: "lead" },
-          "Live checks of every campaign, replays of its event log, and the results of the " +
-            "fault tests. More: ",
-          docsLink("explanation/promises.md"),
-        ),
-      ),
-    ),
+    screenHead("Trust", [
+      "Live checks of every campaign, replays of its event log, and the results of the fault " +
+        "tests. More: ",
+      docsLink("explanation/promises.md"),
+    ]),
     content,
   );
   const view = await get("/v1/trust", { signal });

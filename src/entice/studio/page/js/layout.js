@@ -1,0 +1,32 @@
+// Parts that several screens have: the head of a screen, a card, a table.
+
+import { h } from "./dom.js";
+
+/** The head of a screen: its title, a text or nodes about it, and a node on the right. */
+export function screenHead(title, lead, aside = null) {
+  const words = h("div", null, h("h1", null, title), h("p", { class: "lead" }, lead));
+  return h("header", { class: "screen-head" }, words, aside);
+}
+
+/** A card: its class, its title, a text or nodes below the title, and its content. */
+export function card(name, title, text, ...children) {
+  return h(
+    "section",
+    { class: ["card", name], "aria-label": title },
+    h("header", null, h("h2", null, title), h("p", null, text)),
+    children,
+  );
+}
+
+/** A table of figures: the titles of its columns, and rows that start with their names. */
+export function figureTable(columns, rows) {
+  const head = columns.map((column) => h("th", { scope: "col" }, column));
+  const cell = (content) => (content instanceof HTMLElement ? content : h("td", null, content));
+  const row = ([name, ...cells]) => h("tr", null, h("th", { scope: "row" }, name), cells.map(cell));
+  return h(
+    "table",
+    { class: "figure-table" },
+    h("thead", null, h("tr", null, h("td"), head)),
+    h("tbody", null, rows.map(row)),
+  );
+}
