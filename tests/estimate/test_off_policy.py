@@ -404,7 +404,7 @@ def test_adaptive_weights_stay_with_the_payment_that_an_outcome_depends_on() -> 
 def test_intervals_cover_the_truth_with_a_learned_price() -> None:
     """The price is drawn after the arm, by the same rule for every policy.
 
-    If an interval covers in 93 % of logs, fewer hits have a probability of 2e-4 (long: 1.3e-3).
+    If an interval covers in 93 % of logs, fewer hits have a probability of 3e-4 (long: 1.3e-3).
     """
     campaigns, lowest = sized(10, 400), sized(6, 356) / sized(10, 400)
     world = {
