@@ -48,102 +48,110 @@ def means_before(rows: list[Row], outcomes: list[float], which: list[bool], star
     return found
 
 
-def snips(rows: list[Row], over: list[float], under: list[float]) -> tuple[float, float]:
-    """Return the estimate and its standard error."""
-    weights = [row.target[row.arm] / row.propensities[row.arm] for row in rows]
-    total = sum(w * u for w, u in zip(weights, under, strict=True))
-    value = sum(w * y for w, y in zip(weights, over, strict=True)) / total
-    squares = [
-        (w * (y - value * u)) ** 2 for w, y, u in zip(weights, over, under, strict=True)
-    ]  # fmt: skip
-    return value, math.sqrt(sum(squares)) / total
+def amount_group(amount: float) -> float:
+    """Return a number that amounts have in common if a power of 1.25 does not separate them."""
+    return math.floor(math.log(amount) / math.log(1.25)) if amount > 0 else -math.inf
 
 
-def doubly_robust(rows: list[Row], over: Any, under: Any, models: Any) -> tuple[float, float]:
-    """Return the estimate and its standard error; `models` are those of `over` and `under`."""
-    means, errors = [], []
-    for outcomes, model in zip((over, under), models, strict=True):
-        scores, parts = 0.0, []
-        for row, y, m in zip(rows, outcomes, model, strict=True):
-            w = row.target[row.arm] / row.propensities[row.arm]
-            scores += sum(p * v for p, v in zip(row.target, m, strict=True))
-            parts.append(w * (y - m[row.arm]))
-        scores += sum(parts)
-        means.append(scores / len(rows))
-        errors.append([part - sum(parts) / len(rows) for part in parts])
-    value = means[0] / means[1]
-    squares = sum((a - value * b) ** 2 for a, b in zip(*errors, strict=True))
-    return value, math.sqrt(squares) / len(rows) / means[1]
-
-
-def adaptive(
-    rows: list[Row], outcomes: Any, models: Any, coefficients: list[float], usable: Any
-) -> tuple[float, float]:
-    """Return the ratio of two sums over arms of Hadad et al.'s estimates, and its error.
-
-    With one outcome, return the sum itself.
-    """
-    arms = range(len(coefficients))
-    masses = [
-        sum(math.sqrt(row.propensities[a]) for row, ok in zip(rows, usable, strict=True) if ok[a])
-        for a in arms
+def weight_tables(rows: list[Row], method: str, totals: list[list[float]]) -> list[list[float]]:
+    """Return the weight of each arm in each decision; `totals` are those without adaption."""
+    if method != METHODS[2]:
+        return totals
+    arms = range(len(totals[0]))
+    group = [[(a, amount_group(row.amounts[a])) for a in arms] for row in rows]
+    wanted: dict[Any, float] = {}
+    mass: dict[Any, float] = {}
+    for row, keys, total in zip(rows, group, totals, strict=True):
+        for a in arms:
+            wanted[keys[a]] = wanted.get(keys[a], 0.0) + total[a]
+            mass[keys[a]] = mass.get(keys[a], 0.0) + math.sqrt(row.propensities[a])
+    return [
+        [math.sqrt(row.propensities[a]) * wanted[keys[a]] / mass[keys[a]] for a in arms]
+        for row, keys in zip(rows, group, strict=True)
     ]
-    totals, centred = [], []
-    for outcome, model in zip(outcomes, models, strict=True):
-        scores = []
-        for row, y, m in zip(rows, outcome, model, strict=True):
-            gamma = list(m)
-            gamma[row.arm] += (y - m[row.arm]) / row.propensities[row.arm]
-            scores.append(gamma)
-        weights = [
-            [math.sqrt(row.propensities[a]) / masses[a] if ok[a] and masses[a] else 0.0
-             for a in arms]
-            for row, ok in zip(rows, usable, strict=True)
-        ]  # fmt: skip
-        each = [
-            sum(h[a] * gamma[a] for h, gamma in zip(weights, scores, strict=True)) for a in arms
-        ]
-        totals.append(sum(coefficients[a] * each[a] for a in arms))
-        centred.append(
-            [sum(coefficients[a] * h[a] * (gamma[a] - each[a]) for a in arms)
-             for h, gamma in zip(weights, scores, strict=True)]
-        )  # fmt: skip
-    if len(totals) == 1:
-        return totals[0], math.sqrt(sum(part * part for part in centred[0]))
-    value = totals[0] / totals[1]
-    squares = sum((a - value * b) ** 2 for a, b in zip(*centred, strict=True))
-    return value, math.sqrt(squares) / totals[1]
 
 
-def estimates(rows: list[Row]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return the estimates and standard errors of the rating and the payment, by all methods."""
-    every, arms, size = [True] * len(rows), range(len(rows[0].target)), len(rows)
-    rated, rating = [float(row.rated) for row in rows], [row.rated * row.rating for row in rows]
-    ones, paid = [1.0] * size, [row.paid for row in rows]
-    models = [means_before(rows, outcome, every, 0.0) for outcome in (rating, rated)]
+def rating_estimate(rows: list[Row], method: str, z: float) -> tuple[float, ...]:
+    """Return the estimate, its standard error, and Fieller's interval, found by bisection."""
+    weights = weight_tables(rows, method, [row.target for row in rows])
+    every, sums, errors = [True] * len(rows), [], []
+    for outcomes in ([row.rated * row.rating for row in rows], [float(r.rated) for r in rows]):
+        models = means_before(rows, outcomes, every, 0.0)
+        if method == METHODS[0]:
+            models = [[0.0] * len(model) for model in models]
+        total, parts = 0.0, []
+        for row, w, y, m in zip(rows, weights, outcomes, models, strict=True):
+            total += sum(v * x for v, x in zip(w, m, strict=True))
+            parts.append(w[row.arm] / row.propensities[row.arm] * (y - m[row.arm]))
+        sums.append(total + sum(parts))
+        errors.append(parts)
+
+    def rejected(theta: float) -> bool:
+        squares = sum((a - theta * b) ** 2 for a, b in zip(*errors, strict=True))
+        return bool((sums[0] - theta * sums[1]) ** 2 > z**2 * squares)
+
+    value = sums[0] / sums[1]
+    squares = sum((a - value * b) ** 2 for a, b in zip(*errors, strict=True))
+    ends = []
+    for far in (value - 1000, value + 1000):
+        inside, outside = value, far
+        for _ in range(100):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if rejected(middle) else (middle, outside)
+        ends.append(inside)
+    return value, math.sqrt(squares) / sums[1], *ends
+
+
+def payment_estimate(rows: list[Row], method: str, z: float) -> tuple[float, ...]:
+    """Return the estimate, its standard error, and the interval of Agresti and Coull."""
+    arms, size = range(len(rows[0].target)), len(rows)
+    plain = [[row.target[a] * row.amounts[a] / size for a in arms] for row in rows]
+    cost = sum(map(sum, plain))
+    weights = weight_tables(rows, method, plain)
     priced = [row.amounts[row.arm] > 0 for row in rows]
-    accepted = [
-        row.paid / row.amounts[row.arm] if ok else 0.0
-        for row, ok in zip(rows, priced, strict=True)
-    ]  # fmt: skip
-    acceptance = means_before(rows, accepted, priced, 1.0)
-    payments = [
-        [a * q for a, q in zip(row.amounts, model, strict=True)]
-        for row, model in zip(rows, acceptance, strict=True)
-    ]  # fmt: skip
-    shares = [sum(row.target[a] for row in rows) / size for a in arms]
-    costs = [sum(row.target[a] * row.amounts[a] for row in rows) / size for a in arms]
-    certain = [[1.0] * len(row.target) for row in rows]
+    shares = [
+        row.paid / row.amounts[row.arm] if ok else 0.0 for row, ok in zip(rows, priced, strict=True)
+    ]
+    observed = [
+        w[row.arm] / row.propensities[row.arm] if ok else 0.0
+        for row, w, ok in zip(rows, weights, priced, strict=True)
+    ]
+    if method == METHODS[0]:
+        share = sum(o * q for o, q in zip(observed, shares, strict=True)) / (sum(observed) or 1.0)
+        value, errors = cost * share, [q - share for q in shares]
+    else:
+        models = means_before(rows, shares, priced, 1.0)
+        errors = [q - m[row.arm] for row, q, m in zip(rows, shares, models, strict=True)]
+        value = sum(
+            v * x for w, m in zip(weights, models, strict=True) for v, x in zip(w, m, strict=True)
+        )
+        value += sum(o * e for o, e in zip(observed, errors, strict=True))
+    variance = slope = curvature = 0.0
+    for a in arms:
+        every = [i for i in range(size) if priced[i]]
+        answers = [i for i in every if rows[i].arm == a] or every
+        c = sum(w[a] ** 2 / row.propensities[a] for row, w in zip(rows, weights, strict=True))
+        mean = sum(shares[i] for i in answers) / len(answers)
+        square = sum(shares[i] ** 2 for i in answers) / len(answers)
+        variance += c * sum(errors[i] ** 2 for i in answers) / len(answers)
+        slope += c * (square / mean - 2 * mean)
+        curvature += c
+    stderr = math.sqrt(variance)
+    if curvature == 0 or cost**2 / curvature < 30:
+        return value, stderr, 0.0, cost
+    shift = z**2 * slope / (2 * (cost**2 + z**2 * curvature))
+    there = variance + slope * shift - curvature * shift**2
+    half = cost * z * math.sqrt(there / (cost**2 + z**2 * curvature))
+    return value, stderr, value + cost * shift - half, value + cost * shift + half
+
+
+def estimates(rows: list[Row], z: float) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Return the estimates of the rating and the payment, by all methods.
+
+    Each has the value, its standard error, and the ends of its interval.
+    """
     return {
-        ("rating", METHODS[0]): snips(rows, rating, rated),
-        ("rating", METHODS[1]): doubly_robust(rows, rating, rated, models),
-        ("rating", METHODS[2]): adaptive(
-            rows, (rating, rated), models, shares, [[True for _ in arms] for _ in rows]
-        ),
-        ("payment", METHODS[0]): snips(rows, paid, ones),
-        ("payment", METHODS[1]): doubly_robust(rows, paid, ones, (payments, certain)),
-        ("payment", METHODS[2]): adaptive(
-            rows, (accepted,), (acceptance,), costs,
-            [[row.amounts[a] > 0 for a in arms] for row in rows],
-        ),
-    }  # fmt: skip
+        (quantity, method): estimate(rows, method, z)
+        for quantity, estimate in (("rating", rating_estimate), ("payment", payment_estimate))
+        for method in METHODS
+    }

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from entice.estimate import Uniform, evaluate
-from entice.estimate.off_policy import DOUBLY_ROBUST, PolicyEstimate
+from entice.estimate.off_policy import PolicyEstimate
+from entice.estimate.off_policy_methods import DOUBLY_ROBUST
 from entice.policies import UCB, Greedy, ThompsonSampling
 from entice.service.operations.export import export_campaign
 from entice.service.storage.store import open_store
