@@ -62,6 +62,18 @@ def test_a_function_called_from_python_is_compiled_once_and_then_loaded(
     assert streams[0].tolist() == streams[1].tolist() == new_stream(1, 2, rng.POLICY).tolist()
 
 
+def test_threads_that_compile_the_same_function_leave_one_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    function: Any = compiled(rng.seed_stream.py_func)  # type: ignore[attr-defined]
+    arguments = np.zeros(4, np.uint64), 1, 2, rng.POLICY
+    for _ in range(2):  # as two threads do that call it at the same time
+        function._compile_for_args(*arguments)
+    monkeypatch.delattr(type(function), "_compile_for_args")
+    monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "_compile_for_args", None)
+    function(*arguments)  # finds the machine code
+
+
 def test_another_type_of_argument_and_keywords_are_compiled_too(cache: Path) -> None:
     function = compiled(rng.seed_stream.py_func)  # type: ignore[attr-defined]
     stream = np.zeros(4, np.uint64)

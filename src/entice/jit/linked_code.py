@@ -11,12 +11,15 @@ machine code is not slower.
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import Any
 
 from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+
+_lock = threading.Lock()
 
 
 class LinkedCode(JITCodeLibrary):  # type: ignore[misc]
@@ -97,7 +100,10 @@ class CallableFromPython(CPUDispatcher):  # type: ignore[misc]
         if not (cacheable and is_own(self)) or any(isinstance(a, CPUDispatcher) for a in args):
             return super()._compile_for_args(*args, **kws)
         (result,) = get_compiled(self, (), args).overloads.values()
-        self.add_overload(result)
+        with _lock:
+            # Two entries for the same types would be ambiguous: Numba would use neither.
+            if result.signature.args not in self.overloads:
+                self.add_overload(result)
         return result.entry_point
 
     def __reduce__(self) -> Any:
