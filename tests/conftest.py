@@ -44,8 +44,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use two workers more than there are cores: tests of the service wait half of their time."""
-    return (os.cpu_count() or 1) + 2
+    """Use one worker more than there are cores: the one with the tests of `WAITING` needs half."""
+    return (os.cpu_count() or 1) + 1
 
 
 WAITING = (

@@ -117,5 +117,5 @@ def test_the_fault_tests_are_shown_with_a_digest_of_the_running_code(api: Servic
     view = read_trust(api)
     assert view["faults"] == msgspec.to_builtins(read_fault_report())
     assert view["source"] == digest_of_source(Path(entice.__file__).parent)
-    assert len(view["faults"]["trials"]) == 12
+    assert len(view["faults"]["trials"]) == 14
     assert all(trial["control"] for trial in view["faults"]["trials"])

@@ -57,7 +57,7 @@ def test_fault_tests_of_other_code_say_so(studio: Studio, visit: Visit) -> None:
     page.route("**/v1/trust", edit)
     page.goto(studio.address("trust"))
     section = page.get_by_label("Fault tests")
-    kill = section.locator(".trial", has_text="Kill −9")
+    kill = section.locator(".trial", has_text="Kill −9 under load")
     expect(kill).to_contain_text("2026-11-20, 1,234 s")
     expect(kill).to_contain_text("Commit 9f8e7d6. The code has changed since.")
     expect(section.locator(".trial", has_text="Budget race")).to_contain_text("Commit unknown.")
