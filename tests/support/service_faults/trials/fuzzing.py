@@ -95,7 +95,7 @@ def explore(port: int, cases: int, checker: ResponseChecker) -> None:
     """Let schemathesis follow the links of the OpenAPI document, with valid and invalid data."""
     described, token = _description(port), token_header(port)
     _each_operation(described, cases // 5, checker, token)
-    _change_webhooks(port, described, checker, token)
+    _use_existing(port, described, checker, token)
     everything = _machine(described, checker, token)
     # At random, most requests are reads. Without them, a sequence reaches an offer's rating.
     writes = _machine(described.exclude(method="GET"), checker, token)
@@ -160,26 +160,36 @@ def _each_operation(
             try_one()
 
 
-def _change_webhooks(
+def _use_existing(
     port: int, described: Any, checker: ResponseChecker, token: dict[str, str]
 ) -> None:
-    """Change and delete a webhook that exists: no link of the document leads to one."""
-    _, body = call(port, "POST", "/v1/campaigns", json.dumps(CAMPAIGN).encode(), timeout=60)
-    campaign = json.loads(body)["id"]
-    path, url = f"/v1/campaigns/{campaign}/webhooks", b'{"url": "https://example.com/"}'
-    chosen = described.include(path="/v1/campaigns/{campaign}/webhooks/{webhook}")
-    for operation in (result.ok() for result in chosen.get_all_operations()):
-        _, body = call(port, "POST", path, url)
-        names = {"campaign": campaign, "webhook": json.loads(body)["id"]}
+    """Rate an accepted offer, and change and delete a webhook: links rarely lead to them."""
+    sent = json.dumps({**CAMPAIGN, "segments": []}).encode()
+    campaign = _created(port, "/v1/campaigns", sent)
+    webhooks, numbers = f"/v1/campaigns/{campaign}/webhooks", itertools.count()
+    offer = _created(port, f"/v1/campaigns/{campaign}/offers", b'{"player": "existing"}')
+    call(port, "POST", f"/v1/offers/{offer}/accept", b"")
+    for path in "/v1/offers/{offer}/rating", "/v1/campaigns/{campaign}/webhooks/{webhook}":
+        for operation in described.include(path=path).get_all_operations():
+            url = f"https://example.com/{next(numbers)}"
+            webhook = _created(port, webhooks, json.dumps({"url": url}).encode())
+            names = {"campaign": campaign, "webhook": webhook, "offer": offer}
+            used = {name: names[name] for name in re.findall(r"{(\w+)}", path)}
 
-        @hypothesis.seed(1)
-        @_settings(max_examples=3)
-        @hypothesis.given(case=operation.as_strategy())
-        def try_one(case: Any) -> None:
-            case.path_parameters = names  # noqa: B023
-            checker.check_case(case, case.call(timeout=TIMEOUT, headers=token))
+            @hypothesis.seed(1)
+            @_settings(max_examples=5)
+            @hypothesis.given(case=operation.ok().as_strategy())
+            def try_one(case: Any) -> None:
+                case.path_parameters = used  # noqa: B023
+                checker.check_case(case, case.call(timeout=TIMEOUT, headers=token))
 
-        try_one()
+            try_one()
+
+
+def _created(port: int, path: str, body: bytes) -> str:
+    """Create something, and return its id."""
+    identifier: str = json.loads(call(port, "POST", path, body, timeout=60)[1])["id"]
+    return identifier
 
 
 def _machine(described: Any, checker: ResponseChecker, token: dict[str, str]) -> Any:
