@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from command_line import without_coverage
 from distributed import Client
 from forking import ForkedPopen
+from service_faults.processes import free_port
 from study_fixtures import HANG
 
 
@@ -23,9 +23,7 @@ class DaskCluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.scheduler = self.start_scheduler()
         self.workers: list[subprocess.Popen[bytes]] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import polars as pl
 import pytest
 from command_line import without_coverage
 from forking import ForkedPopen, run_forked
+from service_faults.processes import free_port
 from sizes import sized
 
 from entice.client import Client, ServiceError
@@ -35,9 +35,7 @@ class Service:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from service_faults.processes import free_port
 from service_fixtures import Service, server
 from sizes import LONG
 
@@ -94,12 +95,7 @@ def test_the_site_has_the_limits_and_streams_of_the_service(shop: Service) -> No
 @contextlib.contextmanager
 def nginx(folder: Path, upstream: int) -> Iterator[int]:
     """Run nginx with the site in a folder; yield its port for TLS."""
-    ports = []
-    with contextlib.ExitStack() as held:
-        for _ in range(2):
-            sock = held.enter_context(socket.socket())
-            sock.bind(("127.0.0.1", 0))
-            ports.append(sock.getsockname()[1])
+    ports = [free_port() for _ in range(2)]
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
          "-nodes", "-subj", "/CN=entice.example.com", "-addext",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import http.client
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -125,6 +126,9 @@ class Server:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(STOP_WITHIN)
         self._process = None
+        give_up = time.monotonic() + STOP_WITHIN
+        while not can_be_bound(self.port) and time.monotonic() < give_up:
+            time.sleep(0.01)  # a killed worker that waits for the disk still listens
 
     @property
     def url(self) -> str:
@@ -202,11 +206,27 @@ def children(pid: int) -> list[int]:
 
 
 def free_port() -> int:
-    """Return an unused port."""
+    """Return an unused port, which stays free while its server is down.
+
+    The kernel gives other sockets the ports of its own range, and keeps them for a minute after
+    they are closed.
+    """
+    taken = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(taken.read_text().split()[0]) if taken.exists() else 49152
+    while not can_be_bound(port := random.SystemRandom().randrange(first // 2, first)):
+        pass
+    return port
+
+
+def can_be_bound(port: int) -> bool:
+    """Return whether a server could listen on a port."""
     with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-        return port
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class Postgres:
