@@ -161,7 +161,11 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
         ({"pace_over": 100}, "pace_over requires a budget"),
         ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
         ({"probe": 0.1}, "probe must be a Probe"),
-        ({"holdout": 1.0}, "holdout must be a share of players: at least 0"),
+        (
+            {"holdout": 1.0},
+            "Plan: holdout must be a share of players: at least 0 and less than 1; got 1.0. "
+            "Use 0 for no holdout, or a share such as 0.1.",
+        ),
         ({"holdout": -0.1}, "holdout must be a share of players: at least 0"),
         ({"holdout": 0.1, "holdout_feeds_averages": 0}, "feeds_averages must be true or false"),
         ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),

@@ -76,6 +76,44 @@ def test_hostile_campaign_requests_are_rejected(shop: Service, name: str) -> Non
     assert words in problem["detail"]
 
 
+SHARES = {
+    "overlap": "overlap must be a share of decisions: at least 0 and less than 1; got {}. "
+    "Use 0 for no overlap, or a share such as 0.05.",
+    "holdout": "holdout must be a share of players: at least 0 and less than 1; got {}. "
+    "Use 0 for no holdout, or a share such as 0.1.",
+    "explore": "LearnedPrice: explore must be a share of offers: at least 0 and less than 1; "
+    "got {}. Use 0 for no random prices, or a share such as 0.05.",
+}
+
+
+@pytest.mark.parametrize("share", [1.0, -0.1, 1e300])
+@pytest.mark.parametrize("name", SHARES)
+def test_shares_outside_their_range_are_rejected_with_the_value_and_the_remedy(
+    shop: Service, name: str, share: float
+) -> None:
+    settings = {"price": {"kind": "learned", name: share}} if name == "explore" else {name: share}
+    answer = shop.client.post("/v1/campaigns", json={**TEAS, **settings})
+    assert assert_problem(answer, 422)["detail"] == SHARES[name].format(share)
+
+
+def test_a_change_to_a_share_outside_its_range_is_rejected_as_for_a_new_campaign(
+    shop: Service,
+) -> None:
+    campaign = shop.campaign(overlap=0.5)
+    path = f"/v1/campaigns/{campaign}"
+    for share in (1.0, -0.1, 1e300):
+        problem = assert_problem(shop.client.patch(path, json={"overlap": share}), 422)
+        assert problem["detail"] == SHARES["overlap"].format(share)
+    # A holdout is fixed, whatever the new share.
+    problem = assert_problem(shop.client.patch(path, json={"holdout": 1.0}), 409)
+    assert "it is 0.0, and 1.0 was given" in problem["detail"]
+    kept = shop.client.get(path).json()
+    assert (kept["spec"]["overlap"], kept["version"]) == (0.5, 1)
+    # The control: shares within the range are accepted.
+    assert shop.client.patch(path, json={"overlap": 0.999}).json()["spec"]["overlap"] == 0.999
+    assert "overlap" not in shop.client.patch(path, json={"overlap": 0}).json()["spec"]
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
