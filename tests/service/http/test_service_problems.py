@@ -119,10 +119,10 @@ def test_a_change_to_a_share_outside_its_range_is_rejected_as_for_a_new_campaign
     [
         (b'{"rating":9223372036854775808}', "rating"),
         (b'{"rating":6}', "from 1 to 5; got 6"),
-        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got one with"),
+        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got 4.5."),
         (b'{"rating":4.000001}', "rating must be a whole number"),
         (b'{"rating":6.0}', "from 1 to 5; got 6"),
-        (b'{"rating":1e300}', "rating: expected a number <="),
+        (b'{"rating":1e300}', "rating: expected a number <= 1000000.0; got 1e300."),
         (b'{"rating":"5"}', "expected a number, got text"),
         (b'{"rating":true}', "expected a number, got"),
         (b"{}", "must have the field 'rating'"),
@@ -134,6 +134,31 @@ def test_hostile_ratings_are_rejected(shop: Service, body: bytes, words: str) ->
     shop.client.post(f"{path}/accept")
     problem = assert_problem(shop.client.post(f"{path}/rating", content=body, headers=JSON), 422)
     assert words in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        ("", {"budget": -1}, "budget: expected a whole number >= 0; got -1."),
+        ("", {"pace_over": 0}, "pace_over: expected a whole number >= 1; got 0."),
+        ("", {"name": ""}, 'name: expected text of length >= 1; got "".'),
+        ("", {"name": "x" * 201}, f'name: expected text of length <= 200; got "{"x" * 78}….'),
+        ("", {"budget": "5"}, "budget: expected a whole number, got text."),
+        ("/arms", {"arms": []}, "arms: expected a list of length >= 1; got []."),
+        (
+            "/ratings",
+            {"ratings": [{"arm": "oolong", "rating": 4}, {"arm": "oolong", "rating": 4.5}]},
+            "ratings[1].rating must be a whole number, such as 4 or 4.0; got 4.5.",
+        ),
+    ],
+    ids=str,
+)
+def test_a_value_outside_its_range_is_in_the_error(
+    shop: Service, path: str, body: dict[str, Any], detail: str
+) -> None:
+    method, path = "POST" if path else "PATCH", f"/v1/campaigns/{shop.campaign()}{path}"
+    problem = assert_problem(shop.client.request(method, path, json=body), 422)
+    assert problem["detail"] == problem["errors"][0]["detail"] == detail
 
 
 @pytest.mark.parametrize("body", [b"4", b"4.0", b"4e0", b"40e-1", b"4.000"])
