@@ -33,6 +33,7 @@ from entice.api_types import (
     SpendingView,
     WebhookView,
 )
+from entice.atomic_file import atomic_file
 from entice.client.connection import ServiceConnection, ServiceError, decoded
 from entice.errors import InputError
 
@@ -293,11 +294,9 @@ class Client(ServiceConnection, AbstractContextManager["Client"]):
         address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
         if after is not None:
             address += f"&after={after}"
-        with self._open(address, EXPORT_TIMEOUT) as response:
-            beside = path.with_name(f"{path.name}.part")
-            with beside.open("wb") as file:
+        with atomic_file(path) as beside, beside.open("wb") as file:
+            with self._open(address, EXPORT_TIMEOUT) as response:
                 shutil.copyfileobj(response, file)
-            beside.replace(path)
             return int(response.headers["Entice-Last-Event"])
 
     def create_webhook(self, campaign: str, url: str, after: int | None = None) -> CreatedWebhook:
