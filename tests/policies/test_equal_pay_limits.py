@@ -15,6 +15,7 @@ import entice
 from entice.jit.specialize import specialize
 from entice.model.ledger import new_ledger
 from entice.model.step import constrained_offer, settle
+from entice.policies.pointers import policy_pointer
 from entice.rng import POLICY, below, new_stream
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
@@ -40,8 +41,9 @@ def play(
     """Play rounds in which an offer may pay `limit(t)`; `knows_cap`: whether the policy knows."""
     arms = len(means)
     kernel = policy.kernel(arms)
-    decide = specialize(constrained_offer, kernel.select, kernel.display, kernel.payment_rule)
-    rate = specialize(settle, kernel.update)
+    (select, update, display, payment_rule), params = policy_pointer(kernel)
+    decide = specialize(constrained_offer, select, display, payment_rule)
+    rate = specialize(settle, update)
     ledger, memory, stream = (
         new_ledger(arms, 0.0),
         np.zeros(kernel.memory),
@@ -54,13 +56,13 @@ def play(
     played = []
     for t in range(1, rounds + 1):
         arm, _, payment, _, _ = decide(
-            t, ledger, ledger.pulls.astype(np.float64), nobody, memory, kernel.params, stream,
+            t, ledger, ledger.pulls.astype(np.float64), nobody, memory, params, stream,
             limit(t), slot, everybody, as_it_is, *outputs,
         )  # fmt: skip
         assert payment <= limit(t)
         assert slot < 0 or memory[slot] == 0.0  # for this round only
         feedback = float(means[arm] + noise[t - 1] + drift(payment))
-        rate(ledger, memory, kernel.params, arm, payment, feedback)
+        rate(ledger, memory, params, arm, payment, feedback)
         played.append(Round(arm, payment, feedback))
     return played
 

@@ -25,6 +25,7 @@ from entice.model.display import display_averages
 from entice.model.ledger import Ledger, new_ledger, record
 from entice.model.step import TRIES, constrained_offer, offer
 from entice.policies import propensity
+from entice.policies.pointers import CALLERS, policy_pointer
 from entice.policies.propensity import probability_of_highest, propensity_function
 from entice.rng import POLICY, seed_stream
 from entice.service.domain.campaign import Campaign
@@ -56,6 +57,9 @@ SERVED = [
 ]
 served = pytest.mark.parametrize("policy", SERVED, ids=lambda policy: policy.label)
 Floats = npt.NDArray[np.float64]
+SELECT, _, DISPLAY, PAYMENT_RULE = CALLERS
+within = specialize(constrained_offer, SELECT, DISPLAY, PAYMENT_RULE)
+"""Decides by any policy, as the service does."""
 
 
 class State(NamedTuple):
@@ -63,7 +67,7 @@ class State(NamedTuple):
 
     t: int
     ledger: Ledger
-    counted: npt.NDArray[np.int64]
+    counted: Floats
     memory: Floats
 
 
@@ -73,7 +77,7 @@ def random_state(policy: Any, draw: random.Random) -> State:
     rules = policy.kernel(arms)
     ledger, memory = new_ledger(arms, 0.5), np.zeros(rules.memory)
     coarse = draw.random() < 0.5
-    counted = np.zeros(arms, np.int64)
+    counted = np.zeros(arms)
     for arm in range(arms):
         for _ in range(draw.choice([0, 1, 2, 5, 30])):
             payment = draw.choice([0.0, 0.0, 0.25])
@@ -95,7 +99,6 @@ def stream_of(seed: int) -> npt.NDArray[np.uint64]:
 def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(policy: Any) -> None:
     parts = policy.kernel(2)
     whole = specialize(offer, parts.select, parts.display, parts.payment_rule)
-    within = specialize(constrained_offer, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(1)
     for seed in range(sized(100, 400)):
         state = random_state(policy, draw)
@@ -106,9 +109,9 @@ def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(p
             if live:
                 decision = within(
                     state.t, state.ledger, state.counted, np.zeros(arms, np.bool_), memory,
-                    rules.params, stream, math.inf, rules.limit_slot, np.ones(arms, np.bool_),
-                    np.full(arms, math.nan), np.zeros(arms), np.zeros(arms, np.bool_),
-                    np.zeros(arms), np.zeros(arms, np.int64),
+                    policy_pointer(rules)[1], stream, math.inf, rules.limit_slot,
+                    np.ones(arms, np.bool_), np.full(arms, math.nan), np.zeros(arms),
+                    np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms),
                 )[:3]  # fmt: skip
             else:
                 shown = state.ledger.means if rules.display is display_averages else np.zeros(arms)
@@ -124,8 +127,6 @@ def test_with_every_arm_permitted_a_decision_equals_the_simulators_bit_for_bit(p
 
 @served
 def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
-    parts = policy.kernel(2)
-    within = specialize(constrained_offer, parts.select, parts.display, parts.payment_rule)
     draw = random.Random(2)
     limited = 0
     for seed in range(sized(150, 600)):
@@ -136,16 +137,16 @@ def test_within_limits_only_permitted_arms_are_picked(policy: Any) -> None:
         displayed = np.array(
             [draw.choice([0.25, 0.5, 0.9]) if draw.random() < 0.2 else math.nan for _ in eligible]
         )
-        counted = state.counted.astype(np.float64)
+        counted = state.counted.copy()
         for arm in range(arms):
             counted[arm] += draw.choice([0, 0, 0.25, 1])
         awaited = np.array([draw.random() < 0.3 for _ in range(arms)]) & (state.ledger.pulls == 0)
         most = draw.choice([0.0, 0.1, 0.25, math.inf])
         shown = np.zeros(arms)
         arm, own, payment, unaffordable, first = within(
-            state.t, state.ledger, counted, awaited, state.memory.copy(), rules.params,
-            stream_of(seed), most, rules.limit_slot, eligible, displayed, shown,
-            np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms),
+            state.t, state.ledger, counted, awaited, state.memory.copy(),
+            policy_pointer(rules)[1], stream_of(seed), most, rules.limit_slot, eligible,
+            displayed, shown, np.zeros(arms, np.bool_), np.zeros(arms), np.zeros(arms),
         )  # fmt: skip
         top = max(shown[eligible])
         gaps = [top - shown[i] for i in range(arms)]
