@@ -278,12 +278,14 @@ def browser_pages(chromium: Browser, tabs: StudioTabs | None = None) -> Iterator
     assert not pages.errors, "\n".join(pages.errors)
 
 
-def small_plan(page: Page, days: int) -> None:
-    """Calculate a plan that runs fast."""
+def small_plan(page: Page, days: int, **fields: str) -> None:
+    """Calculate a plan that runs fast, with other fields by their labels."""
     page.get_by_text("More", exact=True).click()
     page.get_by_role("spinbutton", name="Runs").fill("40")
     page.get_by_label("Visitors per day").fill("100")
     page.get_by_label("Days").fill(str(days))
+    for label, text in fields.items():
+        page.get_by_label(label.replace("_", " ")).fill(text)
     page.get_by_role("button", name="Calculate").click()
     finished = "Based on 40 runs of each policy, seed 7."
     expect(page.locator(".plan-status")).to_have_text(finished, timeout=COMPILE_TIMEOUT)
