@@ -68,7 +68,10 @@ SHORTER = {
     },
     "docs/how-to/drift-estimate.md": {"entice.LinearDrift(0.5)):": "):"},
     "docs/explanation/changing-items.md": {"[entice.UCB(), entice.Sliding": "[entice.Sliding"},
-    "docs/how-to/cluster.md": {"replications=1_000": "replications=100"},
+    "docs/how-to/cluster.md": {
+        "replications=1_000": "replications=100",
+        "n_workers=2": "n_workers=1",
+    },
     "docs/tutorials/plan-live-effect.md": {
         "replications = 100": "replications = 10",
         "range(400)": "range(20)",

@@ -83,6 +83,17 @@ def select(t, pulls, means, memory, params, rng):
     return choose(t)
 """
 
+MODULE = """
+def select(t, pulls, means, memory, params, rng):
+    return pulls[0] + 1
+"""
+
+SENT = f"""
+namespace = {{"__name__": "only_there"}}
+exec({MODULE!r}, namespace)
+select = namespace["select"]
+"""
+
 
 def script(folder: Path, select: str, work: str) -> Path:
     file = folder / "script.py"
@@ -195,6 +206,20 @@ def test_another_process_recompiles_a_damaged_entry(cache: Path, tmp_path: Path,
     code.write_bytes(code.read_bytes()[:-100])
     assert run(file, cache) == (1, 0, 1)
     assert only_entry(cache)
+
+
+@pytest.mark.parametrize("sent_first", [True, False])
+def test_a_process_without_the_module_shares_the_entry_of_one_that_has_it(
+    cache: Path, tmp_path: Path, run: Run, sent_first: bool
+) -> None:
+    """The workers of a cluster do not have a file that is sent to them."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "only_there.py").write_text(MODULE)
+    here = script(tmp_path / "here", "from only_there import select", ASK)
+    sent = script(tmp_path, SENT, ASK)
+    assert run(sent if sent_first else here, cache) == (1, 0, 1)
+    for file in (sent, here, sent):
+        assert run(file, cache) == (1, 1, 0)
 
 
 def test_numba_s_cache_folder_does_not_matter_to_another_process(

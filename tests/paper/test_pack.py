@@ -10,6 +10,7 @@ from shutil import copy
 
 import polars as pl
 import pytest
+from once import once
 
 import entice
 from entice.paper.pack import MANIFEST, main, pack_differences
@@ -20,9 +21,12 @@ SMALL = ["--replications", "10", "--horizon", "50", "--lock", str(ROOT / "requir
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    archive = tmp_path_factory.mktemp("pack") / "first.zip"
-    assert main([*SMALL, "--archive", str(archive)]) == 0
-    return archive
+    def build(folder: Path) -> Path:
+        archive = folder / "first.zip"
+        assert main([*SMALL, "--archive", str(archive)]) == 0
+        return archive
+
+    return once(tmp_path_factory, "pack", build)[0]
 
 
 def changed(archive: Path, to: Path, name: str, *, manifest: bool) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from once import once
 from rich.console import Console
 from sizes import sized
 from tracing import untraced_here
@@ -27,9 +28,12 @@ COLUMNS = [
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduction, Path]:
     """The complete reproduction, with fewer replications."""
-    out = tmp_path_factory.mktemp("full")
+
+    def run(out: Path) -> Reproduction:
+        return reproduce(replications=RUNS, seed=2020, out=out, progress=False)
+
     with untraced_here():  # a later test measures it
-        return reproduce(replications=RUNS, seed=2020, out=out, progress=False), out
+        return once(tmp_path_factory, "reproduction", run)
 
 
 def test_each_setup_explains_the_documented_number_of_published_values(

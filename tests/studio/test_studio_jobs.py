@@ -59,7 +59,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_first_snapshot_comes_early(running: Server) -> None:
-    study = {**STUDY, "horizon": 20_000, "replications": 4000}
+    study = {**STUDY, "horizon": 20_000, "replications": 2000}
     started = time.monotonic()
     with stream_lines(running, study) as lines:
         first = next(line for line in lines if line["kind"] == "picture")

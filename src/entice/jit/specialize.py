@@ -34,6 +34,7 @@ from weakref import WeakKeyDictionary
 import numba
 import platformdirs
 from numba.core.registry import cpu_target
+from numba.core.utils import _dynamic_modname
 
 import entice
 from entice.errors import InputError
@@ -305,11 +306,28 @@ def _load(
     kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # cache next to the module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
-        with _no_garbage_collection():
+        with _no_garbage_collection(), _importable(functions):
             module.run.compile(types)
     finally:
         numba.config.CACHE_DIR = kept
     return module.run
+
+
+@contextlib.contextmanager
+def _importable(functions: Sequence[Any]) -> Iterator[None]:
+    """Let Numba import the modules of functions that were sent from another machine.
+
+    Machine code names the modules of its functions, and Numba imports them when it loads the code.
+    A worker of a cluster does not have that of an included file. Without one, each process would
+    compile what another has cached.
+    """
+    missing = {_dynamic_modname, *(f.__module__ for f in functions)} - sys.modules.keys()
+    sys.modules.update({name: ModuleType(name) for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""One browser, one studio and one page for the tests of this folder."""
+"""One browser, one studio and a few pages for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from browser.chromium import run_browser
-from browser.studio_pages import Studio, StudioTab, Visit, browser_pages, run_studio
+from browser.studio_pages import Studio, StudioTabs, Visit, browser_pages, run_studio
 from playwright.sync_api import Browser
 
 # Not session-scoped: while Playwright runs, no other event loop can run in its thread.
@@ -27,13 +27,13 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
 
 
 @pytest.fixture(scope="package")
-def tab(chromium: Browser) -> Iterator[StudioTab]:
-    """A page that tests which need no new one share."""
-    with contextlib.closing(StudioTab(chromium)) as shared:
+def tabs(chromium: Browser) -> Iterator[StudioTabs]:
+    """Pages that tests share."""
+    with contextlib.closing(StudioTabs(chromium)) as shared:
         yield shared
 
 
 @pytest.fixture
-def visit(chromium: Browser, tab: StudioTab) -> Iterator[Visit]:
-    with browser_pages(chromium, tab) as open_page:
+def visit(chromium: Browser, tabs: StudioTabs) -> Iterator[Visit]:
+    with browser_pages(chromium, tabs) as open_page:
         yield open_page

@@ -15,9 +15,9 @@ from browser.studio_pages import (
     WIDE,
     BrowserPages,
     Studio,
+    StudioTabs,
     Visit,
     explore_table,
-    new_page,
     show,
     small_plan,
 )
@@ -34,12 +34,11 @@ class Phone(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def phone(chromium: Browser, studio: Studio) -> Iterator[Phone]:
+def phone(tabs: StudioTabs, studio: Studio) -> Iterator[Phone]:
     errors: list[str] = []
-    page = new_page(chromium, errors.append, viewport=NARROW, color_scheme="dark")
-    page.goto(studio.at("#/left"))
-    yield Phone(page, errors)
-    page.context.close()
+    tab = tabs.take()
+    yield Phone(tab.open(studio.at("#/left"), errors.append, new=True), errors)
+    tabs.give_back(tab)
 
 
 @pytest.mark.parametrize("screen", READY)
