@@ -233,8 +233,14 @@ def test_an_unfair_coin_is_reported() -> None:
     rng = np.random.default_rng(7)
     rows = [("tea", 0.3 * coin, float(rng.normal()), coin) for coin in [1] * 70 + [0] * 30]
     frame = log(("tea", 0.0, 0.0, None), *rows)
-    assert "heads in 70 of 100" in probe_slope(frame, amount=0.3).warning
-    assert "heads in 70 of 100" in probe_curve(frame, amount=0.3).warning
+    assert "heads in 70 of 100 probed offers" in probe_slope(frame, amount=0.3).warning
+    assert "heads in 70 of 100 rated probes" in probe_curve(frame, amount=0.3).warning
+    # Among all offers, the coin is fair: payment brought ratings.
+    unrated = log(*[("tea", 0.0, None, 0)] * 40)
+    rated_or_not = pl.concat([frame, unrated], how="vertical_relaxed")
+    assert "fell heads" not in probe_slope(rated_or_not, amount=0.3).warning
+    unfair = pl.concat([frame, *[unrated] * 4], how="vertical_relaxed")
+    assert "heads in 70 of 260 probed offers" in probe_slope(unfair, amount=0.3).warning
     assert probe_slope(TEA, amount=0.3).warning == "based on only 4 probed offers"
 
 

@@ -11,7 +11,12 @@ import numpy.typing as npt
 import polars as pl
 
 from entice.errors import InputError
-from entice.estimate.interval import check_level, probe_warning, t_critical_value
+from entice.estimate.interval import (
+    check_level,
+    few_probes_warning,
+    t_critical_value,
+    unfair_coin_warning,
+)
 from entice.estimate.ratings import ROUNDING, Rounds, read_probed_ratings
 
 
@@ -88,7 +93,11 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
             "probes": [sample.size for sample in paid],
         }
     )
-    warnings = [probe_warning(sum(sample.size for sample in paid), frame.height)]
+    heads = sum(sample.size for sample in paid)
+    warnings = [
+        few_probes_warning(frame.height),
+        unfair_coin_warning(heads, frame.height, "rated probes"),
+    ]
     if (points["measured"] + pl.Series(widths) < 0).any():
         warnings.append("feedback decreases with the payment, which a non-decreasing curve hides")
     warning = "; ".join(filter(None, warnings))

@@ -90,19 +90,20 @@ FEW_PROBES = 30
 """Estimates from fewer probes carry a warning."""
 
 
-def probe_warning(heads: int, probes: int) -> str:
-    """Return the warning about an estimate from this many probes and heads, or an empty string.
+def few_probes_warning(probes: int) -> str:
+    """Return the warning about an estimate from few probes, or an empty string."""
+    return f"based on only {probes} probed offers" if probes < FEW_PROBES else ""
+
+
+def unfair_coin_warning(heads: int, tossed: int, of: str) -> str:
+    """Return the warning about too many or too few heads, or an empty string.
 
     If a fair coin shows such a share of heads less than once in 1,000 times, the coin was not
     fair, or offers are missing for a reason that depends on it.
     """
-    warnings = []
-    if probes < FEW_PROBES:
-        warnings.append(f"based on only {probes} probed offers")
-    if abs(2 * heads - probes) > 3.2905 * math.sqrt(probes):
-        warnings.append(
-            f"the coin fell heads in {heads} of {probes} probed offers, which happens less than "
-            "once in 1,000 times with a fair coin: check whether offers or ratings go missing when "
-            "less is paid"
-        )
-    return "; ".join(warnings)
+    if abs(2 * heads - tossed) <= 3.2905 * math.sqrt(tossed):
+        return ""
+    return (
+        f"the coin fell heads in {heads} of {tossed} {of}, which happens less than once in 1,000 "
+        "times with a fair coin: check whether offers or ratings go missing when less is paid"
+    )

@@ -17,7 +17,13 @@ import polars as pl
 
 from entice.checks import as_number
 from entice.errors import InputError
-from entice.estimate.interval import Estimate, check_level, probe_warning, t_critical_value
+from entice.estimate.interval import (
+    Estimate,
+    check_level,
+    few_probes_warning,
+    t_critical_value,
+    unfair_coin_warning,
+)
 from entice.estimate.ratings import (
     ROUNDING,
     Rounds,
@@ -86,7 +92,12 @@ class SlopeSums:
             )
         slope, stderr = self.slope(), self.stderr()
         half_width = t_critical_value(level, self.probes - 1) * stderr
-        warnings = [probe_warning(self.heads, self.probes)]
+        warnings = [few_probes_warning(self.probes)]
+        if bounds is None:
+            warnings.append(unfair_coin_warning(self.heads, self.probes, "rated probes"))
+        else:
+            tossed = bounds.heads + bounds.tails
+            warnings.append(unfair_coin_warning(bounds.heads, tossed, "probed offers"))
         if bounds is not None and bounds.differs:
             warnings.append(f"{bounds.describe()}: the slope compares different raters, use bounds")
         return Estimate(
