@@ -1,4 +1,4 @@
-// Parts that several screens have: the head of a screen, a card, a table.
+// Parts that several screens have: the head of a screen, a card, a table, facts, colours, buttons.
 
 import { h } from "./dom.js";
 
@@ -29,4 +29,30 @@ export function figureTable(columns, rows) {
     h("thead", null, h("tr", null, h("td"), head)),
     h("tbody", null, rows.map(row)),
   );
+}
+
+/** An entry of a `dl`: a name and its value. */
+export function fact(name, ...value) {
+  return h("div", null, h("dt", null, name), h("dd", null, value));
+}
+
+/** A button. */
+export function button(text, click, props = {}) {
+  return h("button", { type: "button", ...props, on: { click } }, text);
+}
+
+/** A dot in the colour of a series, or in the `--series` of its parent. */
+export function swatch(series = null) {
+  const vars = series === null ? {} : seriesColour(series);
+  return h("span", { class: "swatch", "aria-hidden": "true", vars });
+}
+
+/** The colour of a series as `--series`: for `vars`. */
+export function seriesColour(series) {
+  return { "--series": `var(--series-${series})` };
+}
+
+/** Entries of a chart's legend: each is the number of a series and its name. */
+export function legendEntries(entries) {
+  return entries.map(([series, name]) => h("li", { vars: seriesColour(series) }, name));
 }

@@ -3,6 +3,7 @@
 import { studioInfo } from "./api.js";
 import { changeKey } from "./api-key.js";
 import { h } from "./dom.js";
+import { button } from "./layout.js";
 
 /** Whether a user, as `studioInfo` describes them, may list, create and revoke keys. */
 export function managesKeys({ may, campaign }) {
@@ -30,5 +31,5 @@ function changeKeyButton() {
   const click = async () => {
     if (await changeKey()) dispatchEvent(new HashChangeEvent("hashchange")); // reloads the screen
   };
-  return h("button", { type: "button", class: "small", on: { click } }, "Enter another key");
+  return button("Enter another key", click, { class: "small" });
 }

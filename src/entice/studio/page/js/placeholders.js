@@ -1,6 +1,7 @@
 // Placeholders for content that is missing, loading or failed to load.
 
 import { h } from "./dom.js";
+import { button } from "./layout.js";
 
 /** There is nothing to show. `action` is a node, such as a link or a button. */
 export function empty(title, text, action = null) {
@@ -19,7 +20,6 @@ export function loading(text) {
 
 /** Something failed. `problem` is an Error, preferably a Problem; `retry` adds a button. */
 export function failed(problem, retry = null) {
-  const button = retry && h("button", { type: "button", on: { click: retry } }, "Try again");
   const title = problem.title ?? "This page has an error";
   const text = problem.detail ?? problem.message;
   return h(
@@ -27,6 +27,6 @@ export function failed(problem, retry = null) {
     { class: "state state-failed", role: "alert" },
     h("h2", null, title),
     h("p", null, text),
-    button,
+    retry && button("Try again", retry),
   );
 }

@@ -4,6 +4,7 @@ import { draw, token, withAlpha } from "../chart.js";
 import { h, replace, setText } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
+import { fact } from "../layout.js";
 import { major, money } from "../money.js";
 import { pictureButtons } from "../report.js";
 
@@ -38,7 +39,6 @@ export function acceptancePanel() {
 function factsOf(found) {
   const { acceptance, explore, learned_price: price, learned_amount: amount, prices } = found;
   const answers = prices.reduce((sum, point) => sum + point.answers, 0);
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const now = price === null ? "The gap" : `${money(amount, found)} (${stars(price)})`;
   return [
     fact(defined("learned", "Price now paid"), now),

@@ -5,7 +5,7 @@ import { intervalFigure } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
-import { figureTable } from "../layout.js";
+import { fact, figureTable } from "../layout.js";
 import { exactMoney, niceStep } from "../money.js";
 import { pictureButtons } from "../report.js";
 
@@ -172,35 +172,15 @@ function facts(effect, view) {
       ? `${percent(effect.holdout_share)} intended; not checked, without new visitors`
       : `${percent(split.observed)} held out, ${percent(split.intended)} intended: ` +
         (split.broken ? "not compatible" : "compatible");
+  const both = (count) =>
+    `${number(effect.paid[count])} with the campaign, ${number(effect.holdout[count])} in the holdout`;
   return h(
     "dl",
     { class: "fact-rows" },
-    h("div", null, h("dt", null, "Cost of a star"), h("dd", null, cost)),
-    h("div", null, h("dt", null, "Split"), h("dd", null, held)),
-    h(
-      "div",
-      null,
-      h("dt", null, "Ratings"),
-      h(
-        "dd",
-        null,
-        `${number(effect.paid.rated)} with the campaign, ` +
-          `${number(effect.holdout.rated)} in the holdout`,
-      ),
-    ),
-    effect.paid.declined === null
-      ? null
-      : h(
-          "div",
-          null,
-          h("dt", null, defined("declined")),
-          h(
-            "dd",
-            null,
-            `${number(effect.paid.declined)} with the campaign, ` +
-              `${number(effect.holdout.declined)} in the holdout`,
-          ),
-        ),
+    fact("Cost of a star", cost),
+    fact("Split", held),
+    fact("Ratings", both("rated")),
+    effect.paid.declined !== null && fact(defined("declined"), both("declined")),
   );
 }
 

@@ -5,7 +5,7 @@ import { connection, followEvents, get, studioInfo } from "../api.js";
 import { currentKey } from "../api-key.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, number, percent, stars } from "../format.js";
-import { card } from "../layout.js";
+import { button, card } from "../layout.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { markdownTable, markdownText, reportButtons, save } from "../report.js";
@@ -98,11 +98,9 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
-  const changeBudget = h(
-    "button",
-    { type: "button", class: "small", on: { click: () => settings.change("budget") } },
-    "Change the budget …",
-  );
+  const changeBudget = button("Change the budget …", () => settings.change("budget"), {
+    class: "small",
+  });
   const title = h("h1");
   const status = h("span", { role: "status" });
   const lead = h("p", { class: "lead" });

@@ -5,6 +5,7 @@ import { confirmDialog } from "../dialog.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, duration, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
 import { policyName } from "./labels.js";
@@ -108,12 +109,7 @@ function closeDialog(view) {
 /** Reserved and committed money, and what happens to it. */
 function obligations(view, ofReserved) {
   const row = (name, amount, note) =>
-    h(
-      "div",
-      null,
-      h("dt", null, name),
-      h("dd", null, money(amount, view), h("span", { class: "note" }, note)),
-    );
+    fact(name, money(amount, view), h("span", { class: "note" }, note));
   return h(
     "dl",
     { class: "fact-rows liability" },
@@ -196,7 +192,6 @@ export function settingsPanel(path, signal, mayChange, onChange) {
 /** The settings with their values: first those that can be changed. */
 function settingRows(view) {
   const { spec } = view;
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const changeable = Object.entries(CHANGEABLE).filter(([name]) => name !== "name");
   return [
     changeable.map(([name, { label, term }]) =>

@@ -8,7 +8,7 @@ import { defined } from "../glossary.js";
 import { major, money, moneyAxis } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { segmentedControl } from "../segmented-control.js";
-import { bandTraces, plannedSoFar, plannedTime, planVerdict } from "./plan-band.js";
+import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "./plan-band.js";
 
 const POINTS = 200; // requested from the service
 const PACE_POINTS = 120;
@@ -210,10 +210,14 @@ function linesOf(view, history, plan, toNow, fromStart) {
     committed.push(view.committed);
     used.push(usedNow);
   } else if (toNow) lines.unread = { x: [x[last], now], y: [committed[last], view.committed] };
-  if (plan !== null) lines.plan = plannedSoFar(plan, view.decisions);
   lines.end = isDate || !fromStart ? null : lastOffer(view.decisions, view.spec.pace_over);
-  if (lines.plan && !isDate) lines.end = Math.max(lines.end, lines.plan.visitors.at(-1));
-  lines.start = (n) => local(plannedTime(plan, view.created_at, n));
+  if (plan !== null) {
+    const { before, time } = planStart(view, history);
+    lines.plan = plannedSoFar(plan, view.decisions - before);
+    lines.planned = (n) => (isDate ? local(plannedTime(plan, time, n)) : before + n);
+    lines.planEnd = lines.planned(lines.plan.visitors.at(-1));
+    if (!isDate) lines.end = Math.max(lines.end, lines.planEnd);
+  }
   lines.pace = pace(view, history, lines);
   const spent = Math.max(toNow ? usedNow : 0, ...used);
   const budgets = [...history.budget, view.budget].slice(0, x.length);
@@ -267,10 +271,10 @@ function drawSpending(node, view, history, lines) {
     const accent = token("--accent");
     const soft = token("--ink-soft");
     const { x, committed: y } = lines;
-    const position = (n) => (isDate ? lines.start(n) : n);
+    const format = (amount) => money(amount, view);
     const band =
       lines.plan &&
-      bandTraces(lines.plan, token("--series-2"), position, (a) => a, "Plan", (a) => money(a, view));
+      bandTraces(lines.plan, token("--series-2"), lines.planned, (a) => a, "Plan", format);
     const found = [
       ...(band ?? []),
       line(
@@ -330,8 +334,8 @@ function offerAxis({ x, end }) {
   return { title: "Offers made", range, nticks: 6, tickformat: ",d" };
 }
 
-function dateAxis({ x, now, toNow, plan, start }) {
-  const ends = [x.at(-1), toNow ? now : x[0], plan ? start(plan.visitors.at(-1)) : x[0]].sort();
+function dateAxis({ x, now, toNow, planEnd = x[0] }) {
+  const ends = [x.at(-1), toNow ? now : x[0], planEnd].sort();
   const [first, last] = [x[0], ends.at(-1)].map((at) => Date.parse(`${at}Z`));
   const end = Math.max(first + MIN_DATE_SPAN, last + 0.04 * (last - first));
   const range = [first, end].map((at) => new Date(at).toISOString().slice(0, -1));

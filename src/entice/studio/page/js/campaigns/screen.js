@@ -7,7 +7,7 @@ import { planVerdict } from "../campaign/plan-band.js";
 import { h, replace, setText } from "../dom.js";
 import { defined } from "../glossary.js";
 import { ago, counted, number, percent } from "../format.js";
-import { screenHead } from "../layout.js";
+import { button, screenHead } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { term } from "../tooltip.js";
@@ -121,9 +121,8 @@ function header(isAdmin) {
 }
 
 function noMatch(clear) {
-  const click = () => clear().catch(() => {});
-  const button = h("button", { type: "button", on: { click } }, "Show all campaigns");
-  return empty("No campaign matches", "Search for other words, or choose another status.", button);
+  const showAll = button("Show all campaigns", () => clear().catch(() => {}));
+  return empty("No campaign matches", "Search for other words, or choose another status.", showAll);
 }
 
 /** The first screen of a service without campaigns. */
@@ -215,7 +214,7 @@ function pager(go) {
       for (const button of buttons) button.disabled = true;
       await go(by).catch(() => {});
     };
-    return h("button", { type: "button", class: "small", on: { click } }, text);
+    return button(text, click, { class: "small" });
   };
   const buttons = [step("Previous", -1), step("Next", 1)];
   const node = h("div", { class: "actions", role: "group", "aria-label": "Pages" }, buttons);

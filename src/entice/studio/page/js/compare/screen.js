@@ -2,11 +2,11 @@
 
 import { get } from "../api.js";
 import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
-import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
+import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
-import { card, screenHead } from "../layout.js";
+import { button, card, screenHead, seriesColour, swatch } from "../layout.js";
 import { major, money, moneyAxis } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
@@ -56,7 +56,7 @@ export async function show(root, { params, signal }) {
   const table = comparisonRows(compared);
   const time = new Date().toLocaleTimeString("en-GB", { timeStyle: "short" });
   const reload = () => show(root, { params, signal }).catch(() => {}); // the banner reports it
-  const refresh = h("button", { type: "button", class: "small", on: { click: reload } }, "Refresh");
+  const refresh = button("Refresh", reload, { class: "small" });
   replace(
     root,
     h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
@@ -131,8 +131,8 @@ function chooser(ids, compared, listed) {
   const chip = ({ view }, i) =>
     h(
       "li",
-      { vars: { "--series": `var(--series-${i})` } },
-      h("span", { class: "swatch", "aria-hidden": "true" }),
+      { vars: seriesColour(i) },
+      swatch(),
       h("a", { href: `#/campaign/${view.id}` }, view.name),
       " ",
       statusBadge(view.status),
@@ -162,8 +162,8 @@ function verdictLine({ view, plan }, i) {
       : planVerdict(view);
   return h(
     "p",
-    { class: "plan-verdict", vars: { "--series": `var(--series-${i})` } },
-    h("span", { class: "swatch", "aria-hidden": "true" }),
+    { class: "plan-verdict", vars: seriesColour(i) },
+    swatch(),
     h("strong", null, view.name),
     " ",
     h("span", { class: ["badge", tone] }, word),
@@ -195,8 +195,9 @@ function drawCompared(node, compared, by, scale) {
     const x = isDay ? spending.at.map(day) : [...spending.offers];
     x.push(isDay ? Math.max(x.at(-1), day(view.changed_at)) : view.decisions);
     const y = [...spending.committed, view.committed].map((amount) => scale.height(amount, view));
-    const shown = plan && plannedSoFar(plan, view.decisions);
-    const position = (n) => (isDay ? n / plan.visitors_a_day : n);
+    const { before, time } = plan ? planStart(view, spending) : {};
+    const shown = plan && plannedSoFar(plan, view.decisions - before);
+    const position = (n) => (isDay ? (plannedTime(plan, time, n) - start) / DAY : before + n);
     return { view, plan: shown, position, x, y, amounts: [...spending.committed, view.committed] };
   });
   const ends = lines.flatMap(({ x, plan, position }) => [
@@ -297,8 +298,7 @@ function comparisonTable([head, ...rows]) {
 }
 
 function columnHead(name, i) {
-  const props = { scope: "col", class: "number", vars: { "--series": `var(--series-${i})` } };
-  return h("th", props, h("span", { class: "swatch", "aria-hidden": "true" }), name);
+  return h("th", { scope: "col", class: "number" }, swatch(i), name);
 }
 
 /** A figure that a campaign does not have, with the reason. */

@@ -2,8 +2,8 @@
 
 import { h } from "../dom.js";
 import { number } from "../format.js";
+import { swatch } from "../layout.js";
 import { term } from "../tooltip.js";
-import { swatch } from "./swatch.js";
 
 const LOWER = "No policy that works in all such worlds does better in the long run.";
 
@@ -55,7 +55,7 @@ function line({ kind, policy }) {
   const isLower = kind === "lower";
   return h("span", {
     class: ["bound-line", isLower && "bound-lower"],
-    vars: { "--colour": isLower ? "var(--ink-faint)" : `var(--series-${policy.series})` },
+    vars: { "--series": isLower ? "var(--ink-faint)" : `var(--series-${policy.series})` },
     "aria-hidden": "true",
   });
 }

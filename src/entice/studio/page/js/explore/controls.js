@@ -2,6 +2,7 @@
 
 import { h, replace, unique } from "../dom.js";
 import { counted, number, percent } from "../format.js";
+import { button, seriesColour } from "../layout.js";
 import { slider } from "../slider.js";
 import { attachTooltip, term } from "../tooltip.js";
 import { DEFAULTS, DRIFTS, POLICIES, PRESETS, RATINGS, VALUES, toQuery } from "./settings.js";
@@ -197,7 +198,7 @@ function policies(settings, changed) {
     const tip = `${policy.description} ${policy.symbols}.`;
     const label = h(
       "label",
-      { class: "policy", vars: { "--colour": `var(--series-${policy.series})` } },
+      { class: "policy", vars: seriesColour(policy.series) },
       box,
       h("span", { class: "swatch" }),
       h("span", null, policy.name),
@@ -251,7 +252,7 @@ function seed(settings, changed) {
       "div",
       { class: "seed-row" },
       input,
-      h("button", { type: "button", on: { click: randomise } }, "Random"),
+      button("Random", randomise),
     ),
     attachTooltip(label, input, tip).node,
   );

@@ -3,6 +3,7 @@
 import { connection } from "../api.js";
 import { h, replace } from "../dom.js";
 import { compilation, duration, number } from "../format.js";
+import { swatch } from "../layout.js";
 import { failed } from "../placeholders.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
@@ -11,7 +12,6 @@ import { downloads } from "./downloads.js";
 import { AXES, DRIFTS, POLICIES, fromQuery, toQuery, toStudy } from "./settings.js";
 import { SimulationStream } from "./simulation-stream.js";
 import { SingleRun } from "./single-run.js";
-import { swatch } from "./swatch.js";
 import { Table } from "./table.js";
 
 const LEAD =

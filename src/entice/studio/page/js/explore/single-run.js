@@ -3,9 +3,9 @@
 import { post } from "../api.js";
 import { h, replace } from "../dom.js";
 import { number, percent } from "../format.js";
+import { button, swatch } from "../layout.js";
 import { term } from "../tooltip.js";
 import { POLICIES } from "./settings.js";
-import { swatch } from "./swatch.js";
 
 const DURATION = 9000; // milliseconds of the animation
 
@@ -31,11 +31,9 @@ export class SingleRun {
     });
     this.rows = h("ol", { class: "single-run-rows" });
     this.caption = h("p", { class: "single-run-caption" });
-    this.playButton = h(
-      "button",
-      { type: "button", class: "primary single-run-play", on: { click: () => this.togglePlay() } },
-      "Play",
-    );
+    this.playButton = button("Play", () => this.togglePlay(), {
+      class: "primary single-run-play",
+    });
     this.time = h("input", {
       type: "range",
       id: "single-run-time",
@@ -47,11 +45,7 @@ export class SingleRun {
       "aria-label": "Time in the run",
       on: { input: () => this.seek() },
     });
-    const nextButton = h(
-      "button",
-      { type: "button", class: "small", on: { click: () => this.nextRun() } },
-      "Next run",
-    );
+    const nextButton = button("Next run", () => this.nextRun(), { class: "small" });
     this.node = h(
       "section",
       { class: "card single-run", "aria-label": TITLE },
@@ -89,15 +83,10 @@ export class SingleRun {
     replace(
       this.policyButtons,
       this.settings.policies.map((name) =>
-        h(
-          "button",
-          {
-            type: "button",
-            "aria-pressed": String(name === this.policy),
-            on: { click: () => this.choosePolicy(name) },
-          },
-          swatch(POLICIES[name].series),
-          POLICIES[name].name,
+        button(
+          [swatch(POLICIES[name].series), POLICIES[name].name],
+          () => this.choosePolicy(name),
+          { "aria-pressed": String(name === this.policy) },
         ),
       ),
     );
@@ -152,7 +141,7 @@ export class SingleRun {
       this.rows,
       this.items.map((item) => item.node),
     );
-    this.rows.style.setProperty("--colour", `var(--series-${POLICIES[this.policy].series})`);
+    this.rows.style.setProperty("--series", `var(--series-${POLICIES[this.policy].series})`);
     this.render();
   }
 

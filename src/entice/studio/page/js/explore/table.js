@@ -2,10 +2,10 @@
 
 import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
+import { swatch } from "../layout.js";
 import { scrollableTable } from "../scrollable-table.js";
 import { term } from "../tooltip.js";
 import { POLICIES } from "./settings.js";
-import { swatch } from "./swatch.js";
 
 const RUNAWAY =
   "stopped, since payments and ratings raised each other without bound. They count as the worst.";

@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { h } from "../dom.js";
 import { duration, number } from "../format.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 
 const WHEN = { dateStyle: "medium", timeStyle: "medium" };
@@ -176,7 +177,7 @@ function shortHash(seq, hash) {
 }
 
 function fullHash(name, hash) {
-  return h("div", null, h("dt", null, name), h("dd", null, h("code", null, hash)));
+  return fact(name, h("code", null, hash));
 }
 
 function withoutHash({ hash, ...event }) {

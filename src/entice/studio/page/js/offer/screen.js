@@ -5,6 +5,7 @@ import { policyName, reasonName, stateName, stateTone } from "../campaign/labels
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { card, fact } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { hashChain, readPreviousHashes, timeline } from "./events.js";
@@ -86,40 +87,31 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
       h(
         "div",
         { class: "offer-column" },
-        card("Price", PRICE_TEXT, priceTable(offer, arithmetic)),
-        card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
+        card(null, "Price", PRICE_TEXT, priceTable(offer, arithmetic)),
+        card(null, "Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
       h(
         "div",
         { class: "offer-column" },
-        card("Timeline", "Events so far.", timeline(offer, history)),
+        card(null, "Timeline", "Events so far.", timeline(offer, history)),
         card(
+          null,
           "Displayed ratings",
           "The ratings that visitors saw when the offer was made.",
           displayedItems(offer, arithmetic.shown, campaign.spec),
         ),
       ),
       card(
+        "offer-chain",
         "Event log",
         "Each hash covers the event and the hash before it, so no event can be changed unnoticed.",
         hashChain(history, previousHashes),
-        "offer-chain",
       ),
     ),
   ];
 }
 
-function card(title, text, children, kind = null) {
-  return h(
-    "section",
-    { class: ["card", kind], "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, text)),
-    children,
-  );
-}
-
 function decision(offer, offered, campaign) {
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const chance = `${percent(offer.propensity)}${offered.estimated ? ", estimated" : ""}`;
   return h(
     "dl",

@@ -3,8 +3,8 @@
 import { connection, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
-import { nonBreaking, number } from "../format.js";
-import { screenHead } from "../layout.js";
+import { nonBreaking, number, percent } from "../format.js";
+import { card, fact, legendEntries, screenHead } from "../layout.js";
 import { failed } from "../placeholders.js";
 import { SERIES } from "../policy-colours.js";
 import { segmentedControl } from "../segmented-control.js";
@@ -66,20 +66,21 @@ function sections(paper) {
     h(
       "ul",
       { class: "paper-cards" },
-      fact(
+      finding(
         covered("ucb", "published"),
         "published values of UCB are in the range of one run of " +
           `${rounds("ucb", "published")}; ${covered("ucb", "written")} in that of ` +
           `${rounds("ucb", "written")}.`,
       ),
-      fact(
+      finding(
         covered("thompson_sampling", "written"),
         "published values of Thompson sampling are in the range of one run of the paper's " +
           "Algorithm 4.",
       ),
-      fact(
+      finding(
         covered("thompson_sampling", "published"),
-        "are in range if 1/(n+1) is the standard deviation instead of the variance.",
+        "published values of Thompson sampling are in range if 1/(n+1) is the standard deviation " +
+          "instead of the variance.",
       ),
     ),
     section(
@@ -113,21 +114,25 @@ const KEY =
   "Bold: published value. Below: our median, and in small print the 5 to 95 % range of our " +
   "runs. ✓ The published value is in that range. ✗ It is not.";
 
-function fact(value, text) {
+function finding(value, text) {
   return h("li", { class: "card" }, h("strong", null, value), h("p", null, text));
 }
 
 function section(title, text, ...children) {
-  return h(
-    "section",
-    { class: "card", "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, nonBreaking(text))),
-    children,
+  return card(null, title, nonBreaking(text), children);
+}
+
+/** Charts side by side, one for each metric: their nodes by metric, and the whole. */
+function metricCharts(metrics, kind) {
+  const charts = metrics.map((metric) => ({ metric, node: h("div", { class: "chart" }) }));
+  const figures = charts.map(({ metric, node }) =>
+    h("figure", null, h("figcaption", null, METRICS[metric]), node),
   );
+  return { charts, node: h("div", { class: kind }, figures) };
 }
 
 function publishedCharts(paper) {
-  const charts = CHARTED.map((metric) => ({ metric, node: h("div", { class: "chart" }) }));
+  const { charts, node: figures } = metricCharts(CHARTED, "paper-three");
   const show = (policy) =>
     charts.forEach(({ metric, node }) => drawPublished(node, paper, policy, metric));
   const node = section(
@@ -138,23 +143,14 @@ function publishedCharts(paper) {
       paper.policies.map(({ id, name }) => [id, name]),
       show,
     ),
-    h(
-      "div",
-      { class: "paper-three" },
-      charts.map(({ metric, node }) =>
-        h("figure", null, h("figcaption", null, METRICS[metric]), node),
-      ),
-    ),
+    figures,
   );
   show(paper.policies[0].id);
   return node;
 }
 
 function overTime(paper) {
-  const charts = ["regret", "compensation"].map((metric) => ({
-    metric,
-    node: h("div", { class: "chart" }),
-  }));
+  const { charts, node: figures } = metricCharts(["regret", "compensation"], "paper-two");
   const show = (name) =>
     charts.forEach(({ metric, node }) => drawOverTime(node, paper, name, metric));
   const node = section(
@@ -171,18 +167,10 @@ function overTime(paper) {
     ),
     h(
       "ul",
-      { class: "legend" },
-      paper.policies.map(({ id, name }) =>
-        h("li", { vars: { "--series": `var(--series-${SERIES[id]})` } }, name),
-      ),
+      { class: "chart-legend" },
+      legendEntries(paper.policies.map(({ id, name }) => [SERIES[id], name])),
     ),
-    h(
-      "div",
-      { class: "paper-two" },
-      charts.map(({ metric, node }) =>
-        h("figure", null, h("figcaption", null, METRICS[metric]), node),
-      ),
-    ),
+    figures,
   );
   show("figure_2");
   return node;
@@ -213,7 +201,7 @@ function lockIn(paper) {
         chart,
         h(
           "ul",
-          { class: "legend" },
+          { class: "chart-legend" },
           h("li", { vars: { "--series": "var(--ink-faint)" } }, "variance 1/(n+1): Algorithm 4"),
           h(
             "li",
@@ -261,15 +249,23 @@ function greedy({ greedy: row }) {
     "Without payments",
     "The baseline: visitors choose for themselves.",
     h(
-      "p",
-      { class: "paper-text" },
-      nonBreaking(
-        "Visitors choose the item with the best average and often stay on a wrong one. Over " +
-          `${number(row.horizon)} rounds the mean regret is ${formatFigure(row.mean)}; 1 run ` +
-          `in 20 exceeds ${formatFigure(row.q95)}, and ` +
-          `${Math.round(100 * row["stuck_on_0.9"])} % of the runs end on the best item. The ` +
-          "paper reports “nearly 6000”, which matches one run that stays on the item with gap " +
-          `0.3 (0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours do.`,
+      "div",
+      { class: "paper-columns" },
+      h(
+        "p",
+        { class: "paper-text" },
+        nonBreaking(
+          "Visitors choose the item with the best average and often stay on a wrong one. The " +
+            "paper reports “nearly 6000” as the regret, which matches one run that stays on the " +
+            `item with gap 0.3 (0.3 × 20,000), as ${percent(row["stuck_on_0.6"])} of ours do.`,
+        ),
+      ),
+      h(
+        "dl",
+        { class: "facts" },
+        fact(`Mean regret of ${number(row.horizon)} rounds`, formatFigure(row.mean)),
+        fact("1 run in 20 exceeds", formatFigure(row.q95)),
+        fact("Runs that end on the best item", percent(row["stuck_on_0.9"])),
       ),
     ),
   );

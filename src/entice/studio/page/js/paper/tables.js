@@ -23,6 +23,7 @@ export function coverageTable(paper) {
   );
   return wrap(
     "Settings of the published runs",
+    "coverage",
     h(
       "thead",
       null,
@@ -74,6 +75,7 @@ export function publishedTable(number, rows, paper) {
     );
   return wrap(
     `Table ${number}`,
+    null,
     h(
       "thead",
       null,
@@ -98,7 +100,7 @@ export function publishedTable(number, rows, paper) {
           h(
             "tr",
             { class: "published" },
-            h("th", { scope: "row" }, name, h("span", { class: "metric-name" }, METRICS[metric])),
+            h("th", { scope: "row" }, name, " ", h("span", { class: "metric-name" }, METRICS[metric])),
             paper.coefficients.map((l) =>
               h(
                 "td",
@@ -140,6 +142,6 @@ function cell(row) {
   );
 }
 
-function wrap(name, ...parts) {
-  return scrollableTable(`${name}: table`, h("table", { class: "paper-table" }, parts));
+function wrap(name, kind, ...parts) {
+  return scrollableTable(`${name}: table`, h("table", { class: ["paper-table", kind] }, parts));
 }

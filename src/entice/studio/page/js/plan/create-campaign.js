@@ -5,6 +5,7 @@ import { permitsProbe } from "../campaign/labels.js";
 import { confirmDialog } from "../dialog.js";
 import { h } from "../dom.js";
 import { counted, number } from "../format.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 
 const PROBE = { share: 0.1, amount: 0.5 };
@@ -33,7 +34,6 @@ export async function createCampaign(settings) {
     Object.entries(STARTS).map(([status, text]) => h("option", { value: status }, text)),
   );
   const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
-  const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
   const created = await confirmDialog({
     title: "Create this campaign",
     confirm: "Create",

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { button, seriesColour, swatch } from "../layout.js";
 import { amount, roundToMinor } from "../money.js";
 import { underBudget } from "./budget-slider.js";
 import { day, POLICIES, roundUp, runsWithin, seriesOf } from "./plan-request.js";
@@ -41,11 +42,10 @@ function makeCard(forecast, policy, create) {
   const createButton =
     create &&
     forecast.campaigns[label] &&
-    h(
-      "button",
-      { type: "button", class: "small", on: { click: () => create(label) } },
-      "Create this campaign",
-      h("span", { class: "visually-hidden" }, `: ${label}`),
+    button(
+      ["Create this campaign", h("span", { class: "visually-hidden" }, `: ${label}`)],
+      () => create(label),
+      { class: "small" },
     );
   const bar = h(
     "div",
@@ -58,12 +58,12 @@ function makeCard(forecast, policy, create) {
     "li",
     {
       class: ["card", "policy", recommended && "policy-first"],
-      vars: { "--series": `var(--series-${seriesOf(plan, policy)})` },
+      vars: seriesColour(seriesOf(plan, policy)),
     },
     h(
       "header",
       null,
-      h("h3", null, h("span", { class: "swatch", "aria-hidden": "true" }), label),
+      h("h3", null, swatch(), label),
       recommended && h("span", { class: "badge badge-good" }, "Recommended"),
       h("p", null, POLICIES[plan.policies[policy.policy_index].kind].description),
     ),

@@ -4,7 +4,7 @@ import { connection, get, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { ago, counted, nonBreaking, number } from "../format.js";
-import { screenHead } from "../layout.js";
+import { fact, screenHead } from "../layout.js";
 import { empty, failed, loading } from "../placeholders.js";
 
 const REFRESH = 5000; // milliseconds
@@ -217,7 +217,6 @@ function faultTests({ faults: { trials }, source }) {
 }
 
 function trial({ name, tried, result, control, passed, ...run }, source) {
-  const fact = (term, ...text) => h("div", null, h("dt", null, term), h("dd", null, ...text));
   const seconds = run.seconds === null ? "" : `, ${number(run.seconds)}\u00a0s`;
   return h(
     "li",
