@@ -205,6 +205,7 @@ def test_the_spending_is_compared_with_the_plan(
     # Visitors in shadow mode, before the campaign went live, are not compared with the plan.
     state.decisions += 4_000
     shifted = plan_status(state, PLANNED, 4_000)
-    assert (shifted.status, shifted.todo, shifted.shadow_visitors) == (found.status, found.todo, 4_000)
+    assert (shifted.status, shifted.todo) == (found.status, found.todo)
+    assert shifted.shadow_visitors == 4_000
     state.status = "paused"
     assert kinds(state, plan=PLANNED) == []  # nothing is spent
