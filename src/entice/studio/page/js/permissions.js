@@ -17,14 +17,14 @@ export function managesKeys({ may, campaign }) {
 export async function readOnlyNotice(action) {
   const { may } = await studioInfo();
   if (may.includes("admin")) return null;
-  const command = h("code", null, "entice keys create --role admin --name me");
+  const command = h("code", "entice keys create --role admin --name me");
   const text = [
     `Your key cannot ${action}. Create an admin key with `,
     command,
     ". ",
     changeKeyButton(),
   ];
-  return h("p", { class: "note read-only" }, h("span", { class: "badge" }, "Read only"), " ", text);
+  return h("p.note.read-only", h("span.badge", "Read only"), " ", text);
 }
 
 function changeKeyButton() {

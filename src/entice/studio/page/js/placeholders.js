@@ -5,16 +5,16 @@ import { button } from "./layout.js";
 
 /** There is nothing to show. `action` is a node, such as a link or a button. */
 export function empty(title, text, action = null) {
-  return h("div", { class: "state" }, h("h2", null, title), h("p", null, text), action);
+  return h("div.state", h("h2", title), h("p", text), action);
 }
 
 /** Something is loading. */
 export function loading(text) {
   return h(
-    "div",
-    { class: "state state-loading", role: "status" },
-    h("span", { class: "spinner", "aria-hidden": "true" }),
-    h("p", null, text),
+    "div.state.state-loading",
+    { role: "status" },
+    h("span.spinner", { "aria-hidden": "true" }),
+    h("p", text),
   );
 }
 
@@ -23,10 +23,10 @@ export function failed(problem, retry = null) {
   const title = problem.title ?? "This page has an error";
   const text = problem.detail ?? problem.message;
   return h(
-    "div",
-    { class: "state state-failed", role: "alert" },
-    h("h2", null, title),
-    h("p", null, text),
+    "div.state.state-failed",
+    { role: "alert" },
+    h("h2", title),
+    h("p", text),
     retry && button("Try again", retry),
   );
 }

@@ -25,8 +25,8 @@ export function save(name, content, type) {
 
 /** Buttons that copy a screen as Markdown, and print it. `markdown` returns the text. */
 export function reportButtons(markdown) {
-  const copy = h("button", { type: "button", class: "small" }, "Copy as Markdown");
-  const status = h("span", { class: "visually-hidden", role: "status" });
+  const copy = h("button.small", { type: "button" }, "Copy as Markdown");
+  const status = h("span.visually-hidden", { role: "status" });
   copy.addEventListener("click", async () => {
     const text = markdown();
     const done = await copyText(text);
@@ -40,7 +40,7 @@ export function reportButtons(markdown) {
     }, SHOWN);
   });
   const print = button("Print", printPage, { class: "small" });
-  return h("div", { class: "report-buttons" }, copy, print, status);
+  return h("div.report-buttons", copy, print, status);
 }
 
 /** Print in light colours: ink on paper. */
@@ -80,7 +80,7 @@ export function pictureButtons(name, rows, chart = null) {
     save(`${name}.png`, new Blob([bytes], { type: "image/png" }));
   };
   const saves = chart && saveButton("PNG", "The picture", png);
-  return h("div", { class: "picture-buttons" }, saves, csv);
+  return h("div.picture-buttons", saves, csv);
 }
 
 const PAINT = ["fill", "stroke", "stroke-width", "stroke-linecap", "font-size", "font-family"];

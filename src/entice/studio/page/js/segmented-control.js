@@ -14,5 +14,5 @@ export function segmentedControl(label, options, onChange) {
     );
     onChange(value);
   }
-  return h("div", { class: "segments", role: "group", "aria-label": label }, buttons);
+  return h("div.segments", { role: "group", "aria-label": label }, buttons);
 }

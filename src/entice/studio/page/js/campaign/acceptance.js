@@ -13,15 +13,15 @@ const TICK_EVERY = 4; // prices of the grid
 /** Make a panel. Returns its node and a function that updates it. */
 export function acceptancePanel() {
   const sentence = h("p");
-  const facts = h("dl", { class: "facts" });
-  const chart = h("div", { class: "chart acceptance-chart" });
-  const key = h("p", { class: "note" });
+  const facts = h("dl.facts");
+  const chart = h("div.chart.acceptance-chart");
+  const key = h("p.note");
   const title = () => "Share of visitors who accept each price";
   const tools = pictureButtons("learned-price", () => csvRows(found), { node: chart, title });
-  const head = h("div", { class: "picture-head" }, facts, tools);
+  const head = h("div.picture-head", facts, tools);
   let found = null;
   return {
-    node: h("div", { class: "stack acceptance" }, sentence, head, chart, key),
+    node: h("div.stack.acceptance", sentence, head, chart, key),
     update(next) {
       if (JSON.stringify(next) === JSON.stringify(found)) return;
       found = next;

@@ -20,19 +20,18 @@ export function budgetBar() {
   const parts = ["committed", "reserved"].map((name) =>
     h("span", { class: `budget-bar-part budget-bar-${name}` }),
   );
-  const pace = h("span", { class: "budget-bar-pace", hidden: true }, h("span", null, "pace"));
-  const bar = h("div", { class: "budget-bar", role: "img" }, parts, pace);
+  const pace = h("span.budget-bar-pace", { hidden: true }, h("span", "pace"));
+  const bar = h("div.budget-bar", { role: "img" }, parts, pace);
   const amounts = Object.fromEntries(
     ["committed", "reserved", "free"].map((name) => [name, h("dd", { id: `amount-${name}` })]),
   );
   const legend = h(
-    "dl",
-    { class: "budget-bar-legend" },
+    "dl.budget-bar-legend",
     entry("committed", defined("committed"), "accepted by visitors", amounts),
     entry("reserved", defined("reserved"), "promised in open offers", amounts),
     entry("free", "Free", "not used yet", amounts),
   );
-  const note = h("p", { class: "note" });
+  const note = h("p.note");
   const used = h("span");
 
   function update(view) {
@@ -56,16 +55,16 @@ export function budgetBar() {
     );
   }
 
-  return { node: h("div", null, bar, legend, note), used, update };
+  return { node: h("div", bar, legend, note), used, update };
 }
 
 function entry(name, title, note, amounts) {
   return h(
     "div",
     { class: `budget-bar-entry budget-bar-entry-${name}` },
-    h("dt", null, title),
+    h("dt", title),
     amounts[name],
-    h("dd", { class: "note" }, note),
+    h("dd.note", note),
   );
 }
 
@@ -88,9 +87,9 @@ function explanation(view) {
  * @param {object|null} plan of the campaign
  */
 export function spendingChart(path, signal, period, plan) {
-  const chart = h("div", { class: "chart spending-chart" });
-  const key = h("p", { class: "note", id: "spending-key" });
-  const verdict = h("p", { class: "plan-verdict", hidden: plan === null });
+  const chart = h("div.chart.spending-chart");
+  const key = h("p.note", { id: "spending-key" });
+  const verdict = h("p.plan-verdict", { hidden: plan === null });
   const title = () => `${view.name}: spending`;
   const tools = pictureButtons("spending", () => csvRows(view, histories[by]), {
     node: chart,
@@ -151,14 +150,7 @@ export function spendingChart(path, signal, period, plan) {
   }
 
   return {
-    node: h(
-      "div",
-      { class: "spending" },
-      verdict,
-      h("div", { class: "picture-head" }, toggle, tools),
-      chart,
-      key,
-    ),
+    node: h("div.spending", verdict, h("div.picture-head", toggle, tools), chart, key),
     refresh,
     /** Forget what was read for another period. */
     clear: () => ["date", "offer"].forEach((name) => delete histories[name]),
@@ -373,7 +365,7 @@ export function periodControl(onChange) {
   );
   const from = h("input", { type: "date", "aria-label": "First day" });
   const to = h("input", { type: "date", "aria-label": "Last day" });
-  const dates = h("span", { class: "period-dates", hidden: true }, from, " to ", to);
+  const dates = h("span.period-dates", { hidden: true }, from, " to ", to);
   let period = { since: null, until: null };
   const change = () => {
     dates.hidden = select.value !== "dates";
@@ -391,7 +383,7 @@ export function periodControl(onChange) {
     onChange();
   };
   for (const input of [select, from, to]) input.addEventListener("change", change);
-  return { node: h("div", { class: "period" }, select, dates), period: () => period };
+  return { node: h("div.period", select, dates), period: () => period };
 }
 
 /** A time in the local time zone, since Plotly does not support time zones. */

@@ -33,8 +33,8 @@ export async function show(root, { params, signal }) {
     Promise.all(ids.map((id) => readCampaign(id, signal))),
     get(`/v1/campaigns?limit=${LISTED}`, { signal }),
   ]);
-  const chart = h("div", { class: "chart compare-chart" });
-  const key = h("p", { class: "note" });
+  const chart = h("div.chart.compare-chart");
+  const key = h("p.note");
   let by = "offer";
   const toggle = segmentedControl(
     "Horizontal axis",
@@ -59,7 +59,7 @@ export async function show(root, { params, signal }) {
   const refresh = button("Refresh", reload, { class: "small" });
   replace(
     root,
-    h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
+    h("p.crumbs", h("a", { href: "#/campaigns" }, "Campaigns")),
     screenHead(
       "Compare campaigns",
       leadText(compared),
@@ -67,14 +67,14 @@ export async function show(root, { params, signal }) {
     ),
     chooser(ids, compared, listed),
     ids.length === 0
-      ? h("div", { class: "card" }, empty("No campaign chosen", "Choose a campaign above."))
+      ? h("div.card", empty("No campaign chosen", "Choose a campaign above."))
       : [
           card(
             "compare-card",
             "Spending",
             [`${scale.title}, and the range of each plan, as of ${time}. `, refresh],
             compared.map((one, i) => verdictLine(one, i)),
-            h("div", { class: "picture-head" }, toggle, tools),
+            h("div.picture-head", toggle, tools),
             chart,
             key,
           ),
@@ -137,9 +137,8 @@ function chooser(ids, compared, listed) {
       " ",
       statusBadge(view.status),
       h(
-        "a",
+        "a.compare-remove",
         {
-          class: "compare-remove",
           href: `#/compare/${ids.filter((id) => id !== view.id).join(",")}`,
           "aria-label": `Remove ${view.name}`,
         },
@@ -147,12 +146,7 @@ function chooser(ids, compared, listed) {
       ),
     );
   const isFull = ids.length >= MAX_COMPARED || others.length === 0;
-  return h(
-    "div",
-    { class: "compare-chooser" },
-    h("ul", { class: "compare-chips" }, compared.map(chip)),
-    !isFull && select,
-  );
+  return h("div.compare-chooser", h("ul.compare-chips", compared.map(chip)), !isFull && select);
 }
 
 function verdictLine({ view, plan }, i) {
@@ -161,10 +155,10 @@ function verdictLine({ view, plan }, i) {
       ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
       : planVerdict(view);
   return h(
-    "p",
-    { class: "plan-verdict", vars: seriesColour(i) },
+    "p.plan-verdict",
+    { vars: seriesColour(i) },
     swatch(),
-    h("strong", null, view.name),
+    h("strong", view.name),
     " ",
     h("span", { class: ["badge", tone] }, word),
     ` ${text}`,
@@ -275,22 +269,15 @@ function comparisonRows(compared) {
 
 function comparisonTable([head, ...rows]) {
   return h(
-    "table",
-    { class: "compare-table" },
-    h(
-      "thead",
-      null,
-      h("tr", null, h("td"), head.slice(1).map(columnHead)),
-    ),
+    "table.compare-table",
+    h("thead", h("tr", h("td"), head.slice(1).map(columnHead))),
     h(
       "tbody",
-      null,
       rows.map(([name, ...cells]) =>
         h(
           "tr",
-          null,
           h("th", { scope: "row" }, name),
-          cells.map((cell) => h("td", { class: "number" }, cell === "–" ? none(name) : cell)),
+          cells.map((cell) => h("td.number", cell === "–" ? none(name) : cell)),
         ),
       ),
     ),
@@ -298,7 +285,7 @@ function comparisonTable([head, ...rows]) {
 }
 
 function columnHead(name, i) {
-  return h("th", { scope: "col", class: "number" }, swatch(i), name);
+  return h("th.number", { scope: "col" }, swatch(i), name);
 }
 
 /** A figure that a campaign does not have, with the reason. */

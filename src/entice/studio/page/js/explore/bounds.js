@@ -37,10 +37,10 @@ function better(one, other) {
 export function boundItems(found, { top, isLog }) {
   return found.filter(isListed).map((entry) =>
     h(
-      "li",
-      { class: "bound", dataset: { bound: entry.bound, usable: entry.usable } },
+      "li.bound",
+      { dataset: { bound: entry.bound, usable: entry.usable } },
       entry.usable ? line(entry) : swatch(entry.policy.series), // only usable bounds have a line
-      h("span", null, name(entry)),
+      h("span", name(entry)),
       entry.usable ? value(entry, top, isLog) : badge(entry),
     ),
   );

@@ -24,13 +24,12 @@ export class SingleRun {
     this.run = 0;
     this.trace = null;
     this.request = null;
-    this.policyButtons = h("div", {
-      class: "segments single-run-policies",
+    this.policyButtons = h("div.segments.single-run-policies", {
       role: "group",
       "aria-label": "Policy of the run",
     });
-    this.rows = h("ol", { class: "single-run-rows" });
-    this.caption = h("p", { class: "single-run-caption" });
+    this.rows = h("ol.single-run-rows");
+    this.caption = h("p.single-run-caption");
     this.playButton = button("Play", () => this.togglePlay(), {
       class: "primary single-run-play",
     });
@@ -47,20 +46,20 @@ export class SingleRun {
     });
     const nextButton = button("Next run", () => this.nextRun(), { class: "small" });
     this.node = h(
-      "section",
-      { class: "card single-run", "aria-label": TITLE },
-      h("header", null, h("h2", null, term(TITLE, SYMBOLS)), h("p", null, TEXT)),
+      "section.card.single-run",
+      { "aria-label": TITLE },
+      h("header", h("h2", term(TITLE, SYMBOLS)), h("p", TEXT)),
       this.policyButtons,
       h(
-        "div",
-        { class: "single-run-head", "aria-hidden": "true" },
-        h("span", null, "Item"),
-        h("span", null, "Shown"),
-        h("span", null, "Average"),
+        "div.single-run-head",
+        { "aria-hidden": "true" },
+        h("span", "Item"),
+        h("span", "Shown"),
+        h("span", "Average"),
       ),
       this.rows,
-      h("div", { class: "single-run-time" }, this.playButton, this.time),
-      h("div", { class: "single-run-foot" }, this.caption, nextButton),
+      h("div.single-run-time", this.playButton, this.time),
+      h("div.single-run-foot", this.caption, nextButton),
     );
   }
 
@@ -137,10 +136,7 @@ export class SingleRun {
     this.scale = (y) => Math.min(1, Math.max(0, (y - low + pad) / (high - low + 2 * pad)));
     this.maxPulls = Math.max(1, ...pulls.at(-1));
     this.items = means.map((mean, i) => new Item(i, mean === Math.max(...means), this.scale(mean)));
-    replace(
-      this.rows,
-      this.items.map((item) => item.node),
-    );
+    replace(this.rows, this.items.map((item) => item.node));
     this.rows.style.setProperty("--series", `var(--series-${POLICIES[this.policy].series})`);
     this.render();
   }
@@ -198,24 +194,18 @@ export class SingleRun {
 /** The row of an item. */
 class Item {
   constructor(i, isBest, mean) {
-    this.count = h("span", null);
-    this.average = h("span", { class: "single-run-value" });
+    this.count = h("span");
+    this.average = h("span.single-run-value");
     this.node = h(
-      "li",
-      { class: "single-run-row", vars: { "--mean": mean } },
+      "li.single-run-row",
+      { vars: { "--mean": mean } },
       h(
-        "span",
-        { class: "single-run-name" },
+        "span.single-run-name",
         `Item ${i + 1}`,
-        isBest && h("span", { class: "single-run-best" }, "best"),
+        isBest && h("span.single-run-best", "best"),
       ),
-      h("span", { class: "single-run-bar" }, h("span", { class: "single-run-fill" }), this.count),
-      h(
-        "span",
-        { class: "single-run-average" },
-        h("span", { class: "single-run-mean" }),
-        h("span", { class: "single-run-dot" }),
-      ),
+      h("span.single-run-bar", h("span.single-run-fill"), this.count),
+      h("span.single-run-average", h("span.single-run-mean"), h("span.single-run-dot")),
       this.average,
     );
   }

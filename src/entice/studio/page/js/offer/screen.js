@@ -21,7 +21,7 @@ export async function show(root, { params, signal }) {
       empty(
         "No offer selected",
         "Open a campaign and choose one of its offers.",
-        h("a", { class: "button", href: "#/campaigns" }, "Campaigns"),
+        h("a.button", { href: "#/campaigns" }, "Campaigns"),
       ),
     );
     return;
@@ -48,51 +48,43 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
   const [offered] = history;
   return [
     h(
-      "p",
-      { class: "crumbs" },
+      "p.crumbs",
       h("a", { href: "#/campaigns" }, "Campaigns"),
       " / ",
       h("a", { href: `#/campaign/${campaign.id}` }, campaign.name),
     ),
     h(
-      "header",
-      { class: "screen-head" },
+      "header.screen-head",
       h(
         "div",
-        null,
         h(
-          "div",
-          { class: "title-line" },
-          h("h1", null, `Offer ${number(offer.decision)}: ${offer.arm}`),
+          "div.title-line",
+          h("h1", `Offer ${number(offer.decision)}: ${offer.arm}`),
           h(
             "span",
             { class: ["badge", stateTone(offer.state)], role: "status" },
             stateName(offer.state, offer.rating),
           ),
         ),
-        h("p", { class: "lead" }, nonBreaking(why)),
+        h("p.lead", nonBreaking(why)),
         offer.disclosure &&
-          h("p", { class: "note disclosure" }, `Disclosed to the visitor: “${offer.disclosure}”`),
+          h("p.note.disclosure", `Disclosed to the visitor: “${offer.disclosure}”`),
       ),
       h(
-        "p",
-        { class: "offer-amount" },
-        h("strong", null, offer.amount ? money(offer.amount, offer) : "unpaid"),
-        h("span", { class: "note" }, reasonName(offer.reason)),
+        "p.offer-amount",
+        h("strong", offer.amount ? money(offer.amount, offer) : "unpaid"),
+        h("span.note", reasonName(offer.reason)),
       ),
     ),
     h(
-      "div",
-      { class: "stack offer-grid" },
+      "div.stack.offer-grid",
       h(
-        "div",
-        { class: "offer-column" },
+        "div.offer-column",
         card(null, "Price", PRICE_TEXT, priceTable(offer, arithmetic)),
         card(null, "Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
       h(
-        "div",
-        { class: "offer-column" },
+        "div.offer-column",
         card(null, "Timeline", "Events so far.", timeline(offer, history)),
         card(
           null,
@@ -114,13 +106,12 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
 function decision(offer, offered, campaign) {
   const chance = `${percent(offer.propensity)}${offered.estimated ? ", estimated" : ""}`;
   return h(
-    "dl",
-    { class: "facts decision" },
+    "dl.facts.decision",
     fact(defined("policy"), policyName(campaign.spec.policy)),
     fact(defined("propensity"), chance),
     fact(defined("probe"), PROBES[offer.probe] ?? "not used"),
     fact("Settings", `version ${number(offered.version)}`),
-    fact(defined("hash"), h("code", null, `${offered.player.slice(0, 12)}…`)),
-    fact("Offer ID", h("code", null, offer.id)),
+    fact(defined("hash"), h("code", `${offered.player.slice(0, 12)}…`)),
+    fact("Offer ID", h("code", offer.id)),
   );
 }

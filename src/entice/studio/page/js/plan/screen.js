@@ -21,8 +21,8 @@ const saved = { values: { ...EXAMPLE }, forecast: null };
 export async function show(root, { signal }) {
   const notice = await readOnlyNotice("create a campaign");
   const create = notice ? null : (label) => createCampaign(saved.forecast.campaigns[label]);
-  const status = h("p", { class: "plan-status note", role: "status" });
-  const bar = h("progress", { class: "plan-progress", max: 1, "aria-label": "Runs done" });
+  const status = h("p.plan-status.note", { role: "status" });
+  const bar = h("progress.plan-progress", { max: 1, "aria-label": "Runs done" });
   let request = new AbortController();
   const result = resultView([bar, status], notice, create, {
     onMove: () => request.abort(),
@@ -39,8 +39,7 @@ export async function show(root, { signal }) {
     // The answer first, then the control that changes it most: at any width, and for the keyboard.
     result.answer,
     h(
-      "div",
-      { class: "stack plan-grid" },
+      "div.stack.plan-grid",
       planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
       result.details,
     ),
@@ -105,11 +104,11 @@ function budgetFor(values) {
 function resultView([bar, status], notice, create, { onMove, onRest }) {
   const summary = h("div");
   const sliderSlot = h("div");
-  const first = h("div", { class: "plan-first" }, summary, sliderSlot);
+  const first = h("div.plan-first", summary, sliderSlot);
   const errors = h("div");
   const answer = h(
-    "section",
-    { class: "card plan-answer", "aria-label": "Forecast" },
+    "section.card.plan-answer",
+    { "aria-label": "Forecast" },
     bar,
     first,
     errors,
@@ -147,16 +146,10 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
     csvRows,
   );
   const details = h(
-    "div",
-    { class: "stack plan-details" },
-    h("div", { class: "stack plan-charts" }, payments.node, leads.node),
+    "div.stack.plan-details",
+    h("div.stack.plan-charts", payments.node, leads.node),
     cardList,
-    h(
-      "details",
-      { class: "card plan-assumptions" },
-      h("summary", null, "Assumptions"),
-      assumptions,
-    ),
+    h("details.card.plan-assumptions", h("summary", "Assumptions"), assumptions),
   );
 
   /** Show that a forecast is calculated; the one before it stays. */
@@ -169,12 +162,8 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
     details.classList.add("plan-waiting");
     replace(
       summary,
-      h("p", { class: "plan-sentence" }, "Calculating the first forecast …"),
-      h(
-        "p",
-        null,
-        "Each policy is simulated in hundreds of possible worlds. This takes some seconds.",
-      ),
+      h("p.plan-sentence", "Calculating the first forecast …"),
+      h("p", "Each policy is simulated in hundreds of possible worlds. This takes some seconds."),
     );
   }
 
@@ -186,7 +175,7 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
       ? "Or change the values below, and choose “Calculate”."
       : "The forecast above and the charts are those of the last values that could be calculated.";
     const error = failed(problem, retry);
-    error.append(h("p", { class: "note" }, next));
+    error.append(h("p.note", next));
     replace(errors, error);
     errors.scrollIntoView({ block: "nearest" }); // the form can be far below it
   }
@@ -204,10 +193,7 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
     cards = policyCards(forecast, create);
     cards.update(forecast.plan.budget ?? null);
     replace(cardList, cards.node);
-    replace(
-      assumptions,
-      forecast.assumptions.map((text) => h("li", null, nonBreaking(text))),
-    );
+    replace(assumptions, forecast.assumptions.map((text) => h("li", nonBreaking(text))));
     drawPayments(payments.chart, forecast, forecast.plan.budget ?? null);
     drawLeads(leads.chart, forecast);
   }
@@ -217,15 +203,15 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
 
 /** A card with a chart, its colours, a note, and buttons that save it under a name. */
 function chartCard(title, text, name, csvRows) {
-  const chart = h("div", { class: "chart plan-chart" });
-  const colours = h("ul", { class: "chart-legend", "aria-label": "Colours" });
-  const note = h("p", { class: "note" });
-  const words = h("div", null, h("h2", null, title), h("p", null, text));
+  const chart = h("div.chart.plan-chart");
+  const colours = h("ul.chart-legend", { "aria-label": "Colours" });
+  const note = h("p.note");
+  const words = h("div", h("h2", title), h("p", text));
   const tools = pictureButtons(name, csvRows, { node: chart, title: () => title });
   const node = h(
-    "section",
-    { class: "card", "aria-label": title },
-    h("header", { class: "picture-head" }, words, tools),
+    "section.card",
+    { "aria-label": title },
+    h("header.picture-head", words, tools),
     chart,
     colours,
     note,
@@ -238,16 +224,15 @@ function sentences(forecast, notice, create, open) {
   const { sentences: texts, policies, order, campaigns } = forecast;
   const { label } = policies[order[0]];
   return [
-    h("p", { class: "plan-sentence" }, nonBreaking(texts[0])),
+    h("p.plan-sentence", nonBreaking(texts[0])),
     h(
-      "details",
-      { class: "plan-others", open },
-      h("summary", null, "Why?"),
-      h("p", null, nonBreaking(texts.slice(1).join(" "))),
+      "details.plan-others",
+      { open },
+      h("summary", "Why?"),
+      h("p", nonBreaking(texts.slice(1).join(" "))),
     ),
     h(
-      "div",
-      { class: "actions" },
+      "div.actions",
       create &&
         campaigns[label] &&
         button("Create this campaign …", () => create(label), { class: "primary" }),
