@@ -110,10 +110,7 @@ function face(slope, low, high, from, to) {
   const parts = [svg("path.drift-gauge-track", { d: arc(Math.PI, 0), "stroke-width": WIDTH })];
   if (low !== null)
     parts.push(
-      svg("path.drift-gauge-interval", {
-        d: arc(angle(low), angle(high)),
-        "stroke-width": WIDTH,
-      }),
+      svg("path.drift-gauge-interval", { d: arc(angle(low), angle(high)), "stroke-width": WIDTH }),
     );
   for (let x = from; x <= to + 1e-9; x += to - from > 3 ? 1 : 0.5) parts.push(...tick(x, angle(x)));
   if (slope !== null) {
@@ -140,13 +137,7 @@ function tick(x, angle) {
   const [x2, y2] = point(angle, RADIUS + WIDTH / 2);
   const [tx, ty] = point(angle, RADIUS + 18);
   return [
-    svg("line", {
-      class: ["drift-gauge-tick", x === 0 && "drift-gauge-zero"],
-      x1,
-      y1,
-      x2,
-      y2,
-    }),
+    svg("line", { class: ["drift-gauge-tick", x === 0 && "drift-gauge-zero"], x1, y1, x2, y2 }),
     svg("text.drift-gauge-label", { x: tx, y: ty + 4, "text-anchor": "middle" }, number(x)),
   ];
 }

@@ -128,9 +128,7 @@ function axis({ difference, low, high, confidence, verdict }, { lowest_rating, h
           h("span", signed(x, digits)),
         ),
       ),
-      h("span.effect-interval", {
-        vars: { ...at(low), "--length": (high - low) / (to - from) },
-      }),
+      h("span.effect-interval", { vars: { ...at(low), "--length": (high - low) / (to - from) } }),
       h("span.effect-dot", { vars: at(difference) }),
     ),
     h(

@@ -273,11 +273,7 @@ function offerFeed(campaign) {
   let frozen = null; // the offers shown while the feed is paused
   let madeBefore = 0; // offers made when the feed was paused
   let last = null;
-  const pauseButton = h("button.small", {
-    type: "button",
-    "aria-pressed": "false",
-    hidden: true,
-  });
+  const pauseButton = h("button.small", { type: "button", "aria-pressed": "false", hidden: true });
   pauseButton.addEventListener("click", () => {
     const [log, view] = last;
     frozen = frozen === null ? latest(log) : null;

@@ -30,9 +30,7 @@ export class SingleRun {
     });
     this.rows = h("ol.single-run-rows");
     this.caption = h("p.single-run-caption");
-    this.playButton = button("Play", () => this.togglePlay(), {
-      class: "primary single-run-play",
-    });
+    this.playButton = button("Play", () => this.togglePlay(), { class: "primary single-run-play" });
     this.time = h("input", {
       type: "range",
       id: "single-run-time",

@@ -34,14 +34,7 @@ const GROUPS = [
         step: "any",
         scale: 100,
       },
-      {
-        name: "rating_delay",
-        label: "Rating delay",
-        unit: "days",
-        min: 0,
-        max: 365,
-        step: "any",
-      },
+      { name: "rating_delay", label: "Rating delay", unit: "days", min: 0, max: 365, step: "any" },
       {
         name: "rating_window",
         label: "Rating window",
@@ -79,14 +72,7 @@ const GROUPS = [
 ];
 
 const ACCEPTANCE = [
-  {
-    name: "acceptance_midpoint",
-    label: "Half accept at",
-    unit: "★",
-    min: 0,
-    max: 5,
-    step: "any",
-  },
+  { name: "acceptance_midpoint", label: "Half accept at", unit: "★", min: 0, max: 5, step: "any" },
   {
     name: "acceptance_width",
     label: "They differ by",
