@@ -32,7 +32,8 @@ BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = ("python", "bash")
 """Kinds of blocks that are executed. `toml` blocks are files, `text` blocks are output, which is
 compared, and blocks without a kind are other output. `console` blocks are commands for other
-machines, or start what does not end, and `json` blocks are generated from OpenAPI."""
+machines, or start what does not end, and `json` blocks are generated from OpenAPI. The requests of
+curl in `console` blocks are sent by `tests/studio/test_studio_simulations.py`."""
 PLAIN = ("plot_10_star_counts.py",)
 """Examples that would be compiled for themselves alone; short runs of them need no compilation."""
 GALLERY = sorted((ROOT / "docs" / "gallery_sources").glob("plot_*.py"))

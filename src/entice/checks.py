@@ -91,6 +91,18 @@ def as_seed(name: str, given: Any) -> int:
     return value
 
 
+def set_share(spec: msgspec.Struct, field: str, *, of: str, without: str, typical: float) -> None:
+    """Convert a field to a share of at least 0 and less than 1, or raise `InputError`.
+
+    `without` names what there is none of with a share of 0.
+    """
+    value = set_number(spec, field)
+    if not 0 <= value < 1:
+        rule = f"must be a share of {of}: at least 0 and less than 1"
+        todo = f"Use 0 for no {without}, or a share such as {typical}."
+        raise InputError(field_name(spec, field), rule, given=value, todo=todo)
+
+
 def set_name(spec: msgspec.Struct, field: str) -> None:
     """Check that a field is None or a string of 1 to 100 characters."""
     given = getattr(spec, field)

@@ -157,8 +157,11 @@ def test_the_price_converges_to_the_cheapest_that_suffices() -> None:
         ({"acceptance": 0}, "LearnedPrice: acceptance must be a share of players greater than 0"),
         ({"acceptance": 1}, "got 1.0. Without a learned price, offers pay the gap"),
         ({"acceptance": "most"}, "LearnedPrice: acceptance must be a number"),
-        ({"explore": -0.1}, "LearnedPrice: explore must be a share of offers of at least 0"),
-        ({"explore": 1}, "LearnedPrice: explore must be a share of offers"),
+        ({"explore": -0.1}, "LearnedPrice: explore must be a share of offers: at least 0"),
+        (
+            {"explore": 1},
+            "less than 1; got 1.0. Use 0 for no random prices, or a share such as 0.05.",
+        ),
         ({"explore": math.nan}, "LearnedPrice: explore must be"),
     ],
 )

@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plan_against_live import (
+    HOLDOUTS,
     RESPONSE,
     Cell,
+    Measured,
     certain_counting,
     compare,
     disagreeing,
     run,
     run_live,
     run_plan,
+    table,
     uniformity,
 )
 from sizes import sized
@@ -73,6 +76,15 @@ def test_control_counting_pending_ratings_as_certain_is_detected(tmp_path: Path)
     with certain_counting():
         compared = run(cells, *SETTINGS, tmp_path)
     assert len(disagreeing(compared)) == len(cells)
+
+
+def test_the_table_states_how_many_campaigns_are_within_the_range_of_the_plan() -> None:
+    planned = [Measured(i, 1000 - i, True) for i in range(101)]  # 5 to 95, and 905 to 995
+    live = [Measured(4.9, 905, True), Measured(5, 995.1, True), Measured(95, 950, False)]
+    row = table([compare(HOLDOUTS[0], live, planned)]).splitlines()[-1]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:6] == ["0.4", "30 d", "UCB", "holdout 0.3", "5, 50", "2 of 3"]
+    assert cells[7:9] == ["950, 950", "2 of 3"]
 
 
 def test_ranks_of_equal_distributions_are_uniform_and_of_shifted_ones_are_not() -> None:

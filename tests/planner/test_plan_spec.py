@@ -112,6 +112,7 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
             {"spread": None, "segments": SEGMENTS, "policies": [entice.EqualPay()]},
             "policies[0] is EqualPay, which remembers ratings that may be from other segments",
         ),
+        ({"spread": None, "segments": [0.5, 0.5]}, "Plan: segments must be a PlanSegments"),
         ({"segments": SEGMENTS}, "segments, the belief about the items; got 'spread and segments'"),
         ({"arms": 1}, "Plan: arms must be a whole number of at least 2; got 1"),
         ({"arms": None}, "Plan: arms must be the number of items"),
@@ -161,8 +162,24 @@ def test_defaults_compare_the_papers_policies_equal_pay_and_no_payments() -> Non
         ({"pace_over": 100}, "pace_over requires a budget"),
         ({"pace_over": 0, "budget": 9}, "pace_over must be a whole number of at least 1"),
         ({"probe": 0.1}, "probe must be a Probe"),
-        ({"holdout": 1.0}, "holdout must be a share of players: at least 0"),
+        (
+            {"holdout": 1.0},
+            "Plan: holdout must be a share of players: at least 0 and less than 1; got 1.0. "
+            "Use 0 for no holdout, or a share such as 0.1.",
+        ),
         ({"holdout": -0.1}, "holdout must be a share of players: at least 0"),
+        ({"holdout": "a tenth"}, "Plan: holdout must be a number; got 'a tenth'"),
+        (
+            {"overlap": 1.0},
+            "Plan: overlap must be a share of decisions: at least 0 and less than 1; got 1.0. "
+            "Use 0 for no overlap, or a share such as 0.05.",
+        ),
+        ({"overlap": -0.1}, "overlap must be a share of decisions: at least 0"),
+        ({"overlap": "some"}, "Plan: overlap must be a number; got 'some'"),
+        (
+            {"overlap": 0.1, "policies": [entice.EqualPay()]},
+            "overlap can't be used with EqualPay, which compares ratings under equal payments",
+        ),
         ({"holdout": 0.1, "holdout_feeds_averages": 0}, "feeds_averages must be true or false"),
         ({"probe": entice.Probe(amount=5)}, "probe.amount must be at most the 4 stars"),
         (
@@ -193,6 +210,7 @@ def test_invalid_plans_are_rejected(changes: dict[str, Any], words: str) -> None
         (lambda: Spread(centre=5, width=1), "centre must be more than 1.02 and less than 4.98"),
         (lambda: Spread(centre=4, width=0), "width must be more than 0"),
         (lambda: Spread(centre=4, width=1, shape="flat"), 'must be "normal" or "uniform"'),
+        (lambda: PlanSegments([1.5, -0.5], [[4, 3]] * 2), "greater than 0"),
         (lambda: PlanSegments([0.5, 0.6], [[4, 3]] * 2), "their sum must be 1"),
         (lambda: PlanSegments([1 / 33] * 33, [[4, 3]] * 33), "at most 32 segments"),
         (lambda: PlanSegments([0.5, 0.5], [[4, 3]]), "must be 2 lists"),
@@ -226,6 +244,10 @@ def test_invalid_beliefs_are_rejected(make: Any, words: str) -> None:
         ("probe = 0.1", "probe must be a table of settings"),
         ("price = 0.8", "price must be a table with a kind"),
         ('price = { kind = "learnt" }', "Did you mean 'learned'?"),
+        (
+            'price = { kind = "learned", explore = 1 }',
+            "explore must be a share of offers: at least 0 and less than 1; got 1.0. Use 0",
+        ),
         ('price = { kind = "learned", acceptance = 80 }', "acceptance must be a share of players"),
     ],
 )

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
-from service_fixtures import Service, assert_problem, service
+from service_fixtures import TOKEN, Service, assert_problem, service
 from studio_fixtures import (
     PLAN,
     SMALL,
     STUDY,
+    parse_lines,
     run_simulation,
 )
 
 import entice
+from entice.local_token import token_file
 from entice.studio.jobs.limits import LIMITS
 from entice.studio.jobs.simulate import FIRST_WORK, snapshot_sizes
 from entice.study.spec import Study
@@ -258,3 +266,59 @@ def test_a_deeply_nested_body_is_rejected(api: Service) -> None:
 def test_the_limits_are_reported(api: Service) -> None:
     limits = api.client.get("/v1/studio").json()["limits"]
     assert limits == {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
+
+
+# Requests of the docs
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def curl_commands(texts: Iterable[str]) -> list[str]:
+    """Return the curl commands in `console` blocks, each in one line."""
+    blocks = [block for text in texts for block in CONSOLE.findall(text)]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ curl ")]
+
+
+def send(api: Service, command: str, campaign: str) -> httpx.Response:
+    """Send the request of a curl command."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("url")
+    parser.add_argument("-H", action="append")
+    parser.add_argument("--json")
+    parser.add_argument("-N", action="store_true")
+    given = command.replace("c_…", campaign).replace("entice_…", TOKEN)
+    curl = parser.parse_args(shlex.split(os.path.expandvars(given))[1:])
+    lines = [Path(h[1:]).read_text().strip() if h[0] == "@" else h for h in curl.H]
+    headers = dict(line.split(": ") for line in lines)
+    assert "Authorization" in headers  # or the client would add its own
+    headers |= {"content-type": "application/json"}
+    return api.client.post(curl.url, content=curl.json, headers=headers)
+
+
+def test_requests_in_console_blocks_of_the_docs_succeed(
+    api: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tests/test_docs.py` executes `bash` blocks. These need a key, or a service at port 8000."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import generated_pages
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("ENTICE_STATE_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    file = token_file("127.0.0.1", 8000)
+    file.parent.mkdir(parents=True)
+    file.write_text(f"Authorization: Bearer {TOKEN}\n")
+    pages = [path.read_text() for path in sorted(DOCS.glob("*/*.md"))]
+    commands = curl_commands([*pages, generated_pages._HTTP_INTRODUCTION])
+    answers = {command: send(api, command, api.campaign()) for command in commands}
+    for command, answer in answers.items():
+        assert answer.is_success, f"{command}\n{answer.text}"
+    [simulated, offered] = answers.values()
+    assert parse_lines(simulated.text)[-1]["kind"] == "done"
+    assert offered.json()["state"] == "offered"
+    # The control: another setting, or another field, is rejected.
+    for command in commands:
+        wrong = re.sub(r'"(horizon|player)"', r'"\1s"', command)
+        assert_problem(send(api, wrong, api.campaign()), 422)

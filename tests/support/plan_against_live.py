@@ -128,6 +128,7 @@ OPTIONS = [
         Cell(0.4, 30, policy, response=RESPONSE),
     )
 ]
+HOLDOUTS = [Cell(0.4, 30, policy, holdout=0.3) for policy in POLICIES]
 LEARNED = [
     Cell(0.4, 30, policy, price=entice.LearnedPrice(acceptance=0.6, explore=0.1))
     for policy in POLICIES
@@ -374,10 +375,9 @@ def main() -> int:
     )
     options = parser.parse_args()
     cells = [Cell(s, w, p) for s in SHARES for w in WINDOWS for p in POLICIES]
-    cells += [Cell(0.4, 30, policy, holdout=0.3) for policy in POLICIES]
-    cells += [*OPTIONS, *LEARNED]
+    cells += [*HOLDOUTS, *OPTIONS, *LEARNED]
     if options.options:
-        cells = [*OPTIONS, *LEARNED]
+        cells = [*HOLDOUTS, *OPTIONS, *LEARNED]
     if options.learned_price:
         cells = LEARNED
     settings = options.visitors, options.runs, options.campaigns

@@ -23,6 +23,10 @@ from entice.jit.decorators import compiled_internal
 from entice.jit.specialize import function_address, get_compiled
 
 Floats = npt.NDArray[np.float64]
+Unpack = Callable[[Floats], tuple[Any, ...]]
+
+IN_PLACE = 0
+"""The address that stands for the most common function of its kind, which callers run in place."""
 
 
 class AddressedFunction:
@@ -43,7 +47,7 @@ class AddressedFunction:
         return function_address(get_compiled(self._adapter, (function, unpack), self._example))
 
 
-def pack_params(params: tuple[Any, ...]) -> tuple[Floats, Callable[[Floats], tuple[Any, ...]]]:
+def pack_params(params: tuple[Any, ...]) -> tuple[Floats, Unpack]:
     """Return a function's parameters as one array, and a compiled function from it to the tuple.
 
     Parameters are numbers, or one or two arrays of equal length. Whole numbers must be below 2⁵³.
@@ -66,7 +70,7 @@ def _unpack_two(params: Floats) -> tuple[Floats, Floats]:
 
 
 @functools.cache
-def _unpack_numbers(kinds: tuple[Any, ...]) -> Callable[[Floats], tuple[Any, ...]]:
+def _unpack_numbers(kinds: tuple[Any, ...]) -> Unpack:
     @intrinsic  # type: ignore[untyped-decorator]
     def read(typing: Any, params: Any) -> Any:
         """Return the numbers of an array in a tuple: indexing would not know its length."""

@@ -148,9 +148,11 @@ def get_compiled(
     types = tuple(numba.typeof(argument) for argument in arguments)
     with _lock:
         try:
-            _refresh(functions)
-            own = all(map(is_own, (entry, *functions)))
-            key = (_own_key if own else _key)(entry, functions, types)
+            if all(map(is_own, (entry, *functions))):
+                key = _own_key(entry, functions, types)
+            else:
+                _refresh(functions)
+                key = _key(entry, functions, types)
         except NoFingerprint:
             # A cached version could not be checked for changes, so do not cache it.
             key = f"uncached{next(_uncached)}"

@@ -36,7 +36,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from entice.checks import set_number
+from entice.checks import set_number, set_share
 from entice.errors import InputError
 from entice.jit.decorators import compiled, compiled_noinline
 from entice.rng import PRICE, Stream, seed_stream, uniform
@@ -89,9 +89,7 @@ class LearnedPrice(
             rule = "must be a share of players greater than 0 and less than 1"
             todo = "Without a learned price, offers pay the gap: leave `price` out."
             raise InputError("LearnedPrice: acceptance", rule, given=self.acceptance, todo=todo)
-        if not 0 <= set_number(self, "explore") < 1:
-            rule = "must be a share of offers of at least 0 and less than 1"
-            raise InputError("LearnedPrice: explore", rule, given=self.explore)
+        set_share(self, "explore", of="offers", without="random prices", typical=0.05)
 
 
 class AcceptanceCurve(NamedTuple):

@@ -42,7 +42,8 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not 0 < set_number(self, "share") <= 1:
             rule = "must be greater than 0 and at most 1"
-            raise InputError("Probe: share", rule, given=self.share)
+            todo = "Leave the probe out for none, or use a share such as 0.05."
+            raise InputError("Probe: share", rule, given=self.share, todo=todo)
         if is_list(self.amount):
             set_numbers(self, "amount", at_least=1)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from entice.checks import field_name, set_number, set_whole
+from entice.checks import field_name, set_number, set_share, set_whole
 from entice.errors import InputError
 from entice.model.probe import Probe
 from entice.money import amount_of
@@ -48,13 +48,9 @@ def check_settings(spec: Any, lowest: int, highest: int) -> None:
         if max(spec.probe.amounts) > highest - lowest:
             rule = f"must be at most the {highest - lowest} stars of the scale"
             raise InputError(field_name(spec, "probe.amount"), rule, given=spec.probe.amount)
-    if not 0 <= set_number(spec, "overlap") < 1:
-        rule = "must be a share of at least 0 and less than 1"
-        raise InputError(field_name(spec, "overlap"), rule, given=spec.overlap)
+    set_share(spec, "overlap", of="decisions", without="overlap", typical=0.05)
     set_whole(spec, "rating_window", at_least=1, at_most=10 * YEAR)
-    if not 0 <= set_number(spec, "holdout") < 1:
-        rule = "must be a share of players: at least 0, which is no holdout, and less than 1"
-        raise InputError(field_name(spec, "holdout"), rule, given=spec.holdout)
+    set_share(spec, "holdout", of="players", without="holdout", typical=0.1)
     for name in ("late_ratings", "holdout_feeds_averages"):
         if not isinstance(given := getattr(spec, name), bool):
             raise InputError(field_name(spec, name), "must be true or false", given=given)

@@ -21,10 +21,11 @@ from entice.planner import campaign_loop
 from entice.planner.belief import STARS, DrawnWorld
 from entice.planner.campaign_loop import LoopSettings, LoopState, Visits, new_state, new_visits
 from entice.planner.outcome import Outcome, measure_outcome
-from entice.planner.pointers import Functions, policy_pointer, visitor_pointers
+from entice.planner.pointers import visitor_pointers
 from entice.planner.spec import Plan
 from entice.planner.visitors import SECOND, VisitorModel
 from entice.policies import Greedy, Policy
+from entice.policies.pointers import Functions, policy_pointer
 from entice.policies.policy import PolicyKernel
 from entice.progress import Report
 from entice.user_functions import ensure_found

@@ -29,11 +29,9 @@ from entice.model.settings import (
 )
 from entice.money import NO_CURRENCY, Currency, read_currency
 from entice.planner.belief import STARS, ItemSampler, Spread, StarCounts
+from entice.planner.plan_policies import check_policies, default_policies
 from entice.planner.segments import PlanSegments, SegmentMeansSampler
-from entice.policies import UCB, EpsilonGreedy, EqualPay, Greedy, Policy, ThompsonSampling
-from entice.policies.policy import check_price, check_probe
-from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, check_overlap
-from entice.policies.segments import check_segments
+from entice.policies import Policy
 from entice.spec_parsing import as_table, build_spec, parse_entry, read_text, without_none
 from entice.user_functions import importable
 from entice.worlds.delays import Delay, DelaySampler, DelaySpec, constant_delay
@@ -410,52 +408,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             todo = "A lower `base` of the response makes fewer visitors rate."
             raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate, todo=todo)
 
-    def _default_policies(self) -> tuple[Policy, ...]:
-        assert self.arms is not None
-        paper: tuple[Policy, ...] = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
-        if self.overlap and self.arms > MAX_ARMS_TO_INTEGRATE:
-            paper = UCB(), EpsilonGreedy(c=5)
-        paid_equally = self.probe is None and self.price is None and not self.overlap
-        if not paid_equally or self.known_segments:
-            return *paper, Greedy()
-        # Visitors who do not rate make exploration slower and no more valuable, so the horizon is
-        # counted in ratings. Their standard deviation is about one star.
-        ratings = max(1, round(self.visitors * self.typical_share_who_rate))
-        noise = 1.0 if self.policy_sees == "stars" else 1.0 / (STARS[-1] - STARS[0])
-        return *paper, EqualPay(horizon=ratings, noise=noise), Greedy()
-
     def _set_policies(self) -> None:
-        given: Any = self._default_policies() if self.policies is None else self.policies
+        given: Any = default_policies(self) if self.policies is None else self.policies
         members = tuple(given) if is_list(given) else (given,)
-        if not members:
-            raise InputError("Plan: policies", "must have at least one entry", given=given)
-        assert self.arms is not None
-        overlap = as_number("Plan: overlap", self.overlap)
-        for i, member in enumerate(members):
-            if not isinstance(member, get_args(Policy)):
-                kinds = ", ".join(kind.__name__ for kind in get_args(Policy))
-                name = f"Plan: policies[{i}]"
-                raise InputError(name, f"must be one of {kinds}", given=member)
-            if member in members[:i]:
-                raise InputError(f"Plan: policies[{i}]", "must not be repeated", given=member)
-            check_probe("Plan: probe", self.probe, member)
-            check_price("Plan: price", self.price, member)
-            check_overlap("Plan: overlap", overlap, member, self.arms)
-            if self.known_segments:
-                todo = "PlanSegments(…, known=False)"
-                check_segments(f"Plan: policies[{i}]", member, self.arms, todo)
-            if member.unit_ratings and self.policy_sees == "stars":
-                rule = f"is {member.label}, which requires ratings between 0 and 1"
-                todo = 'Set policy_sees to "zero_to_one".'
-                given = self.policy_sees
-                raise InputError(f"Plan: policies[{i}]", rule, given=given, todo=todo)
-            if getattr(member, "count_in_flight", False):
-                raise InputError(
-                    f"Plan: policies[{i}].count_in_flight",
-                    "cannot be set: campaigns always count the ratings that are still expected",
-                    given=True,
-                    todo="Leave it out.",
-                )
+        check_policies(self, members)
         msgspec.structs.force_setattr(self, "policies", members)
 
     def _set_goals(self) -> None:

@@ -205,7 +205,7 @@ def test_drawn_offers_are_explained() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"overlap": -0.01}, "must be a share of at least 0 and less than 1; got -0.01"),
+        ({"overlap": -0.01}, "must be a share of decisions: at least 0 and less than 1; got -0.01"),
         ({"overlap": 1.0}, "less than 1; got 1"),
         ({"overlap": float("nan")}, "finite"),
         ({"overlap": "much"}, "must be a number"),

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from entice import client as client_module
 from entice.client import Client, ServiceError
+from entice.client import client as client_module
+from entice.client import connection as connection_module
 from entice.errors import EnticeError, InputError
 from entice.local_token import create_token, remove_token
 from entice.service.http.examples import CAMPAIGN_WITH_ALERTS
@@ -99,7 +100,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         def sleep(seconds: float) -> None:
             waited.append(seconds)
 
-    monkeypatch.setattr(client_module, "time", Clock)
+    monkeypatch.setattr(connection_module, "time", Clock)
     return waited
 
 

@@ -203,7 +203,12 @@ def test_events_in_pages_as_a_stream_and_as_a_file(shop: Client, tmp_path: Path)
     )
     with pytest.raises(ServiceError):
         shop.export(tea.id, tmp_path / "tea.xlsx")
-    assert not (tmp_path / "tea.xlsx").exists()
+    with pytest.raises(FileNotFoundError, match="missing"):
+        shop.export(tea.id, tmp_path / "missing" / "tea.csv")
+    assert sorted(path.name for path in tmp_path.glob("*tea*")) == [
+        "tea.csv", "tea.jsonl", "tea.parquet",
+    ]  # fmt: skip
+    assert list(tmp_path.glob(".writing-*")) == []
     assert "entice" in shop.metrics()
 
 

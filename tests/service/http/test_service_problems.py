@@ -76,15 +76,53 @@ def test_hostile_campaign_requests_are_rejected(shop: Service, name: str) -> Non
     assert words in problem["detail"]
 
 
+SHARES = {
+    "overlap": "overlap must be a share of decisions: at least 0 and less than 1; got {}. "
+    "Use 0 for no overlap, or a share such as 0.05.",
+    "holdout": "holdout must be a share of players: at least 0 and less than 1; got {}. "
+    "Use 0 for no holdout, or a share such as 0.1.",
+    "explore": "LearnedPrice: explore must be a share of offers: at least 0 and less than 1; "
+    "got {}. Use 0 for no random prices, or a share such as 0.05.",
+}
+
+
+@pytest.mark.parametrize("share", [1.0, -0.1, 1e300])
+@pytest.mark.parametrize("name", SHARES)
+def test_shares_outside_their_range_are_rejected_with_the_value_and_the_remedy(
+    shop: Service, name: str, share: float
+) -> None:
+    settings = {"price": {"kind": "learned", name: share}} if name == "explore" else {name: share}
+    answer = shop.client.post("/v1/campaigns", json={**TEAS, **settings})
+    assert assert_problem(answer, 422)["detail"] == SHARES[name].format(share)
+
+
+def test_a_change_to_a_share_outside_its_range_is_rejected_as_for_a_new_campaign(
+    shop: Service,
+) -> None:
+    campaign = shop.campaign(overlap=0.5)
+    path = f"/v1/campaigns/{campaign}"
+    for share in (1.0, -0.1, 1e300):
+        problem = assert_problem(shop.client.patch(path, json={"overlap": share}), 422)
+        assert problem["detail"] == SHARES["overlap"].format(share)
+    # A holdout is fixed, whatever the new share.
+    problem = assert_problem(shop.client.patch(path, json={"holdout": 1.0}), 409)
+    assert "it is 0.0, and 1.0 was given" in problem["detail"]
+    kept = shop.client.get(path).json()
+    assert (kept["spec"]["overlap"], kept["version"]) == (0.5, 1)
+    # The control: shares within the range are accepted.
+    assert shop.client.patch(path, json={"overlap": 0.999}).json()["spec"]["overlap"] == 0.999
+    assert "overlap" not in shop.client.patch(path, json={"overlap": 0}).json()["spec"]
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         (b'{"rating":9223372036854775808}', "rating"),
         (b'{"rating":6}', "from 1 to 5; got 6"),
-        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got one with"),
+        (b'{"rating":4.5}', "rating must be a whole number, such as 4 or 4.0; got 4.5."),
         (b'{"rating":4.000001}', "rating must be a whole number"),
         (b'{"rating":6.0}', "from 1 to 5; got 6"),
-        (b'{"rating":1e300}', "rating: expected a number <="),
+        (b'{"rating":1e300}', "rating: expected a number <= 1000000.0; got 1e300."),
         (b'{"rating":"5"}', "expected a number, got text"),
         (b'{"rating":true}', "expected a number, got"),
         (b"{}", "must have the field 'rating'"),
@@ -96,6 +134,31 @@ def test_hostile_ratings_are_rejected(shop: Service, body: bytes, words: str) ->
     shop.client.post(f"{path}/accept")
     problem = assert_problem(shop.client.post(f"{path}/rating", content=body, headers=JSON), 422)
     assert words in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        ("", {"budget": -1}, "budget: expected a whole number >= 0; got -1."),
+        ("", {"pace_over": 0}, "pace_over: expected a whole number >= 1; got 0."),
+        ("", {"name": ""}, 'name: expected text of length >= 1; got "".'),
+        ("", {"name": "x" * 201}, f'name: expected text of length <= 200; got "{"x" * 78}….'),
+        ("", {"budget": "5"}, "budget: expected a whole number, got text."),
+        ("/arms", {"arms": []}, "arms: expected a list of length >= 1; got []."),
+        (
+            "/ratings",
+            {"ratings": [{"arm": "oolong", "rating": 4}, {"arm": "oolong", "rating": 4.5}]},
+            "ratings[1].rating must be a whole number, such as 4 or 4.0; got 4.5.",
+        ),
+    ],
+    ids=str,
+)
+def test_a_value_outside_its_range_is_in_the_error(
+    shop: Service, path: str, body: dict[str, Any], detail: str
+) -> None:
+    method, path = "POST" if path else "PATCH", f"/v1/campaigns/{shop.campaign()}{path}"
+    problem = assert_problem(shop.client.request(method, path, json=body), 422)
+    assert problem["detail"] == problem["errors"][0]["detail"] == detail
 
 
 @pytest.mark.parametrize("body", [b"4", b"4.0", b"4e0", b"40e-1", b"4.000"])

@@ -30,6 +30,8 @@ from entice.service.domain.spec import CampaignSpec
 from entice.service.operations.alerts import CampaignAlerts
 from entice.service.operations.campaign_list import CampaignList
 from entice.service.operations.verify import verify
+from entice.service.storage import postgres as postgres_module
+from entice.service.storage import store as store_module
 from entice.service.storage.api_keys import Keys
 from entice.service.storage.migrations import Database, migrations
 from entice.service.storage.queries import Queries
@@ -162,7 +164,7 @@ def test_passwords_are_not_displayed() -> None:
     assert "secret" not in str(down.value)
 
 
-@pytest.mark.parametrize(
+malformed_urls = pytest.mark.parametrize(
     "url",
     [
         "postgresql://me:hidden%zz@host/db", "postgresql://me:hid@den@host/db",
@@ -172,11 +174,28 @@ def test_passwords_are_not_displayed() -> None:
         "postgresql://me@host/db?password=hidden&nonsense=1",
     ],
 )  # fmt: skip
-def test_a_malformed_url_is_reported_without_its_password(url: str) -> None:
-    """Without the check, psycopg raised an error with the password, which no caller expected."""
+
+
+def reported(url: str) -> str:
+    """Return the error of a malformed URL."""
     with pytest.raises(InputError, match="the database must be a URL") as raised:
         open_store(url)
-    assert "hid" not in str(raised.value)
+    return str(raised.value)
+
+
+@malformed_urls
+def test_a_malformed_url_is_reported_without_its_password(url: str) -> None:
+    """Without the check, psycopg raised an error with the password, which no caller expected."""
+    assert "hid" not in reported(url)
+
+
+@malformed_urls
+def test_control_a_malformed_url_that_is_reported_as_it_is_shows_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (store_module, postgres_module):
+        monkeypatch.setattr(module, "without_password", lambda url: url)
+    assert "hid" in reported(url)
 
 
 def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import Any
 from entice.service.http import server as serving
 from entice.service.http.server import Settings
 from entice.service.http.server import worker_app as original_app
-from entice.studio.app import studio_extensions
+from service_faults.serve import serve
 
 DELAY = 0.1
 """Seconds for which a transaction stays open after its requests are acknowledged."""
@@ -82,15 +81,8 @@ def worker_app(settings: Settings, extensions: Any) -> Any:
 
 def main() -> None:
     """Serve as `entice serve` does, without care."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--db", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True)
-    options = parser.parse_args()
     serving.worker_app = worker_app
-    serving.serve(
-        options.db, port=options.port, workers=options.workers, extensions=studio_extensions
-    )
+    serve()
 
 
 if __name__ == "__main__":

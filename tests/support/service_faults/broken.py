@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
 import msgspec
 from litestar import Response, Router
 from litestar.params import JSONBody
@@ -13,8 +10,8 @@ from entice.service.http.context import Extension
 from entice.service.http.requests import ServiceRequest
 from entice.service.http.responses import EncodedResponse
 from entice.service.http.routes import ADMIN_ONLY, route
-from entice.service.http.server import serve
 from entice.studio.app import studio_extensions
+from service_faults.serve import serve
 
 
 class Divisor(msgspec.Struct):
@@ -41,12 +38,7 @@ def extensions() -> list[Extension]:
 
 def main() -> None:
     """Serve as `entice serve` does, with the broken route."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--db", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True)
-    options: Any = parser.parse_args()
-    serve(options.db, port=options.port, workers=options.workers, extensions=extensions)
+    serve(extensions)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-import entice.service.http.server as serving
 from entice.service import logs
-from entice.studio.app import studio_extensions
+from service_faults.serve import serve
 
 
 def write_now(writer: Any, line: bytes) -> None:
@@ -18,16 +16,9 @@ def write_now(writer: Any, line: bytes) -> None:
 
 def main() -> None:
     """Serve as `entice serve` does, with a log that the event loop writes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--db", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True)
-    options = parser.parse_args()
     replaced: Any = logs._LogWriter
     replaced.buffer = replaced.msg = replaced.info = replaced.error = write_now
-    serving.serve(
-        options.db, port=options.port, workers=options.workers, extensions=studio_extensions
-    )
+    serve()
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from typing import Any
 
 import entice.service.http.app as app_module
 import entice.service.http.server as serving
 from entice.service.http.connections import Connections, RequestBody
-from entice.studio.app import studio_extensions
+from service_faults.serve import serve
 
 
 async def watch_nothing(_: Connections) -> None:
@@ -24,20 +23,13 @@ async def receive(body: Any) -> Any:
 
 def main() -> None:
     """Serve as `entice serve` does, without limits, with Granian's default connections."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--db", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True)
-    options = parser.parse_args()
     replaced: Any = Connections
     replaced.watch = watch_nothing
     replaced = RequestBody
     replaced.receive = receive
     app_module.CHUNK = 2**40
     serving.raise_file_limit = lambda: serving.BACKLOG
-    serving.serve(
-        options.db, port=options.port, workers=options.workers, extensions=studio_extensions
-    )
+    serve()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from entice.model.payment import pay_required
 from entice.model.probe import HEADS, NO_PROBE
 from entice.money import amount_of, max_stars_for, stars_for
 from entice.policies import greedy
-from entice.policies.policy import no_update
+from entice.policies.pointers import policy_pointer
+from entice.policies.policy import PolicyKernel, no_update
 from entice.policies.propensity import (
     DecisionInputs,
     mixture_propensities,
@@ -86,21 +87,11 @@ class Decision(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _compiled_steps(
-    select: Callable[..., int],
-    update: Callable[..., None],
-    display: Callable[..., int],
-    price: Callable[..., float],
-    counts: np.dtype[Any],
-) -> tuple[Callable[..., Any], ...]:
-    """Compile the parts of the step for a policy: decide, decide while paused, rate, display.
-
-    `counts` is the type of the policy's pull counts. It is part of the cache key because the
-    compiled code depends on it.
-    """
+def _compiled_steps(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """Compile the parts of the step for a policy: decide, rate, display."""
+    select, update, display, price = functions
     return (
         specialize(campaign_step.decide, select, display, price),
-        specialize(campaign_step.decide, greedy.select, display, pay_required),
         specialize(campaign_step.record_rating, update),
         specialize(campaign_step.displayed_averages, display),
     )
@@ -158,12 +149,16 @@ class Campaign:
         # Before version 2 of the rules, pulls were whole numbers.
         self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
         self._allocate()
-        self._decide, self._own_choice, self._record_rating, self._displayed_averages = (
-            _compiled_steps(*self.kernel.functions, self._count_type)
-        )
+        rules = self.kernel
+        callers, self._params = policy_pointer(rules)
+        _, self._record_rating, self._displayed_averages = _compiled_steps(*callers)
         # Averages are displayed without the policy's settings, so one compiled step serves all.
-        plain = self.kernel.display is display_averages
-        self._own_choice_params = () if plain else self.kernel.params
+        unpaid = PolicyKernel(
+            greedy.select,
+            params=() if rules.display is display_averages else rules.params,
+            display=rules.display,
+        )
+        self._decide, self._own_choice = self._decision(rules), self._decision(unpaid)
         for arm in range(arms):
             self.update_arm(arm)
         assert spec.seed is not None
@@ -174,6 +169,13 @@ class Campaign:
         )
         self.pricing = Pricing(spec, state.acceptance) if state.acceptance is not None else None
         """Sets the payments if the campaign has a learned price."""
+
+    def _decision(self, rules: PolicyKernel) -> tuple[Callable[..., Any], Any]:
+        """Return the compiled step that decides, and the parameters to pass to it."""
+        if self.state.rules < EXPECTED_RATINGS:  # counts are integers
+            return _compiled_steps(*rules.functions)[0], rules.params
+        callers, pointer = policy_pointer(rules)
+        return _compiled_steps(*callers)[0], pointer
 
     def _allocate(self) -> None:
         arms = len(self.state.arms)
@@ -239,9 +241,7 @@ class Campaign:
         most = 0.0 if unpaid else max_stars_for(limit.amount, spec.price_of_a_star, spec.margin)
 
         def run(most: float, memory: npt.NDArray[np.float64], *buffers: Any) -> tuple[Any, ...]:
-            step, params = self._decide, kernel.params
-            if unpaid:
-                step, params = self._own_choice, self._own_choice_params
+            step, params = self._own_choice if unpaid else self._decide
             result: tuple[Any, ...] = step(
                 spec.seed, t, at, state.rules, self._ledger, self.segments.arrays, self._flight,
                 self._in_flight_counts, memory, params, most / self._steps, kernel.limit_slot,
@@ -342,7 +342,7 @@ class Campaign:
         above = state.totals[arm] - n * self._zero
         mean = above / (n * self._steps) if n else self._prior
         self._record_rating(
-            self._ledger, self.memory, self.kernel.params, arm, n, above / self._steps, mean,
+            self._ledger, self.memory, self._params, arm, n, above / self._steps, mean,
             new, paid / self._steps, self.to_policy_scale(rating),
         )  # fmt: skip
         self.segments.update_arm(arm, n, state.totals[arm], (self._zero, self._steps))
@@ -446,7 +446,7 @@ class Campaign:
     def displayed_stars(self) -> list[float]:
         """Return the rating that each arm displays now, in stars."""
         shown = np.empty_like(self._shown)
-        self._displayed_averages(self._ledger, self.memory, self.kernel.params, shown)
+        self._displayed_averages(self._ledger, self.memory, self._params, shown)
         return [float(stars) for stars in shown * self._steps + self._zero]
 
     def segment_views(self) -> list[SegmentView]:

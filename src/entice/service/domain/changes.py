@@ -77,7 +77,7 @@ def check_changes(state: CampaignState, changes: dict[str, Any]) -> None:
         plain = {**state.spec, "arms": state.arms, **changes, **status}
         CampaignSpec.from_plain({k: v for k, v in plain.items() if v is not None})
     except InputError as error:
-        raise invalid(str(error)) from error
+        raise invalid(str(error).removeprefix("CampaignSpec: ")) from error
 
 
 def _check_holdout(state: CampaignState, changes: dict[str, Any]) -> None:

@@ -97,6 +97,9 @@ _ARM = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 # Constraints for the OpenAPI schema. The constructor checks them too, with clearer messages.
 Money = Annotated[int, Meta(ge=0, le=MAX_MONEY)]
+# The schema of a share, which is not checked while a body is decoded: msgspec's message has neither
+# the given value nor what to do.
+Share = Annotated[float, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": 1})]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 ArmName = Annotated[
     str,
@@ -215,11 +218,11 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     cap_per_player: Money | None = None
     pace_over: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     probe: Probe | None = None
-    overlap: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    overlap: Share = 0.0
     offer_expires_after: Annotated[int, Meta(ge=1, le=YEAR)] = 900
     rating_window: Annotated[int, Meta(ge=1, le=10 * YEAR)] = RATING_WINDOW
     late_ratings: bool = True
-    holdout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    holdout: Share = 0.0
     holdout_feeds_averages: bool = True
     planned_drift: Annotated[float, Meta(ge=0)] | None = None
     segments: Annotated[Sequence[ArmName], Meta(max_length=MAX_SEGMENTS), UniqueItems] = ()

@@ -30,6 +30,7 @@ from entice.service.domain.spec import (
     CampaignSpec,
     Money,
     Name,
+    Share,
     UniqueItems,
 )
 from entice.service.http import examples
@@ -64,8 +65,8 @@ class CampaignChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cap_per_offer: Money | UnsetType | None = UNSET
     cap_per_player: Money | UnsetType | None = UNSET
     pace_over: Annotated[int, Meta(ge=1, le=10**12)] | UnsetType | None = UNSET
-    overlap: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
-    holdout: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
+    overlap: Share | UnsetType | None = UNSET
+    holdout: Share | UnsetType = UNSET
     """Cannot be changed: another value than the current one is rejected (409)."""
     holdout_feeds_averages: bool | UnsetType = UNSET
     """Cannot be changed: another value than the current one is rejected (409)."""

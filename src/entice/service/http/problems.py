@@ -199,10 +199,10 @@ def refusal_of(request: Request[Any, Any, Any], error: Exception) -> Refusal | N
     return None
 
 
-def body_problem(error: Exception, body: Any) -> Refusal:
-    """Return the problem of a body that could not be decoded to its documented type, `body`."""
+def body_problem(error: Exception, body: Any, content: bytes) -> Refusal:
+    """Return the problem of content that could not be decoded to its documented type, `body`."""
     if isinstance(error, msgspec.ValidationError):
-        return _field_problem(str(error), body)
+        return _field_problem(str(error), body, content)
     if isinstance(error, RecursionError):
         return too_deep(32)
     reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
@@ -254,7 +254,7 @@ def _rule(annotation: Any, definition: ParameterKwarg) -> str:
     return f"text of {definition.min_length} to {definition.max_length} characters"
 
 
-def _field_problem(message: str, body: Any) -> Refusal:
+def _field_problem(message: str, body: Any, content: bytes) -> Refusal:
     """Translate msgspec's message for a field of a body."""
     words, _, path = message.partition(" - at `$")
     path = path.removesuffix("`")
@@ -271,10 +271,11 @@ def _field_problem(message: str, body: Any) -> Refusal:
         detail = f"{where} has an unknown value {found[1][:80]!r}. "
         detail += did_you_mean(found[1], _values_at(body, path))
     elif words == "Expected `float` that's a multiple of 1.0":
-        detail = f"{where} must be a whole number, such as 4 or 4.0; got one with a fraction."
+        detail = f"{where} must be a whole number, such as 4 or 4.0{_given_at(content, path)}."
     else:
         plain = re.sub(r"`([^`]*)`", lambda name: _type_names(name[1]), words)
-        detail = f"{where}: {plain[0].lower()}{plain[1:]}."
+        given = "" if ", got " in plain else _given_at(content, path)
+        detail = f"{where}: {plain[0].lower()}{plain[1:]}{given}."
     pointer = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", path).replace(".", "/").replace("////", "/...")
     errors = [{"pointer": pointer, "detail": detail}]
     return Refusal(422, "invalid", "Invalid request", detail, errors=errors)
@@ -282,6 +283,18 @@ def _field_problem(message: str, body: Any) -> Refusal:
 
 def _type_names(types: str) -> str:
     return " or ".join(_TYPE_NAMES.get(name, name) for name in types.split(" | "))
+
+
+def _given_at(content: bytes, path: str) -> str:
+    """Describe the value at a path of a body. msgspec does not name the keys of mappings."""
+    try:
+        value = msgspec.json.decode(content)
+        for name, index in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
+            value = value[name] if name else value[int(index)]
+    except (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    text = msgspec.json.encode(value).decode()
+    return f"; got {text if len(text) <= 80 else f'{text[:79]}…'}"
 
 
 def _fields_at(body: Any, path: str) -> list[str]:

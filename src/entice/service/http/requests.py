@@ -140,7 +140,7 @@ class StrictJson(AbstractDTO[Any]):
         try:
             decoded = route.decode(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise body_problem(error, route.body) from None
+            raise body_problem(error, route.body, value) from None
         if type(decoded) is dict:
             check_depth(decoded)
         return decoded

@@ -1,41 +1,14 @@
-"""A client of the service that `entice serve` runs, on the standard library and msgspec.
-
-Every write has an idempotency key, so it is retried safely after a lost connection or a temporary
-error (429, 503): the service executes it once and returns the same response. Errors that retries
-do not resolve raise `ServiceError`.
-
-    from entice.client import Client
-
-    with Client("http://127.0.0.1:8000") as shop:  # elsewhere also key="entice_…"
-        tea = shop.create_campaign(
-            name="tea", arms=["assam", "sencha", "oolong"], budget=100_00, price_of_a_star=2_00
-        )
-        offer = shop.offer(tea.id, "player 1")  # show offer.arm, promise offer.amount
-        shop.accept(offer.id)                   # or shop.decline(offer.id)
-        shop.rate(offer.id, 4)                  # minutes or weeks later, or never
-
-Amounts of money are whole numbers of the currency's minor unit. Ratings and payments are in stars.
-`entice.api_types` has the types of the results.
-"""
+"""The client: a method for each request of the HTTP API."""
 
 from __future__ import annotations
 
-import hmac
-import http.client
-import random
-import re
 import shutil
-import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
-
-import msgspec
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
 
 from entice.api_types import (
     AcceptanceView,
@@ -58,40 +31,20 @@ from entice.api_types import (
     PlayerView,
     SettingsHistory,
     SpendingView,
-    WebhookPayload,
     WebhookView,
 )
-from entice.errors import EnticeError, InputError
-from entice.local_token import read_token
+from entice.atomic_file import atomic_file
+from entice.client.connection import ServiceConnection, ServiceError, decoded
+from entice.errors import InputError
 
-RETRIED_STATUSES = (429, 502, 503, 504)
-CONNECTION_ERRORS = (OSError, http.client.HTTPException)
-FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0  # seconds between attempts
 EXPORT_TIMEOUT = 600.0  # seconds until the first byte of a large export
 CAMPAIGNS_AT_ONCE = 500  # on a page of the list
 STREAM_TIMEOUT = 60.0  # seconds without data after which a stream is considered lost
-T = TypeVar("T")
 Ids = Sequence[str] | None
 Stars = Mapping[str, float] | None
 
 
-class ServiceError(EnticeError):
-    """An error response of the service, or a failed connection (`status` is then 0).
-
-    `kind`, `title` and `detail` are those of the problem details (RFC 9457). `problem` has all
-    fields, such as the ``state`` of an offer.
-    """
-
-    def __init__(
-        self, status: int, kind: str, title: str, detail: str, problem: dict[str, Any] | None = None
-    ) -> None:
-        message = f"{title}: {detail}" if detail else title
-        super().__init__(f"{message} ({status}, {kind})" if status else message)
-        self.status, self.kind, self.title, self.detail = status, kind, title, detail
-        self.problem = problem or {}
-
-
-class Client(AbstractContextManager["Client"]):
+class Client(ServiceConnection, AbstractContextManager["Client"]):
     """A client of one service. Threads may share it: each call uses its own connection.
 
     Parameters
@@ -115,49 +68,15 @@ class Client(AbstractContextManager["Client"]):
     >>> client.campaigns()
     Traceback (most recent call last):
         ...
-    entice.client.ServiceError: cannot reach http://127.0.0.1:9: Connection refused
+    entice.client.connection.ServiceError: cannot reach http://127.0.0.1:9: Connection refused
     """
-
-    def __init__(
-        self,
-        url: str = "http://127.0.0.1:8000",
-        key: str | None = None,
-        timeout: float = 5.0,
-        retries: int = 4,
-    ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            raise InputError(
-                "Client: url", "must be a URL such as http://127.0.0.1:8000, without a password"
-            )
-        if key is not None and not re.fullmatch("[!-~]+", key):
-            raise InputError("Client: key", "must be an API key without spaces")
-        self.url, self.timeout, self.retries = url.rstrip("/"), timeout, retries
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        self._connection = partial(kind, parts.hostname, parts.port)
-        self._prefix = parts.path.rstrip("/")
-        self._key = key
-        self._address = parts.hostname, parts.port or (443 if secure else 80)
-        self._idle: list[http.client.HTTPConnection] = []  # its pop and append are atomic
-
-    def __repr__(self) -> str:
-        return f"Client({self.url!r}{', key=…' if self._key else ''})"
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        # The token is read for each request, since the service may start after this client.
-        key = read_token(*self._address) if self._key is None else self._key
-        return {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Close idle connections. A later call opens a new one."""
-        with suppress(IndexError):  # another thread may take the last one
-            while True:
-                self._idle.pop().close()
+        self._close_idle()
 
     def create_campaign(self, *, once: str | None = None, **settings: Any) -> CampaignView:
         """Create a campaign from its settings, which are those of a campaign's TOML file.
@@ -360,22 +279,10 @@ class Client(AbstractContextManager["Client"]):
 
     def stream(self, campaign: str, after: int = 0) -> Iterator[EventView]:
         """Iterate over events as they occur, until the service stops. Keep `seq` to resume."""
-        connection, path = (
-            self._connection(timeout=STREAM_TIMEOUT),
-            _at(campaign, f"/stream?after={after}"),
-        )
-        try:
-            connection.request("GET", self._prefix + path, headers=self._headers)
-            response = connection.getresponse()
-            if response.status >= 300:
-                raise _problem(response.status, response.read())
+        with self._open(_at(campaign, f"/stream?after={after}"), STREAM_TIMEOUT) as response:
             for line in response:
                 if line.startswith(b"data:"):
-                    yield _decoded(line[5:], EventView)
-        except CONNECTION_ERRORS as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
+                    yield decoded(line[5:], EventView)
 
     def export(self, campaign: str, path: str | Path, after: int | None = None) -> int:
         """Export a campaign to a file whose name ends in .parquet, .csv or .jsonl.
@@ -384,24 +291,13 @@ class Client(AbstractContextManager["Client"]):
         next export.
         """
         path = Path(path)
-        connection = self._connection(timeout=EXPORT_TIMEOUT)
-        try:
-            address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
-            if after is not None:
-                address += f"&after={after}"
-            connection.request("GET", self._prefix + address, headers=self._headers)
-            response = connection.getresponse()
-            if response.status >= 300:
-                raise _problem(response.status, response.read())
-            beside = path.with_name(f"{path.name}.part")
-            with beside.open("wb") as file:
+        address = _at(campaign, f"/export?format={quote(path.suffix[1:])}")
+        if after is not None:
+            address += f"&after={after}"
+        with atomic_file(path) as beside, beside.open("wb") as file:
+            with self._open(address, EXPORT_TIMEOUT) as response:
                 shutil.copyfileobj(response, file)
-            beside.replace(path)
             return int(response.headers["Entice-Last-Event"])
-        except CONNECTION_ERRORS as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
 
     def create_webhook(self, campaign: str, url: str, after: int | None = None) -> CreatedWebhook:
         """Send the events after a number (default: new events) to a URL. Keep the `secret`."""
@@ -432,7 +328,7 @@ class Client(AbstractContextManager["Client"]):
         Not retried, since a repeat would create another key.
         """
         body = {"name": name, "roles": roles, "campaign": campaign}
-        return _decoded(self._call("POST", "/v1/keys", body, retries=0), CreatedApiKey)
+        return decoded(self._call("POST", "/v1/keys", body, retries=0), CreatedApiKey)
 
     def revoke_key(self, key: str) -> ApiKeyView:
         """Revoke an API key, given its id. The last administrator's key is kept (409)."""
@@ -448,76 +344,6 @@ class Client(AbstractContextManager["Client"]):
     def metrics(self) -> str:
         """Return the metrics in Prometheus' text format."""
         return self._call("GET", "/metrics").decode()
-
-    def _ask(
-        self, method: str, path: str, kind: type[T], body: Any = None, once: str | None = None
-    ) -> T:
-        return _decoded(self._call(method, path, body, once), kind)
-
-    def _call(
-        self, method: str, path: str, body: Any = None, once: str | None = None, retries: int = -1
-    ) -> bytes:
-        """Send a request, with retries, and return the body of the response."""
-        headers, sent = self._headers, None
-        if body is not None:
-            sent, key = msgspec.json.encode(body), uuid.uuid4().hex if once is None else once
-            headers = headers | {"Content-Type": "application/json", "Idempotency-Key": key}
-        left = self.retries if retries < 0 else retries
-        deadline, pause = time.monotonic() + (self.timeout + MAX_PAUSE) * left, FIRST_PAUSE
-        while True:
-            wait = pause * random.uniform(0.5, 1.0)
-            try:
-                connection, kept = self._idle.pop(), True
-            except IndexError:
-                connection, kept = self._connection(timeout=self.timeout), False
-            try:
-                connection.request(method, self._prefix + path, sent, headers)
-                response = connection.getresponse()
-                data = response.read()
-            except BaseException as error:  # also Ctrl-C, which leaves a response half read
-                connection.close()
-                if not isinstance(error, CONNECTION_ERRORS):
-                    raise
-                if kept and not isinstance(error, TimeoutError):  # the service closed it while idle
-                    self.close()
-                    continue
-                problem = self._unreachable(error)
-            else:
-                self._idle.append(connection)
-                if response.status < 300:
-                    return data
-                problem = _problem(response.status, data)
-                if response.status not in RETRIED_STATUSES or problem.kind == "out-of-order":
-                    raise problem
-                retry_after = response.headers.get("Retry-After", "")
-                wait = max(wait, float(retry_after) if retry_after.isdecimal() else 0.0)
-            if left == 0 or time.monotonic() + wait > deadline:
-                raise problem
-            time.sleep(wait)
-            left, pause = left - 1, min(2 * pause, MAX_PAUSE)
-
-    def _unreachable(self, error: Exception) -> ServiceError:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return ServiceError(0, "unreachable", f"cannot reach {self.url}", reason)
-
-
-def read_webhook(
-    body: bytes, signature: str, secret: str, tolerance: float = 300.0
-) -> WebhookPayload:
-    """Check a request that a webhook received, and return its events.
-
-    `body` is the request's body, byte for byte, `signature` its header Entice-Signature. Raises
-    `InputError` if the signature is wrong or more than `tolerance` seconds old: then respond with
-    status 400, and use nothing of the body.
-    """
-    found = re.fullmatch("t=([0-9]{1,12}),v1=([0-9a-f]{64})", signature)
-    signed = (found[1] if found else "").encode() + b"." + body
-    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
-    if found is None or not hmac.compare_digest(expected, found[2]):
-        raise InputError("Entice-Signature", "must be the signature of the body")
-    if abs(time.time() - int(found[1])) > tolerance:
-        raise InputError("Entice-Signature", f"must be at most {tolerance:g} s old")
-    return _decoded(body, WebhookPayload)
 
 
 def _at(campaign: str, rest: str = "") -> str:
@@ -539,21 +365,3 @@ def _id(what: str, given: object) -> str:
         todo = f"Pass {what}.id instead of the {what}."
         raise InputError(what, "must be an id, a string", given=given, todo=todo)
     return quote(given, safe="")
-
-
-def _decoded(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise ServiceError(0, "not-understood", "Unexpected response", str(error)) from error
-
-
-def _problem(status: int, body: bytes) -> ServiceError:
-    """Return the error for a response. If it is not problem details, only the status is used."""
-    try:
-        problem = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        problem = {}
-    kind = str(problem.get("type", "unknown")).rpartition(":")[2]
-    title = str(problem.get("title", http.client.responses.get(status, "Unknown status")))
-    return ServiceError(status, kind, title, str(problem.get("detail", "")), problem)
