@@ -71,7 +71,7 @@ def test_payments_of_the_holdout_are_subtracted() -> None:
         (held_out(4.5), "worse", "Ratings are lower with the campaign: 4.30 against 4.50 stars"),
         (held_out(4.0, 5), "too_few_ratings", "18,000 with the campaign, 5 without it. The"),
         (held_out(4.0, 0), "too_few_ratings", "18,000 with the campaign, 0 without it."),
-        (held_out(4.1, visitors=9_000), "split_broken", "9.09 % of the players"),
+        (held_out(4.1, visitors=9_000), "split_broken", "9.09 % of the visitors"),
     ],
 )
 def test_other_verdicts_have_a_sentence_and_no_cost(

@@ -160,7 +160,7 @@ class PlanStatus(StrEnum):
     `not_started`: there is no offer yet, or the campaign is in shadow mode. `too_early`: fewer than
     50 visitors, or than 1 % of those of the plan. `on_plan`, `above_plan`, `below_plan`: the
     committed money is within, above or below the range of 90 % of the plan's runs. `ended`: there
-    are more visitors than in the plan.
+    are more visitors than in the plan. Visitors before the campaign went live do not count.
     """
 
     NOT_STARTED = "not_started"
@@ -179,6 +179,8 @@ class PlanStatusView(msgspec.Struct, frozen=True):
     """Comparison in plain words, with its amounts."""
     todo: str
     """What to do next."""
+    shadow_visitors: int = 0
+    """Number of visitors in shadow mode before the campaign went live, who are not compared."""
 
 
 class AlertKind(StrEnum):

@@ -267,9 +267,9 @@ def _sentence(effect: Effect, currency: Currency | None) -> str:
     split, paid, holdout = effect.split, effect.paid, effect.holdout
     if effect.verdict == "split_broken":
         return (
-            f"Do not trust this comparison: {_percent(split.observed)} of the players are in the "
+            f"Do not trust this comparison: {_percent(split.observed)} of the visitors are in the "
             f"holdout instead of {_percent(split.intended)}, which chance does not explain. "
-            "Find out which players are missing or counted twice."
+            "Find out which visitors are missing or counted twice."
         )
     few = f"Too few ratings to tell: {paid.rated:,} with the campaign, {holdout.rated:,} without it"
     if effect.low is None or effect.high is None:

@@ -202,5 +202,10 @@ def test_the_spending_is_compared_with_the_plan(
     off_plan = [f"spending_{expected}"] if expected in ("above_plan", "below_plan") else []
     alerts = [kind for kind in kinds(state, plan=PLANNED) if kind != "budget_ahead_of_pace"]
     assert alerts == off_plan
+    # Visitors in shadow mode, before the campaign went live, are not compared with the plan.
+    state.decisions += 4_000
+    shifted = plan_status(state, PLANNED, 4_000)
+    assert (shifted.status, shifted.todo) == (found.status, found.todo)
+    assert shifted.shadow_visitors == 4_000
     state.status = "paused"
     assert kinds(state, plan=PLANNED) == []  # nothing is spent

@@ -127,15 +127,18 @@ def test_a_new_alert_is_in_list_page_and_metrics(
         assert line in text or line.replace("1.0", "1").replace("0.0", "0") in text, text
 
 
+SHORT = {"visitors": [2, 100], "low": [100, 5000], "typical": [100, 6000], "high": [200, 9000]}
+"""The range of a short plan."""
+
+
 def test_the_plan_status_is_in_list_and_page(
     own_shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_status, "MIN_VISITORS", 2)
     monkeypatch.setattr(alerts, "FRESH_SECONDS", 0.0)
     shop = own_shop
-    range_ = {"visitors": [2, 100], "low": [100, 5000], "typical": [100, 6000], "high": [200, 9000]}
     shop.campaign()
-    campaign = shop.campaign(plan=PLAN | range_)
+    campaign = shop.campaign(plan=PLAN | SHORT)
 
     def statuses() -> list[str | None]:
         page = shop.client.get(f"/v1/campaigns/{campaign}").json()["plan_status"]
@@ -148,6 +151,32 @@ def test_the_plan_status_is_in_list_and_page(
         assert statuses() == [["not_started"], ["too_early"]][i]
         shop.offer(campaign, f"visitor {i}")
     assert statuses() == ["below_plan", "spending_below_plan"]
+
+
+def test_shadow_visitors_are_not_compared_with_the_plan(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even after the campaign went live, nor those who answered their offers."""
+    monkeypatch.setattr(plan_status, "MIN_VISITORS", 2)
+    monkeypatch.setattr(alerts, "FRESH_SECONDS", 0.0)
+    shop = own_shop
+    campaign = shop.campaign(plan=PLAN | SHORT, status="shadow")
+
+    def status() -> tuple[str, int]:
+        found = shop.client.get(f"/v1/campaigns/{campaign}").json()["plan_status"]
+        return found["status"], found["shadow_visitors"]
+
+    for i in range(5):
+        offer = shop.offer(campaign, f"early {i}")
+        if i % 2:
+            shop.client.post(f"/v1/offers/{offer['id']}/accept", json={})
+    assert status() == ("not_started", 5)
+    shop.client.patch(f"/v1/campaigns/{campaign}", json={"status": "live"})
+    assert status() == ("not_started", 5)
+    shop.offer(campaign, "ann")
+    assert status() == ("too_early", 5)
+    shop.offer(campaign, "bob")
+    assert status() == ("below_plan", 5)
 
 
 def test_a_drift_above_the_plan_is_found_in_a_long_log(

@@ -203,6 +203,32 @@ def test_the_first_paint_does_not_wait_for_the_log(
         route.continue_()
 
 
+BAND_DRAWN = """(selector) => document.querySelector(selector).data
+  .filter(({ name }) => name?.includes("plan")).map(({ x, y }) => [x, y])"""
+
+
+def test_the_plan_of_a_campaign_that_started_in_shadow_mode(studio: Studio, visit: Visit) -> None:
+    """Its visitors are not compared with the plan, which starts when the campaign goes live."""
+    campaign = studio.new_campaign(name="First in shadow", plan=BAND, status="shadow")
+    for i in range(4):
+        studio.client.offer(campaign, f"early {i}")
+    page = visit(studio.at(f"#/campaign/{campaign}"))
+    verdict = page.locator(".plan-verdict")
+    expect(verdict).to_contain_text("Not started Shadow mode pays nothing")
+    studio.client.change_campaign(campaign, status="live")
+    studio.client.offer(campaign, "ann")
+    expect(verdict).to_contain_text("Too early to tell")
+    page.wait_for_selector(".spending-chart.js-plotly-plot")
+    drawn = page.evaluate(BAND_DRAWN, ".spending-chart")
+    assert [x for x, _ in drawn] == [[4, 14, 104]] * 2
+    page.get_by_role("button", name="By date").click()
+    expect(page.locator(".spending-chart")).to_have_attribute("aria-label", re.compile("by date"))
+    assert values_outside_axes(page) == []
+    page.get_by_role("link", name="Compare …").click()
+    page.wait_for_selector(".compare-chart.js-plotly-plot")
+    assert page.evaluate(BAND_DRAWN, ".compare-chart") == drawn
+
+
 def test_the_plan_is_drawn_with_the_live_line_in_it(
     studio: Studio, visit: Visit, planned: str
 ) -> None:
@@ -213,9 +239,7 @@ def test_the_plan_is_drawn_with_the_live_line_in_it(
     used = (view.committed + view.reserved) / 100
     expect(page.locator(".budget-card header")).to_contain_text(f"€{used:.2f} of €600.00 is used")
     page.wait_for_selector(".spending-chart.js-plotly-plot")
-    band = """(selector) => document.querySelector(selector).data
-      .filter(({ name }) => name?.includes("plan")).map(({ x, y }) => [x, y])"""
-    drawn = page.evaluate(band, ".spending-chart")
+    drawn = page.evaluate(BAND_DRAWN, ".spending-chart")
     assert drawn == [
         [[0, 10, 100, 1000], [0, 90_00, 100_00, 200_00]],
         [[0, 10, 100, 1000], [0, 1000, 2000, 4000]],
@@ -226,7 +250,7 @@ def test_the_plan_is_drawn_with_the_live_line_in_it(
     page.get_by_role("link", name="Compare …").click()
     expect(page.locator(".plan-verdict .badge")).to_have_text("On plan")
     page.wait_for_selector(".compare-chart.js-plotly-plot")
-    assert page.evaluate(band, ".compare-chart") == drawn
+    assert page.evaluate(BAND_DRAWN, ".compare-chart") == drawn
     page.get_by_label("Add a campaign").select_option(studio.campaign)
     expect(page.locator(".compare-chips li")).to_have_count(2)
     other = studio.client.campaign(studio.campaign)

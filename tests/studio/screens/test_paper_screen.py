@@ -25,7 +25,7 @@ def test_tables_figures_and_settings(studio: Studio, visit: Visit) -> None:
     settings = page.get_by_label("Settings of the published runs: table")
     expect(settings.locator("tbody tr")).to_have_count(6)
     expect(settings.locator("tr", has_text="Thompson").first).to_contain_text("0 of 21")
-    assert page.locator(".js-plotly-plot").count() == 6
+    expect(page.locator(".js-plotly-plot")).to_have_count(6)
     dots = page.locator(".paper-three .js-plotly-plot").first
     before = dots.get_attribute("aria-label")
     page.get_by_role("button", name="Thompson").click()

@@ -10,6 +10,8 @@ import re
 from browser.studio_pages import Studio, Visit, small_plan
 from playwright.sync_api import expect
 
+BUSY = {"title": "Busy", "status": 503, "detail": "All workers calculate. Wait a minute."}
+
 
 def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("plan"), new=True)
@@ -61,9 +63,31 @@ def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) ->
     expect(first.locator(".fact-lasts")).to_contain_text("no limit")
 
 
-def test_an_invalid_field_is_marked(studio: Studio, visit: Visit) -> None:
-    page = visit(studio.address("plan"), new=True)
+def test_errors_say_what_to_do_next(studio: Studio, visit: Visit) -> None:
+    """An error takes the place of the first forecast, and leaves a later one with its charts."""
+    page = visit(studio.at("#/trust"), new=True, expecting="503")
+    page.route("**/v1/plans", lambda route: route.fulfill(status=503, json=BUSY))
+    page.goto(studio.address("plan"))
+    error, charts = page.locator(".state-failed"), page.locator(".plan-details")
+    expect(error).to_contain_text("All workers calculate")
+    expect(error).to_contain_text("Or change the values below")
+    expect(charts).to_be_hidden()
+    assert page.locator(".plan-answer").inner_text().startswith("Busy")  # nothing empty above it
+    form, answer = (
+        page.locator(name).evaluate("node => node.clientWidth")
+        for name in (".plan-form", ".plan-answer")
+    )
+    assert form == answer  # nothing empty beside it
+    page.unroute("**/v1/plans")
+    error.get_by_role("button", name="Try again").click()
+    expect(error).to_have_count(0)
     small_plan(page, days=7)
+    page.route("**/v1/plans", lambda route: route.fulfill(status=503, json=BUSY))
+    page.get_by_label("Days").fill("6")
+    page.get_by_role("button", name="Calculate").click()
+    expect(error).to_contain_text("those of the last values that could be calculated")
+    expect(error).to_be_in_viewport()
+    expect(charts).to_be_visible()
     visitors = page.get_by_label("Visitors per day")
     visitors.fill("-3")
     page.get_by_role("button", name="Calculate").click()

@@ -56,6 +56,8 @@ class StoredFacts(NamedTuple):
     broken: Sequence[str] = ()
     """Names of the invariants that do not hold."""
     plan: CampaignPlan | None = None
+    shadow_visitors: int = 0
+    """Number of visitors before the campaign went live."""
 
 
 def find_alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> list[AlertView]:
@@ -91,7 +93,7 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
             "Pause the campaign, run `entice verify`, and restore a backup if it finds damage.",
         )
     if state.status == "live":
-        yield from _budget_alerts(state, money, facts.plan)
+        yield from _budget_alerts(state, money, facts)
     if state.status == "closed":
         return
     if unrated := [state.arms[i] for i in state.without_first_rating(expected)]:
@@ -124,7 +126,7 @@ def _alerts(state: CampaignState, expected: Expectation, facts: StoredFacts) -> 
 
 
 def _budget_alerts(
-    state: CampaignState, money: Currency, plan: CampaignPlan | None
+    state: CampaignState, money: Currency, facts: StoredFacts
 ) -> Iterator[AlertView]:
     used = state.committed + state.reserved
     if state.budget > 0 and state.free <= USED_UP * state.budget:
@@ -149,8 +151,10 @@ def _budget_alerts(
             "Raise the budget, or spread it over fewer offers (`pace_over`). Otherwise nothing: "
             "the pace keeps the rest for later visitors.",
         )
-    compared = None if plan is None else plan_status(state, plan)
-    if compared is not None and compared.status in _OFF_PLAN:
+    if facts.plan is None:
+        return
+    compared = plan_status(state, facts.plan, facts.shadow_visitors)
+    if compared.status in _OFF_PLAN:
         yield AlertView(_OFF_PLAN[compared.status], compared.message, compared.todo)
 
 

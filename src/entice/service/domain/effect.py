@@ -12,7 +12,7 @@ from entice.service.domain.holdout import HOLDOUT, PAID, GroupCounts
 CONFIDENCE = 0.95
 """The probability that the interval contains the true difference at every look."""
 _NO_SPLIT_CHECK = (
-    "Whether players were split as intended can't be checked: all of them had their first offer "
+    "Whether visitors were split as intended can't be checked: all of them had their first offer "
     "while the campaign was paused or in shadow mode."
 )
 

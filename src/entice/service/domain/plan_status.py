@@ -13,36 +13,45 @@ MIN_VISITORS, MIN_SHARE = 50, 0.01
 """Visitors, and share of the plan's visitors, before which chance decides where the spending is."""
 
 
-def plan_status(state: CampaignState, plan: CampaignPlan) -> PlanStatusView:
+def plan_status(
+    state: CampaignState, plan: CampaignPlan, shadow_visitors: int = 0
+) -> PlanStatusView:
     """Compare the committed money with the plan's range after as many visitors.
 
-    Between the points of the plan the range is interpolated. It starts at 0.
+    Between the points of the plan the range is interpolated. It starts at 0. The first
+    `shadow_visitors` came in shadow mode, which pays nothing, so that they do not count.
     """
-    visitors, last, money = state.decisions, plan.visitors[-1], state.money
+    return PlanStatusView(*_compare(state, plan, shadow_visitors), shadow_visitors)
+
+
+def _compare(
+    state: CampaignState, plan: CampaignPlan, shadow_visitors: int
+) -> tuple[PlanStatus, str, str]:
+    visitors, last, money = state.decisions - shadow_visitors, plan.visitors[-1], state.money
+    counted = f"{visitors:,} visitors" + (" since it went live" if shadow_visitors else "")
     if state.status == "shadow":
-        text = "Nothing is paid in shadow mode."
-        return PlanStatusView(PlanStatus.NOT_STARTED, text, "Go live to start the plan.")
+        text = "Shadow mode pays nothing, so its visitors are not compared with the plan."
+        return PlanStatus.NOT_STARTED, text, "Go live to start the plan."
     if visitors == 0:
         text = "The plan starts with the first offer."
-        return PlanStatusView(PlanStatus.NOT_STARTED, text, "Request offers from your platform.")
+        return PlanStatus.NOT_STARTED, text, "Request offers from your platform."
     if visitors > last:
         text = f"The plan ended after {last:,} visitors."
-        return PlanStatusView(PlanStatus.ENDED, text, "Plan again for more visitors.")
+        return PlanStatus.ENDED, text, "Plan again for more visitors."
     least = max(MIN_VISITORS, math.ceil(MIN_SHARE * last))
     if visitors < least:
         text = f"The spending is compared with the plan from {least:,} visitors on."
-        return PlanStatusView(PlanStatus.TOO_EARLY, text, "Nothing needs to be done.")
+        return PlanStatus.TOO_EARLY, text, "Nothing needs to be done."
     low, high = (_planned(plan.visitors, amounts, visitors) for amounts in (plan.low, plan.high))
     text = (
-        f"{money.format(state.committed)} is committed after {visitors:,} visitors; the plan "
+        f"{money.format(state.committed)} is committed after {counted}; the plan "
         f"expects {money.format(math.floor(low))} to {money.format(math.ceil(high))}."
     )
     if state.committed > high:
-        return PlanStatusView(PlanStatus.ABOVE_PLAN, text, _limit_advice(state))
+        return PlanStatus.ABOVE_PLAN, text, _limit_advice(state)
     if state.committed < low:
-        todo = "Check whether visitors accept and rate."
-        return PlanStatusView(PlanStatus.BELOW_PLAN, text, todo)
-    return PlanStatusView(PlanStatus.ON_PLAN, text, "Nothing needs to be done.")
+        return PlanStatus.BELOW_PLAN, text, "Check whether visitors accept and rate."
+    return PlanStatus.ON_PLAN, text, "Nothing needs to be done."
 
 
 def _planned(visitors: list[int], amounts: list[int], at: int) -> float:

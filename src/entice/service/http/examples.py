@@ -54,6 +54,7 @@ CAMPAIGN_WITH_ALERTS: dict[str, Any] = {
         "status": "on_plan",
         "message": "€12.40 is committed after 312 visitors; the plan expects €12.11 to €61.38.",
         "todo": "Nothing needs to be done.",
+        "shadow_visitors": 0,
     },
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import time
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ from entice.service.domain.alerts import (
     find_alerts,
     recent_ratings,
 )
-from entice.service.domain.campaign_state import CampaignState
+from entice.service.domain.campaign_state import CampaignState, missing_offer_error
 from entice.service.domain.errors import Corrupt, NotReady
 from entice.service.domain.plan_status import plan_status
 from entice.service.operations.invariants import check_invariants
@@ -126,8 +127,8 @@ class CampaignAlerts:
     ) -> CampaignWithAlerts:
         """Return the view of a campaign with its alerts and its plan's status."""
         found = self._current(session, state)
-        plan = found.facts.plan
-        status = None if plan is None else plan_status(state, plan)
+        plan, shadow_visitors = found.facts.plan, found.facts.shadow_visitors
+        status = None if plan is None else plan_status(state, plan, shadow_visitors)
         fields = msgspec.structs.asdict(view)
         return CampaignWithAlerts(**fields, alerts=found.alerts, plan_status=status)
 
@@ -140,7 +141,8 @@ class CampaignAlerts:
             broken = _broken_invariants(session, state)
             # The plan never changes, so it is read once.
             plan = cached.facts.plan if cached else load_plan(session, state.campaign)
-            return complete, StoredFacts(_recent(session, state), drift, broken, plan)
+            shadow = 0 if plan is None else _shadow_visitors(session, state)
+            return complete, StoredFacts(_recent(session, state), drift, broken, plan, shadow)
         except Corrupt as error:
             return True, StoredFacts(broken=(str(error).rstrip("."),))
 
@@ -161,6 +163,24 @@ def _broken_invariants(session: Session, state: CampaignState) -> tuple[str, ...
     [gauges] = read_campaign_gauges(session, state.campaign)
     checked = check_invariants(session, gauges, state)
     return tuple(check.name for check in checked if not check.holds)
+
+
+def _shadow_visitors(session: Session, state: CampaignState) -> int:
+    """Return the number of visitors before the campaign went live, with a few index lookups.
+
+    Of a campaign that returned to shadow mode later, they end at one of the times it went live.
+    """
+    number = number_of(session, state.campaign)
+
+    def is_live(n: int) -> bool:
+        rows = session.rows(f"{OFFER.select} WHERE campaign = ? AND n = ?", (number, n))
+        if not rows:
+            raise missing_offer_error(state, n, f"{state.campaign}.{n}")
+        return not offer_from_row(number, rows[0]).shadow
+
+    if state.decisions == 0 or is_live(1):
+        return 0
+    return bisect.bisect_left(range(1, state.decisions + 1), True, key=is_live)
 
 
 def _recent(session: Session, state: CampaignState) -> RecentRatings | None:

@@ -24,13 +24,12 @@ function alertName({ kind }) {
 export function alertBadges(alerts) {
   const more = alerts.length - MOST_BADGES;
   return h(
-    "span",
-    { class: "alert-badges" },
+    "span.alert-badges",
     alerts.slice(0, MOST_BADGES).map((alert) => {
       const tone = alert.kind === "invariants_broken" ? "badge-bad" : "badge-warn";
       return h("span", { class: ["badge", tone], title: alert.message }, alertName(alert));
     }),
-    more > 0 && h("span", { class: "note" }, `and ${more} more`),
+    more > 0 && h("span.note", `and ${more} more`),
   );
 }
 
@@ -39,11 +38,11 @@ export function alertBadges(alerts) {
  * @returns {{node: HTMLElement, update: (alerts: object[]) => void}}
  */
 export function alertPanel() {
-  const list = h("ul", null);
-  const title = h("h2", null, defined("alert", "Needs attention"));
+  const list = h("ul");
+  const title = h("h2", defined("alert", "Needs attention"));
   const node = h(
-    "section",
-    { class: "card alerts", "aria-label": "Needs attention", role: "status", hidden: true },
+    "section.card.alerts",
+    { "aria-label": "Needs attention", role: "status", hidden: true },
     title,
     list,
   );
@@ -65,7 +64,7 @@ function item(alert) {
   return h(
     "li",
     { class: ["alert", urgent] },
-    h("strong", null, alertName(alert)),
-    h("span", null, `${alert.message} `, h("span", { class: "alert-todo" }, alert.todo)),
+    h("strong", alertName(alert)),
+    h("span", `${alert.message} `, h("span.alert-todo", alert.todo)),
   );
 }

@@ -59,8 +59,8 @@ function keyDialog(title, { required }) {
     });
     const cancel = h("button", { type: "button", on: { click: () => dialog.close("") } }, "Cancel");
     const dialog = h(
-      "dialog",
-      { class: "dialog", "aria-labelledby": "key-title" },
+      "dialog.dialog",
+      { "aria-labelledby": "key-title" },
       h(
         "form",
         { method: "dialog" },
@@ -68,24 +68,15 @@ function keyDialog(title, { required }) {
         h("label", { for: "key" }, "Key"),
         input,
         h(
-          "p",
-          { id: "key-note", class: "note" },
+          "p.note",
+          { id: "key-note" },
           "The key is kept until you close this tab. An administrator creates keys with ",
-          h("code", null, "entice keys create"),
+          h("code", "entice keys create"),
           title === REPLACED
             ? ", or on the screen Keys. The address that the service printed no longer works."
-            : [
-                ". Without keys, open the address that ",
-                h("code", null, "entice serve"),
-                " printed.",
-              ],
+            : [". Without keys, open the address that ", h("code", "entice serve"), " printed."],
         ),
-        h(
-          "div",
-          { class: "actions" },
-          !required && cancel,
-          h("button", { class: "primary", value: "go" }, "Continue"),
-        ),
+        h("div.actions", !required && cancel, h("button.primary", { value: "go" }, "Continue")),
       ),
     );
     // The screen is empty without a required key, so Escape does not close the dialog.

@@ -20,7 +20,7 @@ export function confirmDialog({
 }) {
   return new Promise((resolve) => {
     const titleId = unique("dialog");
-    const errorText = h("p", { class: "dialog-problem", role: "alert", hidden: true });
+    const errorText = h("p.dialog-problem", { role: "alert", hidden: true });
     const kind = danger ? "danger-full" : cancelText === null ? "" : "primary";
     const confirmButton = h("button", { class: kind }, confirm);
     const close = { type: "button", on: { click: () => node.close() } };
@@ -51,10 +51,10 @@ export function confirmDialog({
     const input = () => {
       errorText.hidden = true;
     };
-    const actions = h("div", { class: "actions" }, cancel, confirmButton);
+    const actions = h("div.actions", cancel, confirmButton);
     const node = h(
-      "dialog",
-      { class: "dialog", "aria-labelledby": titleId },
+      "dialog.dialog",
+      { "aria-labelledby": titleId },
       h(
         "form",
         { on: { submit, input } },

@@ -9,6 +9,6 @@ import { SITE } from "./site.js";
  * @param {string} page such as "how-to/plan.md#worth-knowing"
  */
 export function docsLink(page) {
-  if (!SITE) return h("code", null, `docs/${page}`);
+  if (!SITE) return h("code", `docs/${page}`);
   return h("a", { href: SITE + page.replace(".md", ".html"), target: "_blank" }, `docs/${page}`);
 }

@@ -1,25 +1,30 @@
 // Helpers to create and update elements.
 
 /**
- * Create an element.
- * @param {string} tag
- * @param {object|null} props `class`, `on: {click: f}`, `dataset: {…}`, attributes (true: present,
- *   false, null: absent), `vars: {"--x": …}` for CSS custom properties. No `style` string: the
- *   content security policy forbids it.
- * @param {...(Node|string|number|null|false|Array)} children
+ * Create an element: `h("p.note", "Text")`, `h("a", { href }, "Text", node)`.
+ * @param {string} selector its tag and classes
+ * @param {...(object|Node|string|number|null|false|Array)} parts properties, if the first part is a
+ *   plain object, and children. Properties: `class` (classes beside those of the selector),
+ *   `on: {click: f}`, `dataset: {…}`, attributes (true: present, false, null: absent),
+ *   `vars: {"--x": …}` for CSS custom properties. No `style` string: the content security policy
+ *   forbids it.
  */
-export function h(tag, props, ...children) {
-  const node = document.createElement(tag);
-  set(node, props ?? {});
-  node.append(...nodes(children));
-  return node;
+export function h(selector, ...parts) {
+  const [tag, ...classes] = selector.split(".");
+  return fill(document.createElement(tag), classes, parts);
 }
 
-/** Create an SVG element. */
-export function svg(tag, props, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  set(node, props ?? {});
-  node.append(...nodes(children));
+/** Create an SVG element, with the same parts. */
+export function svg(selector, ...parts) {
+  const [tag, ...classes] = selector.split(".");
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), classes, parts);
+}
+
+function fill(node, classes, [first, ...others]) {
+  const hasProps = first?.constructor === Object;
+  const props = hasProps ? first : {};
+  set(node, { ...props, class: [...classes, props.class].flat().filter(Boolean).join(" ") || null });
+  node.append(...nodes(hasProps ? others : [first, ...others]));
   return node;
 }
 
@@ -46,8 +51,7 @@ function set(node, props) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "style") throw new TypeError("h: style is forbidden; use a class, or vars");
-    if (name === "class") node.setAttribute("class", [value].flat().filter(Boolean).join(" "));
-    else if (name === "on")
+    if (name === "on")
       for (const [event, listen] of Object.entries(value)) node.addEventListener(event, listen);
     else if (name === "dataset") Object.assign(node.dataset, value);
     else if (name === "vars")

@@ -72,7 +72,7 @@ async function showScreen() {
 
 /** The campaign or offer does not exist, so there is no "Try again". */
 function notFound({ title, detail }) {
-  const link = h("a", { class: "button", href: "#/campaigns" }, "All campaigns");
+  const link = h("a.button", { href: "#/campaigns" }, "All campaigns");
   return empty(title, detail, link);
 }
 
@@ -129,11 +129,7 @@ function showUnknown(name) {
     title: "Screen not found",
     detail: `There is no screen “${name}”. Check the address.`,
   };
-  replace(
-    root,
-    failed(problem),
-    h("p", { class: "centred" }, h("a", { href: "#/" }, "Go to the start")),
-  );
+  replace(root, failed(problem), h("p.centred", h("a", { href: "#/" }, "Go to the start")));
 }
 
 function themeButton() {

@@ -3,6 +3,7 @@
 import { studioInfo } from "./api.js";
 import { changeKey } from "./api-key.js";
 import { h } from "./dom.js";
+import { button } from "./layout.js";
 
 /** Whether a user, as `studioInfo` describes them, may list, create and revoke keys. */
 export function managesKeys({ may, campaign }) {
@@ -16,19 +17,19 @@ export function managesKeys({ may, campaign }) {
 export async function readOnlyNotice(action) {
   const { may } = await studioInfo();
   if (may.includes("admin")) return null;
-  const command = h("code", null, "entice keys create --role admin --name me");
+  const command = h("code", "entice keys create --role admin --name me");
   const text = [
     `Your key cannot ${action}. Create an admin key with `,
     command,
     ". ",
     changeKeyButton(),
   ];
-  return h("p", { class: "note read-only" }, h("span", { class: "badge" }, "Read only"), " ", text);
+  return h("p.note.read-only", h("span.badge", "Read only"), " ", text);
 }
 
 function changeKeyButton() {
   const click = async () => {
     if (await changeKey()) dispatchEvent(new HashChangeEvent("hashchange")); // reloads the screen
   };
-  return h("button", { type: "button", class: "small", on: { click } }, "Enter another key");
+  return button("Enter another key", click, { class: "small" });
 }

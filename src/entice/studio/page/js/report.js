@@ -2,6 +2,7 @@
 
 import { toPng, token } from "./chart.js";
 import { h } from "./dom.js";
+import { button } from "./layout.js";
 
 const SHOWN = 2500; // milliseconds for which a button says that it is done
 
@@ -24,8 +25,8 @@ export function save(name, content, type) {
 
 /** Buttons that copy a screen as Markdown, and print it. `markdown` returns the text. */
 export function reportButtons(markdown) {
-  const copy = h("button", { type: "button", class: "small" }, "Copy as Markdown");
-  const status = h("span", { class: "visually-hidden", role: "status" });
+  const copy = h("button.small", { type: "button" }, "Copy as Markdown");
+  const status = h("span.visually-hidden", { role: "status" });
   copy.addEventListener("click", async () => {
     const text = markdown();
     const done = await copyText(text);
@@ -38,8 +39,8 @@ export function reportButtons(markdown) {
       copy.textContent = "Copy as Markdown";
     }, SHOWN);
   });
-  const print = h("button", { type: "button", class: "small", on: { click: printPage } }, "Print");
-  return h("div", { class: "report-buttons" }, copy, print, status);
+  const print = button("Print", printPage, { class: "small" });
+  return h("div.report-buttons", copy, print, status);
 }
 
 /** Print in light colours: ink on paper. */
@@ -66,9 +67,8 @@ function printPage() {
  *   null for a table
  */
 export function pictureButtons(name, rows, chart = null) {
-  const button = (label, title, click) =>
-    h("button", { type: "button", class: "small quiet", title, on: { click } }, label);
-  const csv = button("CSV", "The numbers, for a spreadsheet", () =>
+  const saveButton = (label, title, click) => button(label, click, { class: "small quiet", title });
+  const csv = saveButton("CSV", "The numbers, for a spreadsheet", () =>
     save(`${name}.csv`, toCsv(rows()), "text/csv"),
   );
   const png = async () => {
@@ -79,8 +79,8 @@ export function pictureButtons(name, rows, chart = null) {
     const bytes = Uint8Array.from(atob(image.split(",")[1]), (c) => c.charCodeAt(0));
     save(`${name}.png`, new Blob([bytes], { type: "image/png" }));
   };
-  const saves = chart && button("PNG", "The picture", png);
-  return h("div", { class: "picture-buttons" }, saves, csv);
+  const saves = chart && saveButton("PNG", "The picture", png);
+  return h("div.picture-buttons", saves, csv);
 }
 
 const PAINT = ["fill", "stroke", "stroke-width", "stroke-linecap", "font-size", "font-family"];

@@ -4,12 +4,8 @@ import { h } from "./dom.js";
 
 /** @param {string} label name of the region, for keyboards and screen readers */
 export function scrollableTable(label, table) {
-  const wrap = h(
-    "div",
-    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": label },
-    table,
-  );
-  const node = h("div", { class: "table-frame" }, wrap);
+  const wrap = h("div.table-wrap", { tabindex: "0", role: "region", "aria-label": label }, table);
+  const node = h("div.table-frame", wrap);
   const update = () => {
     const hidden = wrap.scrollWidth - wrap.clientWidth - wrap.scrollLeft;
     node.classList.toggle("table-more", hidden > 1); // ignores fractions of a pixel

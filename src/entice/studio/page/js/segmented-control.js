@@ -1,15 +1,12 @@
 // A row of buttons, one of which is pressed.
 
 import { h } from "./dom.js";
+import { button } from "./layout.js";
 
 /** Make the buttons; the first is pressed. `onChange` is called with the value of another. */
 export function segmentedControl(label, options, onChange) {
   const buttons = options.map(([value, text], i) =>
-    h(
-      "button",
-      { type: "button", "aria-pressed": String(i === 0), on: { click: () => press(value) } },
-      text,
-    ),
+    button(text, () => press(value), { "aria-pressed": String(i === 0) }),
   );
   function press(value) {
     buttons.forEach((button, i) =>
@@ -17,5 +14,5 @@ export function segmentedControl(label, options, onChange) {
     );
     onChange(value);
   }
-  return h("div", { class: "segments", role: "group", "aria-label": label }, buttons);
+  return h("div.segments", { role: "group", "aria-label": label }, buttons);
 }

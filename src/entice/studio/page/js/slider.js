@@ -17,7 +17,7 @@ import { attachTooltip } from "./tooltip.js";
  */
 export function slider({ label, tip, values, value, format, onInput, note, name }) {
   const id = unique("slider");
-  const output = h("output", { for: id, class: "slider-value" });
+  const output = h("output.slider-value", { for: id });
   const input = h("input", { id, name, type: "range", min: 0, max: values.length - 1, step: 1 });
   const showValue = () => {
     const text = format(values[input.valueAsNumber]);
@@ -36,12 +36,11 @@ export function slider({ label, tip, values, value, format, onInput, note, name 
   set(value);
   const labelNode = h("label", { for: id, class: tip && "explained" }, label);
   const node = h(
-    "div",
-    { class: "slider" },
-    h("div", { class: "slider-head" }, labelNode, output),
+    "div.slider",
+    h("div.slider-head", labelNode, output),
     tip && attachTooltip(labelNode, input, tip).node,
     input,
-    note && h("p", { class: "note" }, note),
+    note && h("p.note", note),
   );
   return { node, set };
 }

@@ -16,7 +16,7 @@ export function term(text, explanation, props = {}) {
   const button = h("button", { ...rest, type: "button", class: ["term", extra] }, text);
   const tip = attachTooltip(button, button, link ? [explanation, "\n", link] : explanation);
   button.addEventListener("click", () => tip.show());
-  return h("span", null, button, tip.node);
+  return h("span", button, tip.node);
 }
 
 /**

@@ -4,6 +4,7 @@ import { draw, token, withAlpha } from "../chart.js";
 import { h, replace, setText } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
+import { fact } from "../layout.js";
 import { major, money } from "../money.js";
 import { pictureButtons } from "../report.js";
 
@@ -12,15 +13,15 @@ const TICK_EVERY = 4; // prices of the grid
 /** Make a panel. Returns its node and a function that updates it. */
 export function acceptancePanel() {
   const sentence = h("p");
-  const facts = h("dl", { class: "facts" });
-  const chart = h("div", { class: "chart acceptance-chart" });
-  const key = h("p", { class: "note" });
+  const facts = h("dl.facts");
+  const chart = h("div.chart.acceptance-chart");
+  const key = h("p.note");
   const title = () => "Share of visitors who accept each price";
   const tools = pictureButtons("learned-price", () => csvRows(found), { node: chart, title });
-  const head = h("div", { class: "picture-head" }, facts, tools);
+  const head = h("div.picture-head", facts, tools);
   let found = null;
   return {
-    node: h("div", { class: "stack acceptance" }, sentence, head, chart, key),
+    node: h("div.stack.acceptance", sentence, head, chart, key),
     update(next) {
       if (JSON.stringify(next) === JSON.stringify(found)) return;
       found = next;
@@ -38,7 +39,6 @@ export function acceptancePanel() {
 function factsOf(found) {
   const { acceptance, explore, learned_price: price, learned_amount: amount, prices } = found;
   const answers = prices.reduce((sum, point) => sum + point.answers, 0);
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const now = price === null ? "The gap" : `${money(amount, found)} (${stars(price)})`;
   return [
     fact(defined("learned", "Price now paid"), now),

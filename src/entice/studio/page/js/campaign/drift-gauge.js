@@ -15,11 +15,11 @@ const [LOWEST, HIGHEST] = [-2, 4]; // limits of the scale; longer intervals are 
 
 /** Make the gauge of a campaign's settings. Returns its node and a function that updates it. */
 export function driftGauge({ policy }) {
-  const gauge = h("div", { class: "drift-gauge" });
+  const gauge = h("div.drift-gauge");
   const tools = pictureButtons("drift", () => csvRows(JSON.parse(shown)), { node: gauge });
   let shown = "";
   return {
-    node: h("div", null, gauge, tools),
+    node: h("div", gauge, tools),
     update(drift) {
       const next = JSON.stringify(drift);
       if (next === shown) return;
@@ -40,31 +40,27 @@ function csvRows({ slope, low, high, level, probes, bounds }) {
 function unknown(drift, policy) {
   if (drift.probed)
     return h(
-      "div",
-      { class: "drift-gauge-words" },
-      h("h3", null, "Not enough measurements yet"),
+      "div.drift-gauge-words",
+      h("h3", "Not enough measurements yet"),
       h(
-        "p",
-        { class: "note" },
+        "p.note",
         `${counted(drift.probes, "measurement")} so far. The estimate appears as soon as there ` +
           "are enough.",
       ),
     );
   if (!permitsProbe(policy))
-    return h("div", { class: "drift-gauge-words" }, h("p", null, EQUAL_PAY));
+    return h("div.drift-gauge-words", h("p", EQUAL_PAY));
   return h(
-    "div",
-    { class: "drift-gauge-words" },
-    h("p", null, "Not measured: averages alone cannot show it, since payments depend on them."),
+    "div.drift-gauge-words",
+    h("p", "Not measured: averages alone cannot show it, since payments depend on them."),
     h(
       "p",
-      null,
       "To measure it, create the next campaign with a ",
       defined("probe", "probe"),
       ": choose “Measure the drift” when you create it from a ",
       h("a", { href: "#/plan" }, "plan"),
       ", or set ",
-      h("code", null, "probe"),
+      h("code", "probe"),
       ".",
     ),
   );
@@ -83,23 +79,21 @@ function known(drift) {
   return [
     face(slope, low, high, from, to),
     h(
-      "div",
-      { class: "drift-gauge-words" },
+      "div.drift-gauge-words",
       h(
-        "p",
-        { class: "drift-gauge-value" },
-        h("strong", null, boundsFirst ? range(bounds) : decimals(slope)),
+        "p.drift-gauge-value",
+        h("strong", boundsFirst ? range(bounds) : decimals(slope)),
         " ",
         defined("drift", "stars per star paid"),
       ),
       boundsFirst
-        ? h("p", null, `Payment changes who rates. Slope ${decimals(drift.slope)}, ${interval}`)
-        : h("p", null, interval),
+        ? h("p", `Payment changes who rates. Slope ${decimals(drift.slope)}, ${interval}`)
+        : h("p", interval),
       bounds !== null &&
         !boundsFirst &&
-        h("p", null, `Bounds if payment changes who rates: ${range(bounds)}`),
-      h("p", { class: "drift-gauge-verdict" }, verdict(low, high)),
-      h("p", { class: "note" }, `${counted(probes, "measurement")}. ${sentence(note)}`),
+        h("p", `Bounds if payment changes who rates: ${range(bounds)}`),
+      h("p.drift-gauge-verdict", verdict(low, high)),
+      h("p.note", `${counted(probes, "measurement")}. ${sentence(note)}`),
     ),
   ];
 }
@@ -113,22 +107,16 @@ function verdict(low, high) {
 /** The half circle: a scale, the interval as an arc, the estimate as a needle. */
 function face(slope, low, high, from, to) {
   const angle = (x) => Math.PI * (1 - (Math.min(to, Math.max(from, x)) - from) / (to - from));
-  const parts = [
-    svg("path", { class: "drift-gauge-track", d: arc(Math.PI, 0), "stroke-width": WIDTH }),
-  ];
+  const parts = [svg("path.drift-gauge-track", { d: arc(Math.PI, 0), "stroke-width": WIDTH })];
   if (low !== null)
     parts.push(
-      svg("path", {
-        class: "drift-gauge-interval",
-        d: arc(angle(low), angle(high)),
-        "stroke-width": WIDTH,
-      }),
+      svg("path.drift-gauge-interval", { d: arc(angle(low), angle(high)), "stroke-width": WIDTH }),
     );
   for (let x = from; x <= to + 1e-9; x += to - from > 3 ? 1 : 0.5) parts.push(...tick(x, angle(x)));
   if (slope !== null) {
     const [x, y] = point(angle(slope), RADIUS - 2);
-    parts.push(svg("line", { class: "drift-gauge-needle", x1: 0, y1: 0, x2: x, y2: y }));
-    parts.push(svg("circle", { class: "drift-gauge-hub", r: 5 }));
+    parts.push(svg("line.drift-gauge-needle", { x1: 0, y1: 0, x2: x, y2: y }));
+    parts.push(svg("circle.drift-gauge-hub", { r: 5 }));
   }
   const within = `between ${decimals(low ?? 0)} and ${decimals(high ?? 0)}`;
   const label =
@@ -138,8 +126,8 @@ function face(slope, low, high, from, to) {
         ? `The drift is ${within} stars per star paid.`
         : `The drift is ${decimals(slope)} stars per star paid, ${within}.`;
   return svg(
-    "svg",
-    { class: "drift-gauge-face", viewBox: "-112 -108 224 122", role: "img", "aria-label": label },
+    "svg.drift-gauge-face",
+    { viewBox: "-112 -108 224 122", role: "img", "aria-label": label },
     parts,
   );
 }
@@ -149,18 +137,8 @@ function tick(x, angle) {
   const [x2, y2] = point(angle, RADIUS + WIDTH / 2);
   const [tx, ty] = point(angle, RADIUS + 18);
   return [
-    svg("line", {
-      class: ["drift-gauge-tick", x === 0 && "drift-gauge-zero"],
-      x1,
-      y1,
-      x2,
-      y2,
-    }),
-    svg(
-      "text",
-      { class: "drift-gauge-label", x: tx, y: ty + 4, "text-anchor": "middle" },
-      number(x),
-    ),
+    svg("line", { class: ["drift-gauge-tick", x === 0 && "drift-gauge-zero"], x1, y1, x2, y2 }),
+    svg("text.drift-gauge-label", { x: tx, y: ty + 4, "text-anchor": "middle" }, number(x)),
   ];
 }
 

@@ -5,7 +5,7 @@ import { intervalFigure } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
-import { figureTable } from "../layout.js";
+import { fact, figureTable } from "../layout.js";
 import { exactMoney, niceStep } from "../money.js";
 import { pictureButtons } from "../report.js";
 
@@ -29,7 +29,7 @@ const TARGETS = {
 
 /** Make a panel. Returns its node and a function that updates it. */
 export function effectPanel() {
-  const node = h("div", { class: "effect" });
+  const node = h("div.effect");
   let shown = "";
   return {
     node,
@@ -41,15 +41,13 @@ export function effectPanel() {
       replace(
         node,
         h(
-          "div",
-          { class: "effect-words" },
-          h("p", null, h("span", { class: ["badge", tone] }, title)),
-          h("p", { class: "effect-sentence" }, nonBreaking(effect.sentence)),
+          "div.effect-words",
+          h("p", h("span", { class: ["badge", tone] }, title)),
+          h("p.effect-sentence", nonBreaking(effect.sentence)),
           facts(effect, view),
         ),
         h(
-          "div",
-          { class: "effect-figures" },
+          "div.effect-figures",
           groupTable(effect, view),
           effect.difference === null ? null : axis(effect, view.spec),
           pictureButtons(
@@ -93,7 +91,7 @@ function groupTable(effect, view) {
       const { rating, visitors, share_rated: share, payment: paid } = effect[name];
       return [
         name === "holdout" ? defined("holdout", label) : label,
-        h("td", { class: "figure-main" }, stars(rating)),
+        h("td.figure-main", stars(rating)),
         number(visitors),
         percent(share),
         payment(paid, view),
@@ -116,32 +114,27 @@ function axis({ difference, low, high, confidence, verdict }, { lowest_rating, h
     { class: ["effect-axis", verdict === "split_broken" && "effect-broken"] },
     h(
       "figcaption",
-      null,
-      h("strong", null, `${signed(difference)} ★`),
+      h("strong", `${signed(difference)} ★`),
       ` difference, ${percent(confidence)} interval ${signed(low)} to ${signed(high)}, `,
       defined("sequence", "valid at every look"),
     ),
     h(
-      "div",
-      { class: "effect-plot", role: "img", "aria-label": label },
+      "div.effect-plot",
+      { role: "img", "aria-label": label },
       ticks.map((x) =>
         h(
           "span",
           { class: ["effect-tick", Math.abs(x) < step / 2 && "effect-zero"], vars: at(x) },
-          h("span", null, signed(x, digits)),
+          h("span", signed(x, digits)),
         ),
       ),
-      h("span", {
-        class: "effect-interval",
-        vars: { ...at(low), "--length": (high - low) / (to - from) },
-      }),
-      h("span", { class: "effect-dot", vars: at(difference) }),
+      h("span.effect-interval", { vars: { ...at(low), "--length": (high - low) / (to - from) } }),
+      h("span.effect-dot", { vars: at(difference) }),
     ),
     h(
-      "p",
-      { class: "effect-sides note" },
-      h("span", null, "← holdout rates higher"),
-      h("span", null, "campaign rates higher →"),
+      "p.effect-sides.note",
+      h("span", "← holdout rates higher"),
+      h("span", "campaign rates higher →"),
     ),
   );
 }
@@ -163,7 +156,7 @@ function facts(effect, view) {
     effect.cost_per_star === null
       ? `${effect.cost_note.charAt(0).toUpperCase()}${effect.cost_note.slice(1)}.`
       : [
-          h("strong", null, payment(effect.cost_per_star, view)),
+          h("strong", payment(effect.cost_per_star, view)),
           ` per visitor, from ${payment(effect.cost_low, view)} to ` +
             `${payment(effect.cost_high, view)}`,
         ];
@@ -172,35 +165,14 @@ function facts(effect, view) {
       ? `${percent(effect.holdout_share)} intended; not checked, without new visitors`
       : `${percent(split.observed)} held out, ${percent(split.intended)} intended: ` +
         (split.broken ? "not compatible" : "compatible");
+  const both = (count) =>
+    `${number(effect.paid[count])} with the campaign, ${number(effect.holdout[count])} in the holdout`;
   return h(
-    "dl",
-    { class: "fact-rows" },
-    h("div", null, h("dt", null, "Cost of a star"), h("dd", null, cost)),
-    h("div", null, h("dt", null, "Split"), h("dd", null, held)),
-    h(
-      "div",
-      null,
-      h("dt", null, "Ratings"),
-      h(
-        "dd",
-        null,
-        `${number(effect.paid.rated)} with the campaign, ` +
-          `${number(effect.holdout.rated)} in the holdout`,
-      ),
-    ),
-    effect.paid.declined === null
-      ? null
-      : h(
-          "div",
-          null,
-          h("dt", null, defined("declined")),
-          h(
-            "dd",
-            null,
-            `${number(effect.paid.declined)} with the campaign, ` +
-              `${number(effect.holdout.declined)} in the holdout`,
-          ),
-        ),
+    "dl.fact-rows",
+    fact("Cost of a star", cost),
+    fact("Split", held),
+    fact("Ratings", both("rated")),
+    effect.paid.declined !== null && fact(defined("declined"), both("declined")),
   );
 }
 
@@ -229,33 +201,31 @@ export function evaluationPanel(campaign, signal) {
   let view = null;
   button.addEventListener("click", async () => {
     button.disabled = true;
-    replace(result, h("p", { class: "note" }, "Reading the log …"));
+    replace(result, h("p.note", "Reading the log …"));
     try {
       const body = { policy: select.value };
       const path = `/v1/campaigns/${campaign}/evaluation`;
       for await (const line of jsonLines("POST", path, body, { signal })) {
-        if (line.kind === "failed") replace(result, h("p", null, line.detail));
+        if (line.kind === "failed") replace(result, h("p", line.detail));
         if (line.kind === "evaluation") replace(result, evaluationTable(line, view));
       }
     } catch (problem) {
-      if (!signal.aborted) replace(result, h("p", null, problem.detail ?? problem.message));
+      if (!signal.aborted) replace(result, h("p", problem.detail ?? problem.message));
     }
     button.disabled = false;
   });
   return {
     node: h(
-      "div",
-      { class: "stack evaluation" },
+      "div.stack.evaluation",
       h(
         "p",
-        null,
         "Estimate what another policy would have achieved in the same decisions, from the ",
         defined("overlap", "random items"),
         ". Other policies: ",
-        h("code", null, "entice evaluate"),
+        h("code", "entice evaluate"),
         ".",
       ),
-      h("div", { class: "actions evaluation-form" }, select, button),
+      h("div.actions.evaluation-form", select, button),
       result,
     ),
     update(newView) {
@@ -284,8 +254,7 @@ function evaluationTable(found, view) {
       ],
     ),
     h(
-      "p",
-      { class: "note" },
+      "p.note",
       `From ${number(found.decisions)} decisions. `,
       left.length > 0 && `Left out: ${left.join("; ")}. `,
       found.warnings.map((warning) => `${warning.charAt(0).toUpperCase()}${warning.slice(1)}. `),

@@ -19,10 +19,10 @@ const MIN_EXPECTED = 0.5; // ratings, below which none is likely
  */
 export function itemList(path, mayChange, onChange) {
   const rows = new Map(); // by arm
-  const list = h("ol", { class: "item-list" });
-  const axis = h("div", { class: "item-list-axis", "aria-hidden": "true" });
-  const more = h("button", { type: "button", class: "small", hidden: true });
-  const addButton = h("button", { type: "button", class: "small" }, "Add items …");
+  const list = h("ol.item-list");
+  const axis = h("div.item-list-axis", { "aria-hidden": "true" });
+  const more = h("button.small", { type: "button", hidden: true });
+  const addButton = h("button.small", { type: "button" }, "Add items …");
   addButton.addEventListener("click", async () => (await addDialog(path)) && onChange());
   const retire = async (arm) => (await retireDialog(path, arm)) && onChange();
   const tools = pictureButtons("items", () => csvRows(last[0], last[1]), {
@@ -48,10 +48,7 @@ export function itemList(path, mayChange, onChange) {
       if (!rows.has(arm.id)) rows.set(arm.id, makeRow(arm.id, mayChange ? retire : null));
       rows.get(arm.id).update(arm, corrected.get(arm.id) ?? null, low, high, isClosed);
     }
-    reorder(
-      list,
-      visible.map(({ id }) => rows.get(id).node),
-    );
+    reorder(list, visible.map(({ id }) => rows.get(id).node));
     for (const { id } of visible) animateMove(rows.get(id).node, tops.get(id));
     more.hidden = order.length <= MAX_SHOWN;
     more.textContent = showAll ? `Show the first ${MAX_SHOWN}` : `Show all ${number(order.length)}`;
@@ -122,8 +119,8 @@ function addDialog(path) {
       h("label", { for: "new-items" }, "Items, one per line"),
       input,
       h(
-        "p",
-        { id: "new-items-note", class: "note" },
+        "p.note",
+        { id: "new-items-note" },
         "The item ids of your platform. They are offered from the next visitor on, to collect " +
           "their first ratings.",
       ),
@@ -141,7 +138,7 @@ function retireDialog(path, { id, retired, in_flight: open }) {
   return confirmDialog({
     title: retired ? `Restore “${id}”?` : `Retire “${id}”?`,
     confirm: retired ? "Restore" : "Retire",
-    body: [h("p", null, text), !retired && open > 0 && h("p", null, waiting)],
+    body: [h("p", text), !retired && open > 0 && h("p", waiting)],
     action: () => send("PATCH", `${path}/arms/${encodeURIComponent(id)}`, { retired: !retired }),
   });
 }
@@ -149,37 +146,30 @@ function retireDialog(path, { id, retired, in_flight: open }) {
 /** The legend below the list. */
 export function itemListKey(hasCorrected) {
   const entry = (name, text) =>
-    h("li", null, h("span", { class: `key-mark ${name}`, "aria-hidden": "true" }), text);
+    h("li", h("span", { class: `key-mark ${name}`, "aria-hidden": "true" }), text);
   return h(
-    "ul",
-    { class: "item-list-key note" },
+    "ul.item-list-key.note",
     entry("key-dot", "average rating"),
     entry("key-range", "95 % interval of the true average"),
     hasCorrected && entry("key-corrected", "average without the drift"),
-    h("li", null, crown(), "visitors' own choice"),
+    h("li", crown(), "visitors' own choice"),
   );
 }
 
 function makeRow(id, retire) {
-  const name = h("span", { class: "item-row-name" }, id);
-  const range = h("span", { class: "item-row-range" });
-  const correctedDot = h("span", { class: "item-row-corrected" });
-  const dot = h("span", { class: "item-row-dot" });
-  const track = h(
-    "div",
-    { class: "item-row-track", "aria-hidden": "true" },
-    range,
-    correctedDot,
-    dot,
-  );
-  const value = h("span", { class: "item-row-value" });
-  const count = h("span", { class: "item-row-counts note" });
-  const head = h("span", { class: "item-row-head" }, crown(), name);
-  const hiddenText = h("span", { class: "visually-hidden" });
-  const button = retire && h("button", { type: "button", class: "small quiet" });
+  const name = h("span.item-row-name", id);
+  const range = h("span.item-row-range");
+  const correctedDot = h("span.item-row-corrected");
+  const dot = h("span.item-row-dot");
+  const track = h("div.item-row-track", { "aria-hidden": "true" }, range, correctedDot, dot);
+  const value = h("span.item-row-value");
+  const count = h("span.item-row-counts.note");
+  const head = h("span.item-row-head", crown(), name);
+  const hiddenText = h("span.visually-hidden");
+  const button = retire && h("button.small.quiet", { type: "button" });
   let current = null;
   button?.addEventListener("click", () => retire(current));
-  const node = h("li", { class: "item-row" }, head, track, value, count, button, hiddenText);
+  const node = h("li.item-row", head, track, value, count, button, hiddenText);
 
   function update(arm, corrected, low, high, isClosed) {
     current = arm;
@@ -246,13 +236,13 @@ function ticks(low, high) {
   const found = [];
   for (let x = low; x <= high; x += step)
     found.push(h("span", { vars: { "--at": (x - low) / (high - low) } }, number(x)));
-  return h("div", { class: "item-list-ticks" }, found);
+  return h("div.item-list-ticks", found);
 }
 
 function crown() {
   return svg(
-    "svg",
-    { class: "crown", viewBox: "0 0 20 16", width: 16, height: 13, "aria-hidden": "true" },
+    "svg.crown",
+    { viewBox: "0 0 20 16", width: 16, height: 13, "aria-hidden": "true" },
     svg("path", { d: "M2 14 L1 4 L6 8 L10 1 L14 8 L19 4 L18 14 Z" }),
   );
 }

@@ -31,10 +31,7 @@ export const REASONS = {
 };
 
 const MIN_OFFERS = 50; // before which the absence of ratings says nothing
-const STATES = {
-  offered: "open",
-  unrated: "accepted, not rated",
-};
+const STATES = { offered: "open", unrated: "accepted, not rated" };
 
 /** The name of a policy, from its table in a campaign's settings. */
 export function policyName(policy) {

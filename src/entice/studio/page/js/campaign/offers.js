@@ -57,7 +57,7 @@ export function offerPanel(campaign, signal, period) {
     if (!isActive) feed.refresh();
   });
   return {
-    node: h("div", { class: "offer-panel" }, search.form, feed.node, search.results),
+    node: h("div.offer-panel", search.form, feed.node, search.results),
     pauseButton: feed.pauseButton,
     /** Show another period. */
     changePeriod: search.run,
@@ -77,7 +77,7 @@ function offerSearch(campaign, signal, period, onChange) {
     h("option", { value: "offer" }, "Offer number"),
   );
   const text = h("input", { id: "offer-text", type: "text", maxlength: 256 });
-  const label = h("label", { for: "offer-text", class: "visually-hidden" }, "Visitor id");
+  const label = h("label.visually-hidden", { for: "offer-text" }, "Visitor id");
   const reason = h(
     "select",
     { id: "offer-reason", "aria-label": "Reason" },
@@ -91,13 +91,13 @@ function offerSearch(campaign, signal, period, onChange) {
     h("option", { value: "paid" }, "Paid"),
     h("option", { value: "unpaid" }, "Unpaid"),
   );
-  const lastPaid = h("button", { type: "button", class: "small" }, "Last paid offer");
-  const clear = h("button", { type: "button", class: "small", hidden: true }, "Show latest");
-  const status = h("p", { class: "note", role: "status" });
-  const list = h("ol", { class: "feed" });
-  const older = h("button", { type: "button", class: "small" }, "Older offers");
+  const lastPaid = h("button.small", { type: "button" }, "Last paid offer");
+  const clear = h("button.small", { type: "button", hidden: true }, "Show latest");
+  const status = h("p.note", { role: "status" });
+  const list = h("ol.feed");
+  const older = h("button.small", { type: "button" }, "Older offers");
   const tools = pictureButtons("offers", () => csvRows(found));
-  const results = h("div", { class: "offer-results", hidden: true }, tools, status, list, older);
+  const results = h("div.offer-results", { hidden: true }, tools, status, list, older);
   let found = [];
   let next = null;
   let view = null;
@@ -181,10 +181,10 @@ function offerSearch(campaign, signal, period, onChange) {
   }
 
   const form = h(
-    "form",
-    { class: "offer-search", role: "search", "aria-label": "Offers" },
-    h("div", null, by, label, text, h("button", { class: "small" }, "Search")),
-    h("div", null, reason, payment, lastPaid, clear),
+    "form.offer-search",
+    { role: "search", "aria-label": "Offers" },
+    h("div", by, label, text, h("button.small", "Search")),
+    h("div", reason, payment, lastPaid, clear),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -237,56 +237,43 @@ function csvRows(offers) {
 function resultItem(offer) {
   const time = new Date(offer.offered_at);
   return h(
-    "li",
-    { class: "feed-item" },
+    "li.feed-item",
     head(offer, `#/offer/${offer.id}`, offer.offered_at, time.toLocaleString("en-GB"), [
       h("span", { class: ["badge", stateTone(offer.state)] }, stateName(offer.state, offer.rating)),
     ]),
-    h("p", { class: "feed-why" }, `Offer ${number(offer.decision)}`),
+    h("p.feed-why", `Offer ${number(offer.decision)}`),
   );
 }
 
 /** The first line of an offer. */
 function head(offer, href, at, timeText, badges) {
   return h(
-    "div",
-    { class: "feed-head" },
-    h("a", { href, class: "feed-arm" }, offer.arm),
-    h("span", { class: "feed-amount" }, offer.amount ? money(offer.amount, offer) : "unpaid"),
-    h("span", { class: "feed-reason" }, reasonName(offer.reason)),
+    "div.feed-head",
+    h("a.feed-arm", { href }, offer.arm),
+    h("span.feed-amount", offer.amount ? money(offer.amount, offer) : "unpaid"),
+    h("span.feed-reason", reasonName(offer.reason)),
     badges,
-    h(
-      "time",
-      { class: "note", datetime: at, title: new Date(at).toLocaleString("en-GB") },
-      timeText,
-    ),
+    h("time.note", { datetime: at, title: new Date(at).toLocaleString("en-GB") }, timeText),
   );
 }
 
 /** Make a feed of the latest offers. Returns its node, a button that pauses it, and `update`. */
 function offerFeed(campaign) {
-  const list = h("ol", { class: "feed" });
+  const list = h("ol.feed");
   const none = h(
-    "div",
-    { class: "feed-none" },
-    h("h3", null, "No offers yet"),
+    "div.feed-none",
+    h("h3", "No offers yet"),
     h(
       "p",
-      null,
       "Offers appear here as soon as your platform requests them: ",
-      h("code", null, `POST /v1/campaigns/${campaign}/offers`),
+      h("code", `POST /v1/campaigns/${campaign}/offers`),
     ),
   );
   const items = new Map();
   let frozen = null; // the offers shown while the feed is paused
   let madeBefore = 0; // offers made when the feed was paused
   let last = null;
-  const pauseButton = h("button", {
-    type: "button",
-    class: "small",
-    "aria-pressed": "false",
-    hidden: true,
-  });
+  const pauseButton = h("button.small", { type: "button", "aria-pressed": "false", hidden: true });
   pauseButton.addEventListener("click", () => {
     const [log, view] = last;
     frozen = frozen === null ? latest(log) : null;
@@ -318,8 +305,8 @@ function offerFeed(campaign) {
   }
 
   const region = h(
-    "div",
-    { class: "feed-scroll", tabindex: "0", role: "region", "aria-label": "Latest offers" },
+    "div.feed-scroll",
+    { tabindex: "0", role: "region", "aria-label": "Latest offers" },
     list,
     none,
   );
@@ -333,7 +320,7 @@ function pauseLabel(paused, added) {
 
 function makeItem(campaign, offer, view) {
   const { currency, currency_digits } = view;
-  const badge = h("span", { class: "badge" });
+  const badge = h("span.badge");
   const href = `#/offer/${campaign}.${offer.n}`;
   const time = new Date(offer.at).toLocaleTimeString("en-GB");
   const offered = { ...offer.offered, currency, currency_digits };
@@ -341,7 +328,7 @@ function makeItem(campaign, offer, view) {
     "li",
     { class: `feed-item feed-${offered.reason}` },
     head(offered, href, offer.at, time, badge),
-    h("p", { class: "feed-why" }, nonBreaking(offer.why)),
+    h("p.feed-why", nonBreaking(offer.why)),
   );
   let shown = "";
   function update({ state, rating }) {

@@ -19,7 +19,7 @@ export function planVerdict({ plan_status: { status, message, todo } }) {
 
 /**
  * Plotly traces of the range and its median.
- * @param {(visitors: number) => any} position on the x axis
+ * @param {(visitors: number) => any} position on the x axis, of visitors since the start of the plan
  * @param {(amount: number) => number} height on the y axis
  */
 export function bandTraces(plan, hex, position, height, label, format) {
@@ -48,14 +48,24 @@ export function bandTraces(plan, hex, position, height, label, format) {
   ];
 }
 
-/** The time at which a plan expects a number of visitors, in milliseconds since 1970. */
-export function plannedTime(plan, start, visitors) {
-  return Date.parse(start) + (DAY * visitors) / plan.visitors_a_day;
+/**
+ * The start of a plan: the number of visitors before it, and its time. Shadow mode pays nothing, so
+ * the plan starts when the campaign goes live.
+ * @param {{offers: number[], at: string[]}} history points of the spending
+ */
+export function planStart({ created_at, plan_status: { shadow_visitors: before } }, { offers, at }) {
+  const reached = before > 0 ? offers.findLastIndex((count) => count <= before) : -1;
+  return { before, time: Date.parse(reached < 0 ? created_at : at[reached]) };
 }
 
-/** The number of visitors to draw the plan for: not much more than there have been. */
-export function plannedSoFar(plan, decisions) {
-  const end = Math.max(2.5 * decisions, plan.visitors[0]);
+/** The time at which a plan that started at a time expects a number of visitors. */
+export function plannedTime(plan, start, visitors) {
+  return start + (DAY * visitors) / plan.visitors_a_day;
+}
+
+/** The plan up to the number of visitors to draw it for: not much more than there have been. */
+export function plannedSoFar(plan, visitors) {
+  const end = Math.max(2.5 * visitors, plan.visitors[0]);
   const shown = plan.visitors.filter((n) => n <= end).length;
   const count = Math.max(1, Math.min(plan.visitors.length, shown + 1));
   const cut = (column) => plan[column].slice(0, count);

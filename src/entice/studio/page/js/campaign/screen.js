@@ -5,7 +5,7 @@ import { connection, followEvents, get, studioInfo } from "../api.js";
 import { currentKey } from "../api-key.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, number, percent, stars } from "../format.js";
-import { card } from "../layout.js";
+import { button, card } from "../layout.js";
 import { money } from "../money.js";
 import { loading } from "../placeholders.js";
 import { markdownTable, markdownText, reportButtons, save } from "../report.js";
@@ -98,14 +98,12 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
-  const changeBudget = h(
-    "button",
-    { type: "button", class: "small", on: { click: () => settings.change("budget") } },
-    "Change the budget …",
-  );
+  const changeBudget = button("Change the budget …", () => settings.change("budget"), {
+    class: "small",
+  });
   const title = h("h1");
   const status = h("span", { role: "status" });
-  const lead = h("p", { class: "lead" });
+  const lead = h("p.lead");
   const key = h("div");
   const driftCard = card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node);
   const hasHoldout = spec.holdout > 0;
@@ -120,36 +118,21 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
 
   replace(
     root,
-    h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
-    h(
-      "header",
-      { class: "screen-head" },
-      h("div", null, h("div", { class: "title-line" }, title, status), lead),
-      buttons.node,
-    ),
+    h("p.crumbs", h("a", { href: "#/campaigns" }, "Campaigns")),
+    h("header.screen-head", h("div", h("div.title-line", title, status), lead), buttons.node),
     alerts.node,
     h(
-      "div",
-      { class: "campaign-tools" },
+      "div.campaign-tools",
       period.node,
-      h("a", { class: "button small", href: `#/compare/${id}` }, "Compare …"),
+      h("a.button.small", { href: `#/compare/${id}` }, "Compare …"),
       exportButton(path, id),
       reportButtons(report),
     ),
     h(
-      "div",
-      { class: "stack campaign-grid" },
+      "div.stack.campaign-grid",
       h(
-        "div",
-        { class: "stack campaign-main" },
-        card(
-          "budget-card",
-          "Budget",
-          budget.used,
-          budget.node,
-          spending.node,
-          changeBudget,
-        ),
+        "div.stack.campaign-main",
+        card("budget-card", "Budget", budget.used, budget.node, spending.node, changeBudget),
         hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
         isLearned(spec) &&
           card("acceptance-card", "Learned price", ACCEPTANCE_TEXT, acceptance.node),
@@ -158,7 +141,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
           "Items",
           "Highest displayed rating first.",
           items.node,
-          h("div", { class: "picture-head item-list-foot" }, key, items.tools),
+          h("div.picture-head.item-list-foot", key, items.tools),
           segments.node,
           items.addButton,
         ),
@@ -166,8 +149,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
           card("evaluation-card", "Other policies", "What they would have achieved.", evaluation.node),
       ),
       h(
-        "div",
-        { class: "stack campaign-side" },
+        "div.stack.campaign-side",
         card("feed-card", "Offers", "Latest first, with reasons.", offers.node, offers.pauseButton),
         driftCard,
       ),
@@ -247,12 +229,12 @@ function isLearned({ price }) {
 /** A menu of formats. The service streams the file, so the request needs the key. */
 function exportButton(path, id) {
   const select = h(
-    "select",
-    { class: "small", "aria-label": "Export all offers" },
+    "select.small",
+    { "aria-label": "Export all offers" },
     h("option", { value: "" }, "Export …"),
     ["csv", "parquet", "jsonl"].map((name) => h("option", { value: name }, name.toUpperCase())),
   );
-  const status = h("span", { class: "note", role: "status" });
+  const status = h("span.note", { role: "status" });
   select.addEventListener("change", async () => {
     const format = select.value;
     select.value = "";
@@ -268,7 +250,7 @@ function exportButton(path, id) {
       replace(status, `Not exported: ${problem.message}`);
     }
   });
-  return h("span", { class: "export" }, select, status);
+  return h("span.export", select, status);
 }
 
 function summary(view) {

@@ -9,7 +9,7 @@ const MOST_ITEMS = 20;
 
 /** Make a panel. Returns its node and a function that updates it. Empty without segments. */
 export function segmentsPanel() {
-  const node = h("div", { class: "by-segment" });
+  const node = h("div.by-segment");
   let shown = "";
   return {
     node,
@@ -17,7 +17,7 @@ export function segmentsPanel() {
       const next = JSON.stringify(segments);
       if (next === shown || segments.length === 0) return;
       shown = next;
-      replace(node, h("h3", null, "By segment"), scrollableTable("Averages by segment", table(segments)));
+      replace(node, h("h3", "By segment"), scrollableTable("Averages by segment", table(segments)));
     },
   };
 }
@@ -39,6 +39,6 @@ function table(segments) {
       }),
     ]),
   );
-  if (more > 0) made.prepend(h("caption", null, `${counted(more, "more item")} with lower ratings.`));
+  if (more > 0) made.prepend(h("caption", `${counted(more, "more item")} with lower ratings.`));
   return made;
 }

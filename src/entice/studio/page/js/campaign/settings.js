@@ -5,6 +5,7 @@ import { confirmDialog } from "../dialog.js";
 import { h, replace, setText } from "../dom.js";
 import { counted, duration, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
 import { policyName } from "./labels.js";
@@ -32,7 +33,7 @@ const CHANGEABLE = {
  */
 export async function statusButtons(onChange) {
   const notice = await readOnlyNotice("change a campaign");
-  const node = h("div", { class: "status-buttons" });
+  const node = h("div.status-buttons");
   let status = null;
   let view = null;
   const button = (label, kind, dialog) =>
@@ -70,7 +71,7 @@ function pauseDialog(view) {
     title: `Pause “${view.name}”?`,
     confirm: "Pause",
     body: [
-      h("p", null, "Visitors get their own choice, unpaid, until you resume."),
+      h("p", "Visitors get their own choice, unpaid, until you resume."),
       obligations(view, "Open offers remain valid: visitors can still accept them."),
     ],
   };
@@ -82,7 +83,7 @@ function resumeDialog(view) {
     title: `${view.status === "shadow" ? "Go live with" : "Resume"} “${view.name}”?`,
     confirm: view.status === "shadow" ? "Go live" : "Resume",
     body: [
-      h("p", null, `New offers are paid from the ${money(view.free, view)} left in the budget.`),
+      h("p", `New offers are paid from the ${money(view.free, view)} left in the budget.`),
     ],
   };
 }
@@ -96,7 +97,6 @@ function closeDialog(view) {
     body: [
       h(
         "p",
-        null,
         "No more offers are made, and you cannot reopen the campaign. Ratings that still " +
           "arrive are counted.",
       ),
@@ -108,15 +108,9 @@ function closeDialog(view) {
 /** Reserved and committed money, and what happens to it. */
 function obligations(view, ofReserved) {
   const row = (name, amount, note) =>
-    h(
-      "div",
-      null,
-      h("dt", null, name),
-      h("dd", null, money(amount, view), h("span", { class: "note" }, note)),
-    );
+    fact(name, money(amount, view), h("span.note", note));
   return h(
-    "dl",
-    { class: "fact-rows liability" },
+    "dl.fact-rows.liability",
     row("Reserved", view.reserved, view.reserved ? ofReserved : "No open offer is paid."),
     row("Committed", view.committed, "Accepted by visitors. Not affected."),
   );
@@ -128,11 +122,11 @@ function obligations(view, ofReserved) {
  * @param {() => void} onChange called after a change
  */
 export function settingsPanel(path, signal, mayChange, onChange) {
-  const values = h("dl", { class: "facts settings-values" });
-  const changeButton = h("button", { type: "button", class: "small" }, "Change settings …");
-  const list = h("ol", { class: "settings-history" });
-  const note = h("p", { class: "note", role: "status" });
-  const more = h("button", { type: "button", class: "small", hidden: true });
+  const values = h("dl.facts.settings-values");
+  const changeButton = h("button.small", { type: "button" }, "Change settings …");
+  const list = h("ol.settings-history");
+  const note = h("p.note", { role: "status" });
+  const more = h("button.small", { type: "button", hidden: true });
   let view = null;
   let history = null;
   let showAll = false;
@@ -153,7 +147,7 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   function showHistory() {
     const { changes } = history;
     const visible = showAll ? changes : changes.slice(0, MAX_CHANGES);
-    replace(list, visible.map((one) => h("li", null, changeLine(one, view))));
+    replace(list, visible.map((one) => h("li", changeLine(one, view))));
     more.hidden = changes.length <= MAX_CHANGES;
     more.textContent = showAll ? "Show fewer" : `Show all ${number(changes.length)}`;
     const { through, events } = history;
@@ -161,12 +155,7 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   }
 
   return {
-    node: h(
-      "div",
-      { class: "settings" },
-      values,
-      h("div", null, h("h3", null, "Changes"), list, more, note),
-    ),
+    node: h("div.settings", values, h("div", h("h3", "Changes"), list, more, note)),
     changeButton,
     change,
     /** Read the history. The service reads a long log in parts. */
@@ -196,7 +185,6 @@ export function settingsPanel(path, signal, mayChange, onChange) {
 /** The settings with their values: first those that can be changed. */
 function settingRows(view) {
   const { spec } = view;
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const changeable = Object.entries(CHANGEABLE).filter(([name]) => name !== "name");
   return [
     changeable.map(([name, { label, term }]) =>
@@ -247,13 +235,12 @@ function describeChange({ setting, arm, before, after }, view) {
 function changeLine(change, view) {
   const { what, from, to } = describeChange(change, view);
   return [
-    h("strong", null, what),
-    from && [" ", h("span", { class: "settings-before" }, from), " → "],
+    h("strong", what),
+    from && [" ", h("span.settings-before", from), " → "],
     !from && to && ": ",
     to,
     h(
-      "span",
-      { class: "note" },
+      "span.note",
       h("time", { datetime: change.at }, new Date(change.at).toLocaleString("en-GB", WHEN)),
       ` · ${whoText(change)}`,
     ),
@@ -267,7 +254,7 @@ function whoText({ by, by_name: name }) {
 
 /** Say for some seconds, above the page, what was saved, unless the user leaves the screen. */
 function showConfirmation(text, signal) {
-  const node = h("p", { class: "confirmation", role: "status" });
+  const node = h("p.confirmation", { role: "status" });
   document.body.append(node);
   setText(node, text); // after it was added, so that screen readers read it
   setTimeout(() => node.remove(), CONFIRMATION);
@@ -301,8 +288,8 @@ function changeDialog(view, first) {
       return { money: Math.round(x * scale), percent: x / 100 }[kind] ?? x;
     };
     const change = () => (input.value === before ? [] : [[name, read()]]);
-    const text = [label, note && h("span", { class: "note" }, ` ${note}`)];
-    const node = h("div", null, h("label", { for: input.id }, text), input);
+    const text = [label, note && h("span.note", ` ${note}`)];
+    const node = h("div", h("label", { for: input.id }, text), input);
     return { name, input, change, node };
   });
   const budgetProblem = (least) => {
@@ -315,8 +302,7 @@ function changeDialog(view, first) {
     confirm: "Save",
     body: [
       h(
-        "p",
-        { class: "note" },
+        "p.note",
         "Changes apply from the next offer, and are recorded with your key. Leave a limit empty " +
           "to remove it.",
       ),

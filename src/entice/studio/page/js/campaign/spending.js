@@ -8,7 +8,7 @@ import { defined } from "../glossary.js";
 import { major, money, moneyAxis } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { segmentedControl } from "../segmented-control.js";
-import { bandTraces, plannedSoFar, plannedTime, planVerdict } from "./plan-band.js";
+import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "./plan-band.js";
 
 const POINTS = 200; // requested from the service
 const PACE_POINTS = 120;
@@ -20,19 +20,18 @@ export function budgetBar() {
   const parts = ["committed", "reserved"].map((name) =>
     h("span", { class: `budget-bar-part budget-bar-${name}` }),
   );
-  const pace = h("span", { class: "budget-bar-pace", hidden: true }, h("span", null, "pace"));
-  const bar = h("div", { class: "budget-bar", role: "img" }, parts, pace);
+  const pace = h("span.budget-bar-pace", { hidden: true }, h("span", "pace"));
+  const bar = h("div.budget-bar", { role: "img" }, parts, pace);
   const amounts = Object.fromEntries(
     ["committed", "reserved", "free"].map((name) => [name, h("dd", { id: `amount-${name}` })]),
   );
   const legend = h(
-    "dl",
-    { class: "budget-bar-legend" },
+    "dl.budget-bar-legend",
     entry("committed", defined("committed"), "accepted by visitors", amounts),
     entry("reserved", defined("reserved"), "promised in open offers", amounts),
     entry("free", "Free", "not used yet", amounts),
   );
-  const note = h("p", { class: "note" });
+  const note = h("p.note");
   const used = h("span");
 
   function update(view) {
@@ -56,16 +55,16 @@ export function budgetBar() {
     );
   }
 
-  return { node: h("div", null, bar, legend, note), used, update };
+  return { node: h("div", bar, legend, note), used, update };
 }
 
 function entry(name, title, note, amounts) {
   return h(
     "div",
     { class: `budget-bar-entry budget-bar-entry-${name}` },
-    h("dt", null, title),
+    h("dt", title),
     amounts[name],
-    h("dd", { class: "note" }, note),
+    h("dd.note", note),
   );
 }
 
@@ -88,9 +87,9 @@ function explanation(view) {
  * @param {object|null} plan of the campaign
  */
 export function spendingChart(path, signal, period, plan) {
-  const chart = h("div", { class: "chart spending-chart" });
-  const key = h("p", { class: "note", id: "spending-key" });
-  const verdict = h("p", { class: "plan-verdict", hidden: plan === null });
+  const chart = h("div.chart.spending-chart");
+  const key = h("p.note", { id: "spending-key" });
+  const verdict = h("p.plan-verdict", { hidden: plan === null });
   const title = () => `${view.name}: spending`;
   const tools = pictureButtons("spending", () => csvRows(view, histories[by]), {
     node: chart,
@@ -151,14 +150,7 @@ export function spendingChart(path, signal, period, plan) {
   }
 
   return {
-    node: h(
-      "div",
-      { class: "spending" },
-      verdict,
-      h("div", { class: "picture-head" }, toggle, tools),
-      chart,
-      key,
-    ),
+    node: h("div.spending", verdict, h("div.picture-head", toggle, tools), chart, key),
     refresh,
     /** Forget what was read for another period. */
     clear: () => ["date", "offer"].forEach((name) => delete histories[name]),
@@ -210,10 +202,14 @@ function linesOf(view, history, plan, toNow, fromStart) {
     committed.push(view.committed);
     used.push(usedNow);
   } else if (toNow) lines.unread = { x: [x[last], now], y: [committed[last], view.committed] };
-  if (plan !== null) lines.plan = plannedSoFar(plan, view.decisions);
   lines.end = isDate || !fromStart ? null : lastOffer(view.decisions, view.spec.pace_over);
-  if (lines.plan && !isDate) lines.end = Math.max(lines.end, lines.plan.visitors.at(-1));
-  lines.start = (n) => local(plannedTime(plan, view.created_at, n));
+  if (plan !== null) {
+    const { before, time } = planStart(view, history);
+    lines.plan = plannedSoFar(plan, view.decisions - before);
+    lines.planned = (n) => (isDate ? local(plannedTime(plan, time, n)) : before + n);
+    lines.planEnd = lines.planned(lines.plan.visitors.at(-1));
+    if (!isDate) lines.end = Math.max(lines.end, lines.planEnd);
+  }
   lines.pace = pace(view, history, lines);
   const spent = Math.max(toNow ? usedNow : 0, ...used);
   const budgets = [...history.budget, view.budget].slice(0, x.length);
@@ -267,10 +263,10 @@ function drawSpending(node, view, history, lines) {
     const accent = token("--accent");
     const soft = token("--ink-soft");
     const { x, committed: y } = lines;
-    const position = (n) => (isDate ? lines.start(n) : n);
+    const format = (amount) => money(amount, view);
     const band =
       lines.plan &&
-      bandTraces(lines.plan, token("--series-2"), position, (a) => a, "Plan", (a) => money(a, view));
+      bandTraces(lines.plan, token("--series-2"), lines.planned, (a) => a, "Plan", format);
     const found = [
       ...(band ?? []),
       line(
@@ -330,8 +326,8 @@ function offerAxis({ x, end }) {
   return { title: "Offers made", range, nticks: 6, tickformat: ",d" };
 }
 
-function dateAxis({ x, now, toNow, plan, start }) {
-  const ends = [x.at(-1), toNow ? now : x[0], plan ? start(plan.visitors.at(-1)) : x[0]].sort();
+function dateAxis({ x, now, toNow, planEnd = x[0] }) {
+  const ends = [x.at(-1), toNow ? now : x[0], planEnd].sort();
   const [first, last] = [x[0], ends.at(-1)].map((at) => Date.parse(`${at}Z`));
   const end = Math.max(first + MIN_DATE_SPAN, last + 0.04 * (last - first));
   const range = [first, end].map((at) => new Date(at).toISOString().slice(0, -1));
@@ -369,7 +365,7 @@ export function periodControl(onChange) {
   );
   const from = h("input", { type: "date", "aria-label": "First day" });
   const to = h("input", { type: "date", "aria-label": "Last day" });
-  const dates = h("span", { class: "period-dates", hidden: true }, from, " to ", to);
+  const dates = h("span.period-dates", { hidden: true }, from, " to ", to);
   let period = { since: null, until: null };
   const change = () => {
     dates.hidden = select.value !== "dates";
@@ -387,7 +383,7 @@ export function periodControl(onChange) {
     onChange();
   };
   for (const input of [select, from, to]) input.addEventListener("change", change);
-  return { node: h("div", { class: "period" }, select, dates), period: () => period };
+  return { node: h("div.period", select, dates), period: () => period };
 }
 
 /** A time in the local time zone, since Plotly does not support time zones. */

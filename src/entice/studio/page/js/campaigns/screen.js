@@ -7,7 +7,7 @@ import { planVerdict } from "../campaign/plan-band.js";
 import { h, replace, setText } from "../dom.js";
 import { defined } from "../glossary.js";
 import { ago, counted, number, percent } from "../format.js";
-import { screenHead } from "../layout.js";
+import { button, screenHead } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { term } from "../tooltip.js";
@@ -45,12 +45,12 @@ export async function show(root, { query, signal }) {
   replace(root, loading("Loading campaigns …"));
 
   const table = campaignTable(sortBy);
-  const found = h("p", { class: "note", role: "status" });
+  const found = h("p.note", { role: "status" });
   const pages = pager((step) => {
     before = step > 0 ? [...before, table.last()] : before.slice(0, -1);
     return refresh().then(() => table.node.scrollIntoView({ block: "nearest" }));
   });
-  const nothing = h("div", { class: "card", hidden: true });
+  const nothing = h("div.card", { hidden: true });
   const controls = toolbar(chosen, changed);
 
   function sortBy(sort) {
@@ -89,7 +89,7 @@ export async function show(root, { query, signal }) {
   async function build() {
     const { may } = await studioInfo();
     replace(root, header(may.includes("admin")), controls.node, table.node, nothing);
-    root.append(h("footer", { class: "list-foot" }, found, pages.node));
+    root.append(h("footer.list-foot", found, pages.node));
   }
 
   function clear() {
@@ -112,18 +112,16 @@ function header(isAdmin) {
   const lead = "Each campaign pays visitors to try items with few ratings, within a budget.";
   const link = { class: "button primary", href: "#/plan" };
   const actions = h(
-    "div",
-    { class: "actions" },
-    h("a", { class: "button", href: "#/compare" }, "Compare …"),
+    "div.actions",
+    h("a.button", { href: "#/compare" }, "Compare …"),
     isAdmin && h("a", link, "Plan a campaign"),
   );
   return screenHead("Campaigns", lead, actions);
 }
 
 function noMatch(clear) {
-  const click = () => clear().catch(() => {});
-  const button = h("button", { type: "button", on: { click } }, "Show all campaigns");
-  return empty("No campaign matches", "Search for other words, or choose another status.", button);
+  const showAll = button("Show all campaigns", () => clear().catch(() => {}));
+  return empty("No campaign matches", "Search for other words, or choose another status.", showAll);
 }
 
 /** The first screen of a service without campaigns. */
@@ -144,8 +142,7 @@ async function showWelcome(root) {
         "campaign here yet.",
     ),
     h(
-      "div",
-      { class: "welcome" },
+      "div.welcome",
       entry("Plan a campaign", plan, "#/plan", "Plan a campaign", "primary"),
       entry("Explore the model", explore, "#/explore", "Explore the model"),
     ),
@@ -154,10 +151,10 @@ async function showWelcome(root) {
 
 function entry(title, text, href, action, kind = "") {
   return h(
-    "section",
-    { class: "card", "aria-label": title },
-    h("h2", null, title),
-    h("p", null, text),
+    "section.card",
+    { "aria-label": title },
+    h("h2", title),
+    h("p", text),
     h("a", { class: ["button", kind], href }, action),
   );
 }
@@ -190,10 +187,10 @@ function toolbar(chosen, onChange) {
   const sort = select("sort", "order-of-campaigns", ORDERS);
   const other = h("option", { value: "other" }, "Other order"); // chosen by a column's title
   sort.append(other);
-  const field = (label, node) => h("div", null, h("label", { for: node.id }, label), node);
+  const field = (label, node) => h("div", h("label", { for: node.id }, label), node);
   const node = h(
-    "div",
-    { class: "list-tools", role: "search" },
+    "div.list-tools",
+    { role: "search" },
     field("Search", search),
     field("Status", status),
     field("Sort by", sort),
@@ -215,10 +212,10 @@ function pager(go) {
       for (const button of buttons) button.disabled = true;
       await go(by).catch(() => {});
     };
-    return h("button", { type: "button", class: "small", on: { click } }, text);
+    return button(text, click, { class: "small" });
   };
   const buttons = [step("Previous", -1), step("Next", 1)];
-  const node = h("div", { class: "actions", role: "group", "aria-label": "Pages" }, buttons);
+  const node = h("div.actions", { role: "group", "aria-label": "Pages" }, buttons);
   return {
     node,
     update(...can) {
@@ -233,17 +230,11 @@ function pager(go) {
 function campaignTable(onSort) {
   const heads = COLUMNS.map((column) => columnHead(column, onSort));
   const body = h("tbody");
-  const caption = h("caption", { class: "visually-hidden" }, "Campaigns");
-  const table = h(
-    "table",
-    { class: "campaign-table" },
-    caption,
-    h("thead", null, h("tr", null, heads)),
-    body,
-  );
+  const caption = h("caption.visually-hidden", "Campaigns");
+  const table = h("table.campaign-table", caption, h("thead", h("tr", heads)), body);
   const rows = new Map();
   return {
-    node: h("div", { class: "card campaign-list" }, table),
+    node: h("div.card.campaign-list", table),
     last: () => body.lastElementChild?.dataset.id,
     update(views, sort) {
       heads.forEach((head, i) => markOrder(head, COLUMNS[i], sort));
@@ -266,7 +257,7 @@ function columnHead({ name, sort, term, kind }, onSort) {
   const th = h("th", { scope: "col", class: kind });
   const click = () => onSort(th.dataset.sort === sort ? reverse(sort) : sort)?.catch(() => {});
   const button = sort
-    ? h("button", { type: "button", class: "sort", "aria-label": `Sort by ${name}`, on: { click } })
+    ? h("button.sort", { type: "button", "aria-label": `Sort by ${name}`, on: { click } })
     : null;
   return replace(th, term ? defined(term, name) : name, button);
 }
@@ -283,22 +274,22 @@ function markOrder(th, { sort }, current) {
 function campaignRow({ id }) {
   const bar = ["committed", "reserved"].map((name) => h("span", { class: `used used-${name}` }));
   const link = h("a", { href: `#/campaign/${id}` });
-  const amounts = h("span", { class: "note" });
+  const amounts = h("span.note");
   const [status, used, offers, share, alerts, last] = Array.from({ length: 6 }, () => h("span"));
-  const about = h("span", { class: "note" });
-  const plan = h("span", { class: "note" });
+  const about = h("span.note");
+  const plan = h("span.note");
   const cells = [
     [link, about],
     [status, plan],
-    [h("span", { class: "used-bar", "aria-hidden": "true" }, bar), used, amounts],
+    [h("span.used-bar", { "aria-hidden": "true" }, bar), used, amounts],
     offers,
     share,
     alerts,
     last,
   ];
   const node = h(
-    "tr",
-    { class: "campaign-row", dataset: { id } },
+    "tr.campaign-row",
+    { dataset: { id } },
     cells.map((cell, i) => {
       const { name, kind } = COLUMNS[i];
       const props = { class: kind, dataset: { label: name } };
@@ -324,7 +315,7 @@ function campaignRow({ id }) {
     const key = JSON.stringify(view.alerts);
     if (key === shownAlerts) return;
     shownAlerts = key;
-    const none = h("span", { class: "note" }, "None");
+    const none = h("span.note", "None");
     replace(alerts, view.alerts.length ? alertBadges(view.alerts) : none);
   }
 

@@ -2,11 +2,11 @@
 
 import { get } from "../api.js";
 import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
-import { bandTraces, plannedSoFar, planVerdict } from "../campaign/plan-band.js";
+import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
-import { card, screenHead } from "../layout.js";
+import { button, card, screenHead, seriesColour, swatch } from "../layout.js";
 import { major, money, moneyAxis } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { markdownTable, markdownText, pictureButtons, reportButtons } from "../report.js";
@@ -33,8 +33,8 @@ export async function show(root, { params, signal }) {
     Promise.all(ids.map((id) => readCampaign(id, signal))),
     get(`/v1/campaigns?limit=${LISTED}`, { signal }),
   ]);
-  const chart = h("div", { class: "chart compare-chart" });
-  const key = h("p", { class: "note" });
+  const chart = h("div.chart.compare-chart");
+  const key = h("p.note");
   let by = "offer";
   const toggle = segmentedControl(
     "Horizontal axis",
@@ -56,10 +56,10 @@ export async function show(root, { params, signal }) {
   const table = comparisonRows(compared);
   const time = new Date().toLocaleTimeString("en-GB", { timeStyle: "short" });
   const reload = () => show(root, { params, signal }).catch(() => {}); // the banner reports it
-  const refresh = h("button", { type: "button", class: "small", on: { click: reload } }, "Refresh");
+  const refresh = button("Refresh", reload, { class: "small" });
   replace(
     root,
-    h("p", { class: "crumbs" }, h("a", { href: "#/campaigns" }, "Campaigns")),
+    h("p.crumbs", h("a", { href: "#/campaigns" }, "Campaigns")),
     screenHead(
       "Compare campaigns",
       leadText(compared),
@@ -67,14 +67,14 @@ export async function show(root, { params, signal }) {
     ),
     chooser(ids, compared, listed),
     ids.length === 0
-      ? h("div", { class: "card" }, empty("No campaign chosen", "Choose a campaign above."))
+      ? h("div.card", empty("No campaign chosen", "Choose a campaign above."))
       : [
           card(
             "compare-card",
             "Spending",
             [`${scale.title}, and the range of each plan, as of ${time}. `, refresh],
             compared.map((one, i) => verdictLine(one, i)),
-            h("div", { class: "picture-head" }, toggle, tools),
+            h("div.picture-head", toggle, tools),
             chart,
             key,
           ),
@@ -131,15 +131,14 @@ function chooser(ids, compared, listed) {
   const chip = ({ view }, i) =>
     h(
       "li",
-      { vars: { "--series": `var(--series-${i})` } },
-      h("span", { class: "swatch", "aria-hidden": "true" }),
+      { vars: seriesColour(i) },
+      swatch(),
       h("a", { href: `#/campaign/${view.id}` }, view.name),
       " ",
       statusBadge(view.status),
       h(
-        "a",
+        "a.compare-remove",
         {
-          class: "compare-remove",
           href: `#/compare/${ids.filter((id) => id !== view.id).join(",")}`,
           "aria-label": `Remove ${view.name}`,
         },
@@ -147,12 +146,7 @@ function chooser(ids, compared, listed) {
       ),
     );
   const isFull = ids.length >= MAX_COMPARED || others.length === 0;
-  return h(
-    "div",
-    { class: "compare-chooser" },
-    h("ul", { class: "compare-chips" }, compared.map(chip)),
-    !isFull && select,
-  );
+  return h("div.compare-chooser", h("ul.compare-chips", compared.map(chip)), !isFull && select);
 }
 
 function verdictLine({ view, plan }, i) {
@@ -161,10 +155,10 @@ function verdictLine({ view, plan }, i) {
       ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
       : planVerdict(view);
   return h(
-    "p",
-    { class: "plan-verdict", vars: { "--series": `var(--series-${i})` } },
-    h("span", { class: "swatch", "aria-hidden": "true" }),
-    h("strong", null, view.name),
+    "p.plan-verdict",
+    { vars: seriesColour(i) },
+    swatch(),
+    h("strong", view.name),
     " ",
     h("span", { class: ["badge", tone] }, word),
     ` ${text}`,
@@ -195,8 +189,9 @@ function drawCompared(node, compared, by, scale) {
     const x = isDay ? spending.at.map(day) : [...spending.offers];
     x.push(isDay ? Math.max(x.at(-1), day(view.changed_at)) : view.decisions);
     const y = [...spending.committed, view.committed].map((amount) => scale.height(amount, view));
-    const shown = plan && plannedSoFar(plan, view.decisions);
-    const position = (n) => (isDay ? n / plan.visitors_a_day : n);
+    const { before, time } = plan ? planStart(view, spending) : {};
+    const shown = plan && plannedSoFar(plan, view.decisions - before);
+    const position = (n) => (isDay ? (plannedTime(plan, time, n) - start) / DAY : before + n);
     return { view, plan: shown, position, x, y, amounts: [...spending.committed, view.committed] };
   });
   const ends = lines.flatMap(({ x, plan, position }) => [
@@ -274,22 +269,15 @@ function comparisonRows(compared) {
 
 function comparisonTable([head, ...rows]) {
   return h(
-    "table",
-    { class: "compare-table" },
-    h(
-      "thead",
-      null,
-      h("tr", null, h("td"), head.slice(1).map(columnHead)),
-    ),
+    "table.compare-table",
+    h("thead", h("tr", h("td"), head.slice(1).map(columnHead))),
     h(
       "tbody",
-      null,
       rows.map(([name, ...cells]) =>
         h(
           "tr",
-          null,
           h("th", { scope: "row" }, name),
-          cells.map((cell) => h("td", { class: "number" }, cell === "–" ? none(name) : cell)),
+          cells.map((cell) => h("td.number", cell === "–" ? none(name) : cell)),
         ),
       ),
     ),
@@ -297,8 +285,7 @@ function comparisonTable([head, ...rows]) {
 }
 
 function columnHead(name, i) {
-  const props = { scope: "col", class: "number", vars: { "--series": `var(--series-${i})` } };
-  return h("th", props, h("span", { class: "swatch", "aria-hidden": "true" }), name);
+  return h("th.number", { scope: "col" }, swatch(i), name);
 }
 
 /** A figure that a campaign does not have, with the reason. */

@@ -2,8 +2,8 @@
 
 import { h } from "../dom.js";
 import { number } from "../format.js";
+import { swatch } from "../layout.js";
 import { term } from "../tooltip.js";
-import { swatch } from "./swatch.js";
 
 const LOWER = "No policy that works in all such worlds does better in the long run.";
 
@@ -37,10 +37,10 @@ function better(one, other) {
 export function boundItems(found, { top, isLog }) {
   return found.filter(isListed).map((entry) =>
     h(
-      "li",
-      { class: "bound", dataset: { bound: entry.bound, usable: entry.usable } },
+      "li.bound",
+      { dataset: { bound: entry.bound, usable: entry.usable } },
       entry.usable ? line(entry) : swatch(entry.policy.series), // only usable bounds have a line
-      h("span", null, name(entry)),
+      h("span", name(entry)),
       entry.usable ? value(entry, top, isLog) : badge(entry),
     ),
   );
@@ -55,7 +55,7 @@ function line({ kind, policy }) {
   const isLower = kind === "lower";
   return h("span", {
     class: ["bound-line", isLower && "bound-lower"],
-    vars: { "--colour": isLower ? "var(--ink-faint)" : `var(--series-${policy.series})` },
+    vars: { "--series": isLower ? "var(--ink-faint)" : `var(--series-${policy.series})` },
     "aria-hidden": "true",
   });
 }

@@ -2,6 +2,7 @@
 
 import { h, replace, unique } from "../dom.js";
 import { counted, number, percent } from "../format.js";
+import { button, seriesColour } from "../layout.js";
 import { slider } from "../slider.js";
 import { attachTooltip, term } from "../tooltip.js";
 import { DEFAULTS, DRIFTS, POLICIES, PRESETS, RATINGS, VALUES, toQuery } from "./settings.js";
@@ -23,20 +24,15 @@ export class Controls {
       this.update();
       onChange();
     };
-    this.form = h("form", { class: "controls", "aria-label": "Settings" });
+    this.form = h("form.controls", { "aria-label": "Settings" });
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.node = h(
-      "details",
-      { class: "drawer", open: WIDE.matches },
-      h("summary", null, "Settings"),
-      this.form,
-    );
+    this.node = h("details.drawer", { open: WIDE.matches }, h("summary", "Settings"), this.form);
     this.presets = h(
-      "div",
-      { class: "presets", role: "group", "aria-label": "Presets" },
+      "div.presets",
+      { role: "group", "aria-label": "Presets" },
       Object.entries(PRESETS).map(([preset, changes]) => {
         const on = { click: () => this.apply(changes) };
-        return h("button", { type: "button", class: "preset", dataset: { preset }, on }, preset);
+        return h("button.preset", { type: "button", dataset: { preset }, on }, preset);
       }),
     );
     this.node.addEventListener("toggle", () => {
@@ -152,7 +148,7 @@ export class Controls {
 }
 
 function group(title, ...children) {
-  return h("fieldset", { class: "group" }, h("legend", null, title), children);
+  return h("fieldset.group", h("legend", title), children);
 }
 
 function names(kinds) {
@@ -172,9 +168,9 @@ function select(name, label, explanation, { settings, changed }, options) {
     settings[name] = field.value;
     changed();
   });
-  const labelNode = h("label", { for: id, class: "explained" }, label);
+  const labelNode = h("label.explained", { for: id }, label);
   const tip = attachTooltip(labelNode, field, explanation).node;
-  return { node: h("div", { class: "choice" }, labelNode, field, tip), tip };
+  return { node: h("div.choice", labelNode, field, tip), tip };
 }
 
 function policies(settings, changed) {
@@ -196,28 +192,23 @@ function policies(settings, changed) {
     });
     const tip = `${policy.description} ${policy.symbols}.`;
     const label = h(
-      "label",
-      { class: "policy", vars: { "--colour": `var(--series-${policy.series})` } },
+      "label.policy",
+      { vars: seriesColour(policy.series) },
       box,
-      h("span", { class: "swatch" }),
-      h("span", null, policy.name),
+      h("span.swatch"),
+      h("span", policy.name),
     );
     return [
       name,
       box,
       h(
         "li",
-        null,
         label,
         term("?", tip, { class: "help-button", "aria-label": `About ${policy.name}` }),
       ),
     ];
   });
-  return h(
-    "ul",
-    { class: "policies" },
-    boxes.map(([, , item]) => item),
-  );
+  return h("ul.policies", boxes.map(([, , item]) => item));
 }
 
 function seed(settings, changed) {
@@ -241,18 +232,12 @@ function seed(settings, changed) {
     input.value = String(crypto.getRandomValues(new Uint32Array(1))[0] % 10000);
     set(Number(input.value));
   };
-  const label = h("label", { for: id, class: "explained" }, "Seed");
+  const label = h("label.explained", { for: id }, "Seed");
   const tip = "Random seed. The same settings and seed give the same numbers on any machine.";
   return h(
-    "div",
-    { class: "seed" },
+    "div.seed",
     label,
-    h(
-      "div",
-      { class: "seed-row" },
-      input,
-      h("button", { type: "button", on: { click: randomise } }, "Random"),
-    ),
+    h("div.seed-row", input, button("Random", randomise)),
     attachTooltip(label, input, tip).node,
   );
 }

@@ -19,13 +19,13 @@ export class Curves {
     this.rows = [];
     this.top = 0;
     this.isLog = false;
-    this.chart = h("div", { class: "chart curves-chart", id: `chart-${metric}` });
-    this.list = h("ul", { class: "bounds", "aria-label": `Theoretical bounds: ${title}` });
-    this.note = h("p", { class: "note" });
+    this.chart = h("div.chart.curves-chart", { id: `chart-${metric}` });
+    this.list = h("ul.bounds", { "aria-label": `Theoretical bounds: ${title}` });
+    this.note = h("p.note");
     this.node = h(
-      "section",
-      { class: "card curves", "aria-label": title },
-      h("header", null, h("h2", null, term(title, symbols)), h("p", null, text)),
+      "section.card.curves",
+      { "aria-label": title },
+      h("header", h("h2", term(title, symbols)), h("p", text)),
       this.chart,
       this.note,
       this.list,

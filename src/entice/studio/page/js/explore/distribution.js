@@ -17,24 +17,22 @@ const TEXT =
 /** The distribution of the final regret, a row for each policy. */
 export class Distribution {
   constructor() {
-    this.chart = h("div", { class: "chart distribution-chart", id: "chart-distribution" });
+    this.chart = h("div.chart.distribution-chart", { id: "chart-distribution" });
     this.limit = 0;
     this.node = h(
-      "section",
-      { class: "card distribution", "aria-label": TITLE },
+      "section.card.distribution",
+      { "aria-label": TITLE },
       h(
         "header",
-        null,
-        h("h2", null, term(TITLE, "The distribution of the regret R(T) over all runs")),
-        h("p", null, TEXT),
+        h("h2", term(TITLE, "The distribution of the regret R(T) over all runs")),
+        h("p", TEXT),
       ),
       this.chart,
       h(
-        "p",
-        { class: "note distribution-key" },
-        h("span", { class: "key-median" }, "median"),
-        h("span", { class: "key-mean" }, "mean"),
-        h("span", { class: "key-dot" }, "one of the worst runs"),
+        "p.note.distribution-key",
+        h("span.key-median", "median"),
+        h("span.key-mean", "mean"),
+        h("span.key-dot", "one of the worst runs"),
       ),
     );
   }

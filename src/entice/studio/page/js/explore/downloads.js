@@ -15,8 +15,8 @@ const CAPTION_HEIGHT = 90; // pixels below the charts
  * @param {() => Promise<string[]>} images the charts as data URLs
  */
 export function downloads(current, images) {
-  const status = h("span", { class: "visually-hidden", role: "status" });
-  const copy = h("button", { type: "button", class: "small" }, "Copy link");
+  const status = h("span.visually-hidden", { role: "status" });
+  const copy = h("button.small", { type: "button" }, "Copy link");
   copy.addEventListener("click", async () => {
     const done = await copyText(location.href);
     copy.textContent = done ? "Copied" : "Copy it from the address bar";
@@ -26,7 +26,7 @@ export function downloads(current, images) {
     }, 2000);
   });
   const button = (name, title, click) =>
-    h("button", { type: "button", class: "small", title, disabled: true, on: { click } }, name);
+    h("button.small", { type: "button", title, disabled: true, on: { click } }, name);
   const toml = button("↓ TOML", "The study, for entice run", () =>
     save("study.toml", current().toml, "application/toml"),
   );
@@ -37,7 +37,7 @@ export function downloads(current, images) {
     const blob = await stack(await images(), caption(current()));
     save("explore.png", blob, "image/png");
   });
-  const node = h("div", { class: "downloads" }, copy, toml, csv, png, status);
+  const node = h("div.downloads", copy, toml, csv, png, status);
   /** Enable the buttons that have something to download. */
   const update = () => {
     toml.disabled = !current().toml;

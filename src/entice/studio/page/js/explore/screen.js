@@ -3,6 +3,7 @@
 import { connection } from "../api.js";
 import { h, replace } from "../dom.js";
 import { compilation, duration, number } from "../format.js";
+import { swatch } from "../layout.js";
 import { failed } from "../placeholders.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
@@ -11,7 +12,6 @@ import { downloads } from "./downloads.js";
 import { AXES, DRIFTS, POLICIES, fromQuery, toQuery, toStudy } from "./settings.js";
 import { SimulationStream } from "./simulation-stream.js";
 import { SingleRun } from "./single-run.js";
-import { swatch } from "./swatch.js";
 import { Table } from "./table.js";
 
 const LEAD =
@@ -66,34 +66,33 @@ class Explore {
   }
 
   build(root) {
-    this.status = h("span", { class: "runs-text" }, "Starting …");
-    this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
+    this.status = h("span.runs-text", "Starting …");
+    this.legend = h("ul.legend", { "aria-label": "Colours" });
     this.axesButtons = this.makeAxesButtons();
-    this.bar = h("span", { class: "runs-bar", "aria-hidden": "true" });
-    this.announcement = h("p", { class: "visually-hidden", "aria-live": "polite" });
-    this.errors = h("div", { class: "errors" });
-    this.invariance = h("p", { class: "invariance", hidden: true });
+    this.bar = h("span.runs-bar", { "aria-hidden": "true" });
+    this.announcement = h("p.visually-hidden", { "aria-live": "polite" });
+    this.errors = h("div.errors");
+    this.invariance = h("p.invariance", { hidden: true });
     this.results = h(
-      "div",
-      { class: "results", "aria-label": "Results", role: "region" },
+      "div.results",
+      { "aria-label": "Results", role: "region" },
       this.errors,
       this.invariance,
-      h("div", { class: "pair" }, this.regret.node, this.compensation.node),
+      h("div.pair", this.regret.node, this.compensation.node),
       this.table.node,
-      h("div", { class: "pair" }, this.distribution.node, this.singleRun.node),
+      h("div.pair", this.distribution.node, this.singleRun.node),
     );
     replace(
       root,
       h(
-        "header",
-        { class: "explore-head" },
-        h("div", null, h("h1", null, "Explore"), h("p", { class: "lead" }, LEAD)),
+        "header.explore-head",
+        h("div", h("h1", "Explore"), h("p.lead", LEAD)),
         this.downloads.node,
       ),
       this.controls.presets,
-      h("div", { class: "runs" }, this.status, this.legend, this.axesButtons, this.bar),
+      h("div.runs", this.status, this.legend, this.axesButtons, this.bar),
       this.announcement,
-      h("div", { class: "explore" }, this.controls.node, this.results),
+      h("div.explore", this.controls.node, this.results),
     );
   }
 
@@ -105,8 +104,8 @@ class Explore {
       this.updateAddress();
     };
     return h(
-      "div",
-      { class: "segments", role: "group", "aria-label": "Axes of the curves" },
+      "div.segments",
+      { role: "group", "aria-label": "Axes of the curves" },
       Object.entries(AXES).map(([axes, name]) =>
         h("button", { type: "button", dataset: { axes }, on: { click: () => choose(axes) } }, name),
       ),
@@ -218,8 +217,8 @@ class Explore {
     const entries = policies.map((name) => POLICIES[name]);
     replace(
       this.legend,
-      entries.map(({ name, series }) => h("li", null, swatch(series), name)),
-      h("li", { class: "legend-note" }, "line: median, band: 5 to 95 % of the runs"),
+      entries.map(({ name, series }) => h("li", swatch(series), name)),
+      h("li.legend-note", "line: median, band: 5 to 95 % of the runs"),
     );
   }
 
@@ -236,7 +235,7 @@ class Explore {
       "All other forms of drift cancel: their strength makes no difference.";
     replace(
       this.invariance,
-      equal.map(({ series, name }, i) => [i > 0 && " and ", swatch(series), h("strong", null, name)]),
+      equal.map(({ series, name }, i) => [i > 0 && " and ", swatch(series), h("strong", name)]),
       DRIFTS[drift].varies ? varying : invariant,
     );
   }

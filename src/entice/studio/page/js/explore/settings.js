@@ -43,11 +43,7 @@ export const POLICIES = {
     series: SERIES.equal_pay,
     isEqualPay: true,
     display: "Visitors see fitted averages, from which the drift cancels.",
-    spec: (settings) => ({
-      kind: "equal_pay",
-      horizon: settings.horizon,
-      noise: noise(settings),
-    }),
+    spec: (settings) => ({ kind: "equal_pay", horizon: settings.horizon, noise: noise(settings) }),
   },
   elimination: {
     name: "Equal-pay elimination",

@@ -3,9 +3,9 @@
 import { post } from "../api.js";
 import { h, replace } from "../dom.js";
 import { number, percent } from "../format.js";
+import { button, swatch } from "../layout.js";
 import { term } from "../tooltip.js";
 import { POLICIES } from "./settings.js";
-import { swatch } from "./swatch.js";
 
 const DURATION = 9000; // milliseconds of the animation
 
@@ -24,18 +24,13 @@ export class SingleRun {
     this.run = 0;
     this.trace = null;
     this.request = null;
-    this.policyButtons = h("div", {
-      class: "segments single-run-policies",
+    this.policyButtons = h("div.segments.single-run-policies", {
       role: "group",
       "aria-label": "Policy of the run",
     });
-    this.rows = h("ol", { class: "single-run-rows" });
-    this.caption = h("p", { class: "single-run-caption" });
-    this.playButton = h(
-      "button",
-      { type: "button", class: "primary single-run-play", on: { click: () => this.togglePlay() } },
-      "Play",
-    );
+    this.rows = h("ol.single-run-rows");
+    this.caption = h("p.single-run-caption");
+    this.playButton = button("Play", () => this.togglePlay(), { class: "primary single-run-play" });
     this.time = h("input", {
       type: "range",
       id: "single-run-time",
@@ -47,26 +42,22 @@ export class SingleRun {
       "aria-label": "Time in the run",
       on: { input: () => this.seek() },
     });
-    const nextButton = h(
-      "button",
-      { type: "button", class: "small", on: { click: () => this.nextRun() } },
-      "Next run",
-    );
+    const nextButton = button("Next run", () => this.nextRun(), { class: "small" });
     this.node = h(
-      "section",
-      { class: "card single-run", "aria-label": TITLE },
-      h("header", null, h("h2", null, term(TITLE, SYMBOLS)), h("p", null, TEXT)),
+      "section.card.single-run",
+      { "aria-label": TITLE },
+      h("header", h("h2", term(TITLE, SYMBOLS)), h("p", TEXT)),
       this.policyButtons,
       h(
-        "div",
-        { class: "single-run-head", "aria-hidden": "true" },
-        h("span", null, "Item"),
-        h("span", null, "Shown"),
-        h("span", null, "Average"),
+        "div.single-run-head",
+        { "aria-hidden": "true" },
+        h("span", "Item"),
+        h("span", "Shown"),
+        h("span", "Average"),
       ),
       this.rows,
-      h("div", { class: "single-run-time" }, this.playButton, this.time),
-      h("div", { class: "single-run-foot" }, this.caption, nextButton),
+      h("div.single-run-time", this.playButton, this.time),
+      h("div.single-run-foot", this.caption, nextButton),
     );
   }
 
@@ -89,15 +80,10 @@ export class SingleRun {
     replace(
       this.policyButtons,
       this.settings.policies.map((name) =>
-        h(
-          "button",
-          {
-            type: "button",
-            "aria-pressed": String(name === this.policy),
-            on: { click: () => this.choosePolicy(name) },
-          },
-          swatch(POLICIES[name].series),
-          POLICIES[name].name,
+        button(
+          [swatch(POLICIES[name].series), POLICIES[name].name],
+          () => this.choosePolicy(name),
+          { "aria-pressed": String(name === this.policy) },
         ),
       ),
     );
@@ -148,11 +134,8 @@ export class SingleRun {
     this.scale = (y) => Math.min(1, Math.max(0, (y - low + pad) / (high - low + 2 * pad)));
     this.maxPulls = Math.max(1, ...pulls.at(-1));
     this.items = means.map((mean, i) => new Item(i, mean === Math.max(...means), this.scale(mean)));
-    replace(
-      this.rows,
-      this.items.map((item) => item.node),
-    );
-    this.rows.style.setProperty("--colour", `var(--series-${POLICIES[this.policy].series})`);
+    replace(this.rows, this.items.map((item) => item.node));
+    this.rows.style.setProperty("--series", `var(--series-${POLICIES[this.policy].series})`);
     this.render();
   }
 
@@ -209,24 +192,18 @@ export class SingleRun {
 /** The row of an item. */
 class Item {
   constructor(i, isBest, mean) {
-    this.count = h("span", null);
-    this.average = h("span", { class: "single-run-value" });
+    this.count = h("span");
+    this.average = h("span.single-run-value");
     this.node = h(
-      "li",
-      { class: "single-run-row", vars: { "--mean": mean } },
+      "li.single-run-row",
+      { vars: { "--mean": mean } },
       h(
-        "span",
-        { class: "single-run-name" },
+        "span.single-run-name",
         `Item ${i + 1}`,
-        isBest && h("span", { class: "single-run-best" }, "best"),
+        isBest && h("span.single-run-best", "best"),
       ),
-      h("span", { class: "single-run-bar" }, h("span", { class: "single-run-fill" }), this.count),
-      h(
-        "span",
-        { class: "single-run-average" },
-        h("span", { class: "single-run-mean" }),
-        h("span", { class: "single-run-dot" }),
-      ),
+      h("span.single-run-bar", h("span.single-run-fill"), this.count),
+      h("span.single-run-average", h("span.single-run-mean"), h("span.single-run-dot")),
       this.average,
     );
   }

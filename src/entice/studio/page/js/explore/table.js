@@ -2,10 +2,10 @@
 
 import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
+import { swatch } from "../layout.js";
 import { scrollableTable } from "../scrollable-table.js";
 import { term } from "../tooltip.js";
 import { POLICIES } from "./settings.js";
-import { swatch } from "./swatch.js";
 
 const RUNAWAY =
   "stopped, since payments and ratings raised each other without bound. They count as the worst.";
@@ -14,18 +14,13 @@ const RUNAWAY =
 export class Table {
   constructor() {
     this.body = h("tbody");
-    this.title = h("h2", null, "Results");
-    this.note = h("p", { class: "note", role: "status" });
+    this.title = h("h2", "Results");
+    this.note = h("p.note", { role: "status" });
     this.node = h(
-      "section",
-      { class: "card table", "aria-label": "Results in numbers" },
-      h(
-        "header",
-        null,
-        this.title,
-        h("p", null, "Median, and below it the 5 to 95 % range of the runs."),
-      ),
-      scrollableTable("Results, scrollable", h("table", null, h("thead", null, head()), this.body)),
+      "section.card.table",
+      { "aria-label": "Results in numbers" },
+      h("header", this.title, h("p", "Median, and below it the 5 to 95 % range of the runs.")),
+      scrollableTable("Results, scrollable", h("table", h("thead", head()), this.body)),
       this.note,
     );
   }
@@ -56,10 +51,9 @@ const COLUMNS = {
 function head() {
   return h(
     "tr",
-    null,
     h("th", { scope: "col" }, "Policy"),
     Object.entries(COLUMNS).map(([name, explanation]) =>
-      h("th", { scope: "col", class: "number" }, term(name, explanation)),
+      h("th.number", { scope: "col" }, term(name, explanation)),
     ),
   );
 }
@@ -74,9 +68,9 @@ function row(cell, policy, { horizon }) {
     range(compensation, "paid"),
     range(paid, "paid-pulls"),
     h(
-      "td",
-      { class: "number", dataset: { metric: "best" } },
-      h("strong", null, cell.pulls ? percent(cell.pulls[0] / horizon) : "–"),
+      "td.number",
+      { dataset: { metric: "best" } },
+      h("strong", cell.pulls ? percent(cell.pulls[0] / horizon) : "–"),
     ),
   );
 }
@@ -84,12 +78,11 @@ function row(cell, policy, { horizon }) {
 function range({ q05, q50, q95 }, name) {
   const [low, high] = [q05.at(-1), q95.at(-1) ?? Infinity];
   return h(
-    "td",
-    { class: "number", dataset: { metric: name } },
-    h("strong", null, number(q50.at(-1) ?? Infinity)),
+    "td.number",
+    { dataset: { metric: name } },
+    h("strong", number(q50.at(-1) ?? Infinity)),
     h(
-      "span",
-      { class: "range" },
+      "span.range",
       low === null ? "in all runs" : `${number(low)}\u00a0– ${number(high)}`,
     ),
   );

@@ -26,7 +26,7 @@ export async function show(root, { signal }) {
   replace(root, header(null), loading("Loading keys …"));
   if (!managesKeys(info)) {
     const notice = (await readOnlyNotice("see keys")) ?? limitedNotice();
-    return void replace(root, header(null), h("div", { class: "card" }, notice));
+    return void replace(root, header(null), h("div.card", notice));
   }
 
   async function refresh() {
@@ -35,7 +35,7 @@ export async function show(root, { signal }) {
       getPage(`/v1/campaigns?limit=${MOST_LISTED}&sort=name`, { signal }),
     ]);
     const names = new Map(campaigns.items.map(({ id, name }) => [id, name]));
-    const create = h("button", { type: "button", class: "primary" }, "Create a key …");
+    const create = h("button.primary", { type: "button" }, "Create a key …");
     create.addEventListener("click", async () => {
       if (await createKey(names, keys.length === 0)) await refresh();
     });
@@ -47,9 +47,8 @@ export async function show(root, { signal }) {
       keys.length === 0 ? noKeys() : keyTable("Keys", used, names, refresh),
       revoked.length > 0 &&
         h(
-          "details",
-          { class: "revoked" },
-          h("summary", null, `Revoked keys (${revoked.length})`),
+          "details.revoked",
+          h("summary", `Revoked keys (${revoked.length})`),
           keyTable("Revoked keys", revoked, names, null),
         ),
     );
@@ -71,35 +70,28 @@ function header(action) {
 
 function limitedNotice() {
   const text = "Your key is limited to one campaign. Keys need an admin key for all campaigns.";
-  return h("p", null, text);
+  return h("p", text);
 }
 
 function noKeys() {
   const text =
     "This service accepts the address that it printed when it started, from this machine only. " +
     "The first key replaces that address, so it must have the role admin for all campaigns.";
-  return h("div", { class: "card" }, empty("No keys yet", text));
+  return h("div.card", empty("No keys yet", text));
 }
 
 function keyTable(label, keys, names, refresh) {
   const admins = keys.filter(isAdministrator);
   const titles = ["Name", "Roles", "Campaigns", "Created", refresh ? "" : "Revoked"];
   const table = h(
-    "table",
-    { class: "key-table" },
-    h("caption", { class: "visually-hidden" }, label),
+    "table.key-table",
+    h("caption.visually-hidden", label),
     h(
       "thead",
-      null,
-      h(
-        "tr",
-        null,
-        titles.map((title) => (title ? h("th", { scope: "col" }, title) : h("td", null))),
-      ),
+      h("tr", titles.map((title) => (title ? h("th", { scope: "col" }, title) : h("td")))),
     ),
     h(
       "tbody",
-      null,
       keys.map((key) => {
         const isLast = admins.length === 1 && admins[0] === key;
         const action = refresh ? revokeCell(key, isLast, refresh) : date(key.revoked_at);
@@ -107,7 +99,7 @@ function keyTable(label, keys, names, refresh) {
       }),
     ),
   );
-  return h("div", { class: "card keys" }, scrollableTable(label, table));
+  return h("div.card.keys", scrollableTable(label, table));
 }
 
 function keyRow(key, names, action) {
@@ -123,44 +115,37 @@ function keyRow(key, names, action) {
     h(
       "th",
       { scope: "row" },
-      h("span", { class: "key-name" }, key.name),
-      key.current && h("span", { class: "badge badge-accent" }, "This tab"),
-      key.altered && h("span", { class: "badge badge-bad", title: altered }, "Altered"),
-      h("code", null, key.id),
+      h("span.key-name", key.name),
+      key.current && h("span.badge.badge-accent", "This tab"),
+      key.altered && h("span.badge.badge-bad", { title: altered }, "Altered"),
+      h("code", key.id),
     ),
     h("td", { dataset: { label: "Roles" } }, roleBadges(key.roles)),
     h("td", { dataset: { label: "Campaigns" } }, scope),
     h("td", { dataset: { label: "Created" } }, date(key.created_at)),
-    h("td", { class: "key-action" }, action),
+    h("td.key-action", action),
   );
 }
 
 function roleBadges(roles) {
-  return h(
-    "span",
-    { class: "alert-badges" },
-    roles.map((role) => h("span", { class: "badge", title: ROLES[role] }, role)),
-  );
+  return h("span.alert-badges", roles.map((role) => h("span.badge", { title: ROLES[role] }, role)));
 }
 
 function revokeCell(key, isLast, refresh) {
   if (isLast) {
     const text = "Last admin key: create another one before you revoke it.";
-    return h("span", { class: "note key-last" }, text);
+    return h("span.note.key-last", text);
   }
   const click = async () => {
     const confirmed = h("input", { type: "checkbox", id: unique("own"), required: true });
     const warning =
       "You are using this key in this tab. Once it is revoked, this page asks for another one.";
     const label = h("label", { for: confirmed.id }, "I have another key");
-    const own = [
-      h("p", { class: "dialog-problem" }, warning),
-      h("p", { class: "check" }, confirmed, label),
-    ];
+    const own = [h("p.dialog-problem", warning), h("p.check", confirmed, label)];
     const gone = await confirmDialog({
       title: `Revoke “${key.name}”?`,
       body: [
-        h("p", null, "Requests with this key are rejected within a second. This cannot be undone."),
+        h("p", "Requests with this key are rejected within a second. This cannot be undone."),
         key.current && own,
       ],
       confirm: "Revoke",
@@ -187,23 +172,17 @@ async function createKey(names, isFirst) {
   const body = [
     h("label", { for: name.id }, "Name"),
     name,
-    h("p", { class: "note" }, "Who or what uses the key, such as “Shop” or “Ann”."),
+    h("p.note", "Who or what uses the key, such as “Shop” or “Ann”."),
     h(
-      "fieldset",
-      { class: "roles" },
-      h("legend", null, "Roles"),
+      "fieldset.roles",
+      h("legend", "Roles"),
       boxes.map((box) =>
-        h(
-          "p",
-          { class: "check" },
-          box,
-          h("label", { for: box.id }, box.value, h("span", { class: "note" }, ROLES[box.value])),
-        ),
+        h("p.check", box, h("label", { for: box.id }, box.value, h("span.note", ROLES[box.value]))),
       ),
     ),
     h("label", { for: scope.id }, "Campaigns"),
     scope,
-    isFirst && h("p", { class: "note" }, FIRST),
+    isFirst && h("p.note", FIRST),
   ];
   const made = await confirmDialog({
     title: "Create a key",
@@ -239,7 +218,7 @@ function showNewKey({ name, key }, isFirst) {
   const shown = { readonly: true, rows: 2, spellcheck: "false", class: "new-key" };
   const field = h("textarea", { ...shown, id: unique("new-key") });
   field.value = key;
-  const status = h("span", { class: "note", role: "status" });
+  const status = h("span.note", { role: "status" });
   let isCopied = false;
   const markCopied = () => {
     isCopied = true;
@@ -259,10 +238,10 @@ function showNewKey({ name, key }, isFirst) {
   return confirmDialog({
     title: `The key “${name}”`,
     body: [
-      h("p", null, `Copy it now: it is not shown again.${text}`),
+      h("p", `Copy it now: it is not shown again.${text}`),
       h("label", { for: field.id }, "Key"),
       field,
-      h("div", { class: "actions copy" }, copy, status),
+      h("div.actions.copy", copy, status),
     ],
     confirm: "Done",
     cancel: null,

@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { h } from "../dom.js";
 import { duration, number } from "../format.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 
 const WHEN = { dateStyle: "medium", timeStyle: "medium" };
@@ -18,9 +19,8 @@ export function timeline(offer, history) {
   });
   const next = nextStep(offer, history);
   return h(
-    "ol",
+    "ol.timeline",
     {
-      class: "timeline",
       "aria-label": `Since ${new Date(first.at).toLocaleString("en-GB", WHEN)}`,
     },
     items,
@@ -33,11 +33,10 @@ function item(kind, title, effect, at, later) {
   return h(
     "li",
     { class: `timeline-item timeline-item-${kind}` },
-    h("h3", null, title),
-    h("p", null, effect),
+    h("h3", title),
+    h("p", effect),
     h(
-      "p",
-      { class: "note" },
+      "p.note",
       h("time", { datetime: at }, date.toLocaleString("en-GB", WHEN)),
       later && ` · ${later}`,
     ),
@@ -107,10 +106,9 @@ function nextStep(offer, history) {
 
 function pending(title, until) {
   return h(
-    "li",
-    { class: "timeline-item timeline-item-pending" },
-    h("h3", null, title),
-    h("p", { class: "note" }, `until ${new Date(until).toLocaleString("en-GB", WHEN)}`),
+    "li.timeline-item.timeline-item-pending",
+    h("h3", title),
+    h("p.note", `until ${new Date(until).toLocaleString("en-GB", WHEN)}`),
   );
 }
 
@@ -130,32 +128,26 @@ export async function readPreviousHashes(campaign, history, { signal }) {
 /** List the events with their hashes. */
 export function hashChain(history, previous) {
   return h(
-    "ol",
-    { class: "hash-chain" },
+    "ol.hash-chain",
     history.map((event, i) =>
       h(
-        "li",
-        { class: "link" },
+        "li.link",
         h(
-          "p",
-          { class: "link-head" },
-          h("span", { class: "link-seq" }, `#${number(event.seq)}`),
-          h("strong", null, event.kind),
+          "p.link-head",
+          h("span.link-seq", `#${number(event.seq)}`),
+          h("strong", event.kind),
         ),
         h(
-          "p",
-          { class: "link-hashes" },
+          "p.link-hashes",
           shortHash(event.seq - 1, previous[i]),
           h("span", { "aria-hidden": "true" }, "→"),
           shortHash(event.seq, event.hash),
         ),
         h(
           "details",
-          null,
-          h("summary", null, "Full hashes and event"),
+          h("summary", "Full hashes and event"),
           h(
-            "dl",
-            { class: "link-full" },
+            "dl.link-full",
             fullHash(`Previous event, #${number(event.seq - 1)}`, previous[i]),
             fullHash(`This event, #${number(event.seq)}`, event.hash),
           ),
@@ -172,11 +164,11 @@ export function hashChain(history, previous) {
 
 function shortHash(seq, hash) {
   const code = h("code", { title: hash }, `${hash.slice(0, 8)}…${hash.slice(-4)}`);
-  return h("span", null, h("span", { class: "note" }, `#${number(seq)} `), code);
+  return h("span", h("span.note", `#${number(seq)} `), code);
 }
 
 function fullHash(name, hash) {
-  return h("div", null, h("dt", null, name), h("dd", null, h("code", null, hash)));
+  return fact(name, h("code", hash));
 }
 
 function withoutHash({ hash, ...event }) {

@@ -10,14 +10,9 @@ const MAX_SHOWN = 12;
 /** Show the steps from stars to money. */
 export function priceTable(offer, { steps }) {
   return h(
-    "table",
-    { class: "price-table" },
-    h("caption", { class: "visually-hidden" }, "From stars to money"),
-    h(
-      "tbody",
-      null,
-      steps.map((step) => row(step, offer)),
-    ),
+    "table.price-table",
+    h("caption.visually-hidden", "From stars to money"),
+    h("tbody", steps.map((step) => row(step, offer))),
   );
 }
 
@@ -26,9 +21,9 @@ function row({ sign, label, stars: inStars, amount, note, level }, offer) {
   return h(
     "tr",
     { class: `price-table-${level}` },
-    h("td", { class: "price-table-sign" }, sign),
-    h("th", { scope: "row" }, label, note && h("span", { class: "note" }, note)),
-    h("td", { class: "number" }, value),
+    h("td.price-table-sign", sign),
+    h("th", { scope: "row" }, label, note && h("span.note", note)),
+    h("td.number", value),
   );
 }
 
@@ -56,24 +51,22 @@ export function displayedItems(offer, shown, { lowest_rating: low, highest_ratin
   );
   return [
     h(
-      "ul",
-      { class: "displayed" },
+      "ul.displayed",
       listed.map(([arm, value]) =>
         h(
           "li",
           { class: ["displayed-item", arm === offer.arm && "displayed-offered"] },
-          h("span", { class: "displayed-name" }, arm, ...badges(arm, offer)),
-          h("span", {
-            class: "displayed-bar",
+          h("span.displayed-name", arm, ...badges(arm, offer)),
+          h("span.displayed-bar", {
             "aria-hidden": "true",
             vars: { "--share": (value - low) / (high - low) },
           }),
-          h("span", { class: "number" }, stars(value)),
+          h("span.number", stars(value)),
         ),
       ),
     ),
     order.length > listed.length &&
-      h("p", { class: "note" }, `And ${number(order.length - listed.length)} more.`),
+      h("p.note", `And ${number(order.length - listed.length)} more.`),
   ];
 }
 
@@ -81,5 +74,5 @@ function badges(arm, offer) {
   const labels = [];
   if (arm === offer.arm) labels.push("offered");
   if (arm === offer.greedy_arm) labels.push("own choice");
-  return labels.map((label) => h("span", { class: "badge" }, label));
+  return labels.map((label) => h("span.badge", label));
 }

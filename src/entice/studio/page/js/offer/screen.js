@@ -5,6 +5,7 @@ import { policyName, reasonName, stateName, stateTone } from "../campaign/labels
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { card, fact } from "../layout.js";
 import { money } from "../money.js";
 import { empty, loading } from "../placeholders.js";
 import { hashChain, readPreviousHashes, timeline } from "./events.js";
@@ -20,7 +21,7 @@ export async function show(root, { params, signal }) {
       empty(
         "No offer selected",
         "Open a campaign and choose one of its offers.",
-        h("a", { class: "button", href: "#/campaigns" }, "Campaigns"),
+        h("a.button", { href: "#/campaigns" }, "Campaigns"),
       ),
     );
     return;
@@ -47,88 +48,70 @@ function page({ offer, why, arithmetic, history }, previousHashes, campaign) {
   const [offered] = history;
   return [
     h(
-      "p",
-      { class: "crumbs" },
+      "p.crumbs",
       h("a", { href: "#/campaigns" }, "Campaigns"),
       " / ",
       h("a", { href: `#/campaign/${campaign.id}` }, campaign.name),
     ),
     h(
-      "header",
-      { class: "screen-head" },
+      "header.screen-head",
       h(
         "div",
-        null,
         h(
-          "div",
-          { class: "title-line" },
-          h("h1", null, `Offer ${number(offer.decision)}: ${offer.arm}`),
+          "div.title-line",
+          h("h1", `Offer ${number(offer.decision)}: ${offer.arm}`),
           h(
             "span",
             { class: ["badge", stateTone(offer.state)], role: "status" },
             stateName(offer.state, offer.rating),
           ),
         ),
-        h("p", { class: "lead" }, nonBreaking(why)),
+        h("p.lead", nonBreaking(why)),
         offer.disclosure &&
-          h("p", { class: "note disclosure" }, `Disclosed to the visitor: “${offer.disclosure}”`),
+          h("p.note.disclosure", `Disclosed to the visitor: “${offer.disclosure}”`),
       ),
       h(
-        "p",
-        { class: "offer-amount" },
-        h("strong", null, offer.amount ? money(offer.amount, offer) : "unpaid"),
-        h("span", { class: "note" }, reasonName(offer.reason)),
+        "p.offer-amount",
+        h("strong", offer.amount ? money(offer.amount, offer) : "unpaid"),
+        h("span.note", reasonName(offer.reason)),
       ),
     ),
     h(
-      "div",
-      { class: "stack offer-grid" },
+      "div.stack.offer-grid",
       h(
-        "div",
-        { class: "offer-column" },
-        card("Price", PRICE_TEXT, priceTable(offer, arithmetic)),
-        card("Decision", "How the item was chosen.", decision(offer, offered, campaign)),
+        "div.offer-column",
+        card(null, "Price", PRICE_TEXT, priceTable(offer, arithmetic)),
+        card(null, "Decision", "How the item was chosen.", decision(offer, offered, campaign)),
       ),
       h(
-        "div",
-        { class: "offer-column" },
-        card("Timeline", "Events so far.", timeline(offer, history)),
+        "div.offer-column",
+        card(null, "Timeline", "Events so far.", timeline(offer, history)),
         card(
+          null,
           "Displayed ratings",
           "The ratings that visitors saw when the offer was made.",
           displayedItems(offer, arithmetic.shown, campaign.spec),
         ),
       ),
       card(
+        "offer-chain",
         "Event log",
         "Each hash covers the event and the hash before it, so no event can be changed unnoticed.",
         hashChain(history, previousHashes),
-        "offer-chain",
       ),
     ),
   ];
 }
 
-function card(title, text, children, kind = null) {
-  return h(
-    "section",
-    { class: ["card", kind], "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, text)),
-    children,
-  );
-}
-
 function decision(offer, offered, campaign) {
-  const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
   const chance = `${percent(offer.propensity)}${offered.estimated ? ", estimated" : ""}`;
   return h(
-    "dl",
-    { class: "facts decision" },
+    "dl.facts.decision",
     fact(defined("policy"), policyName(campaign.spec.policy)),
     fact(defined("propensity"), chance),
     fact(defined("probe"), PROBES[offer.probe] ?? "not used"),
     fact("Settings", `version ${number(offered.version)}`),
-    fact(defined("hash"), h("code", null, `${offered.player.slice(0, 12)}…`)),
-    fact("Offer ID", h("code", null, offer.id)),
+    fact(defined("hash"), h("code", `${offered.player.slice(0, 12)}…`)),
+    fact("Offer ID", h("code", offer.id)),
   );
 }

@@ -136,12 +136,7 @@ export function drawLockIn(node, paper) {
 function band(rows, hex, label) {
   const x = rows.map(({ l }) => l);
   return [
-    ...shade(
-      x,
-      rows.map(({ q05 }) => q05),
-      rows.map(({ q95 }) => q95),
-      withAlpha(hex, 0.22),
-    ),
+    ...shade(x, rows.map(({ q05 }) => q05), rows.map(({ q95 }) => q95), withAlpha(hex, 0.22)),
     {
       x,
       y: rows.map(({ q50 }) => q50),

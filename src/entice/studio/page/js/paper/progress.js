@@ -13,18 +13,16 @@ const PHASES = {
 export function progressCard() {
   const bar = h("progress", { max: 1, "aria-label": "Progress of the reproduction" });
   const phase = h("p", { role: "status" }, PHASES.queued);
-  const count = h("p", { class: "note paper-count" });
+  const count = h("p.note.paper-count");
   const node = h(
-    "div",
-    { class: "card" },
+    "div.card",
     h(
-      "div",
-      { class: "state" },
-      h("h2", null, "Reproducing the paper"),
+      "div.state",
+      h("h2", "Reproducing the paper"),
       phase,
       bar,
       count,
-      h("p", { class: "note" }, "Tables and figures appear here when all runs are done."),
+      h("p.note", "Tables and figures appear here when all runs are done."),
     ),
   );
   let first = null; // the first line of the runs, and its time

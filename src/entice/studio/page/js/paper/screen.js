@@ -3,8 +3,8 @@
 import { connection, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
-import { nonBreaking, number } from "../format.js";
-import { screenHead } from "../layout.js";
+import { nonBreaking, number, percent } from "../format.js";
+import { card, fact, legendEntries, screenHead } from "../layout.js";
 import { failed } from "../placeholders.js";
 import { SERIES } from "../policy-colours.js";
 import { segmentedControl } from "../segmented-control.js";
@@ -17,7 +17,7 @@ const CHARTED = ["regret", "compensation", "compensated_pulls"];
 let cached = null; // the reproduction, until the page is reloaded
 
 export async function show(root, { signal }) {
-  const content = h("div", { class: "stack" });
+  const content = h("div.stack");
   replace(
     root,
     screenHead("The paper, reproduced", [
@@ -40,7 +40,7 @@ async function fill(content, signal) {
     replace(content, sections(cached));
   } catch (problem) {
     if (signal.aborted) return;
-    replace(content, h("div", { class: "card" }, failed(problem, retry)));
+    replace(content, h("div.card", failed(problem, retry)));
     if (problem.status === 0) connection.addEventListener("back", retry, { once: true, signal });
   }
 }
@@ -64,22 +64,22 @@ function sections(paper) {
   const rounds = (policy, setup) => `${number(run(policy, setup).horizon)} rounds`;
   return [
     h(
-      "ul",
-      { class: "paper-cards" },
-      fact(
+      "ul.paper-cards",
+      finding(
         covered("ucb", "published"),
         "published values of UCB are in the range of one run of " +
           `${rounds("ucb", "published")}; ${covered("ucb", "written")} in that of ` +
           `${rounds("ucb", "written")}.`,
       ),
-      fact(
+      finding(
         covered("thompson_sampling", "written"),
         "published values of Thompson sampling are in the range of one run of the paper's " +
           "Algorithm 4.",
       ),
-      fact(
+      finding(
         covered("thompson_sampling", "published"),
-        "are in range if 1/(n+1) is the standard deviation instead of the variance.",
+        "published values of Thompson sampling are in range if 1/(n+1) is the standard deviation " +
+          "instead of the variance.",
       ),
     ),
     section(
@@ -89,8 +89,7 @@ function sections(paper) {
         "near the middle.",
       coverageTable(paper),
       h(
-        "p",
-        { class: "note" },
+        "p.note",
         "“As written”: the paper's algorithms over 20,000 rounds, starting with each item " +
           "once. “Best fit”: the set-up, of those we tried, with most values in range. " +
           `${number(paper.replications)} runs per cell, seed ${paper.seed}.`,
@@ -113,48 +112,39 @@ const KEY =
   "Bold: published value. Below: our median, and in small print the 5 to 95 % range of our " +
   "runs. ✓ The published value is in that range. ✗ It is not.";
 
-function fact(value, text) {
-  return h("li", { class: "card" }, h("strong", null, value), h("p", null, text));
+function finding(value, text) {
+  return h("li.card", h("strong", value), h("p", text));
 }
 
 function section(title, text, ...children) {
-  return h(
-    "section",
-    { class: "card", "aria-label": title },
-    h("header", null, h("h2", null, title), h("p", null, nonBreaking(text))),
-    children,
+  return card(null, title, nonBreaking(text), children);
+}
+
+/** Charts side by side, one for each metric: their nodes by metric, and the whole. */
+function metricCharts(metrics, kind) {
+  const charts = metrics.map((metric) => ({ metric, node: h("div.chart") }));
+  const figures = charts.map(({ metric, node }) =>
+    h("figure", h("figcaption", METRICS[metric]), node),
   );
+  return { charts, node: h("div", { class: kind }, figures) };
 }
 
 function publishedCharts(paper) {
-  const charts = CHARTED.map((metric) => ({ metric, node: h("div", { class: "chart" }) }));
+  const { charts, node: figures } = metricCharts(CHARTED, "paper-three");
   const show = (policy) =>
     charts.forEach(({ metric, node }) => drawPublished(node, paper, policy, metric));
   const node = section(
     "Published values and single runs",
     "Dots: published. Bands: 5 to 95 % of our runs, grey as written, blue with the best fit.",
-    segmentedControl(
-      "Policy",
-      paper.policies.map(({ id, name }) => [id, name]),
-      show,
-    ),
-    h(
-      "div",
-      { class: "paper-three" },
-      charts.map(({ metric, node }) =>
-        h("figure", null, h("figcaption", null, METRICS[metric]), node),
-      ),
-    ),
+    segmentedControl("Policy", paper.policies.map(({ id, name }) => [id, name]), show),
+    figures,
   );
   show(paper.policies[0].id);
   return node;
 }
 
 function overTime(paper) {
-  const charts = ["regret", "compensation"].map((metric) => ({
-    metric,
-    node: h("div", { class: "chart" }),
-  }));
+  const { charts, node: figures } = metricCharts(["regret", "compensation"], "paper-two");
   const show = (name) =>
     charts.forEach(({ metric, node }) => drawOverTime(node, paper, name, metric));
   const node = section(
@@ -169,27 +159,15 @@ function overTime(paper) {
       ],
       show,
     ),
-    h(
-      "ul",
-      { class: "legend" },
-      paper.policies.map(({ id, name }) =>
-        h("li", { vars: { "--series": `var(--series-${SERIES[id]})` } }, name),
-      ),
-    ),
-    h(
-      "div",
-      { class: "paper-two" },
-      charts.map(({ metric, node }) =>
-        h("figure", null, h("figcaption", null, METRICS[metric]), node),
-      ),
-    ),
+    h("ul.chart-legend", legendEntries(paper.policies.map(({ id, name }) => [SERIES[id], name]))),
+    figures,
   );
   show("figure_2");
   return node;
 }
 
 function lockIn(paper) {
-  const chart = h("div", { class: "chart" });
+  const chart = h("div.chart");
   const find = (setup, l, metric = "regret") =>
     [...paper.table1, ...paper.table2].find(
       (row) =>
@@ -205,15 +183,12 @@ function lockIn(paper) {
     "The published Thompson sampling is not Algorithm 4",
     "Distribution of the final regret without drift.",
     h(
-      "div",
-      { class: "paper-columns" },
+      "div.paper-columns",
       h(
         "div",
-        null,
         chart,
         h(
-          "ul",
-          { class: "legend" },
+          "ul.chart-legend",
           h("li", { vars: { "--series": "var(--ink-faint)" } }, "variance 1/(n+1): Algorithm 4"),
           h(
             "li",
@@ -223,11 +198,9 @@ function lockIn(paper) {
         ),
       ),
       h(
-        "div",
-        { class: "paper-text" },
+        "div.paper-text",
         h(
           "p",
-          null,
           "Algorithm 4 draws each item's value with variance 1/(n+1). Over " +
             `${number(none.horizon)} rounds its mean regret is ${formatFigure(none.mean)} ` +
             `without drift and ${formatFigure(drift.mean)} at drift 1.1. Without drift, 19 runs ` +
@@ -236,7 +209,6 @@ function lockIn(paper) {
         ),
         h(
           "p",
-          null,
           "With 1/(n+1) as the standard deviation, the policy explores too little. The median " +
             `regret is only ${formatFigure(std.q50)}, but some runs stay on a wrong item: the ` +
             `mean is ${formatFigure(std.mean)}, and 1 run in 20 exceeds ` +
@@ -244,7 +216,6 @@ function lockIn(paper) {
         ),
         h(
           "p",
-          null,
           "This changes a conclusion. In the paper's tables, the number of paid pulls " +
             "does not depend on the drift. With Algorithm 4 as written, it grows " +
             `${growth.toFixed(1)}-fold from drift 0 to 1.1.`,
@@ -261,15 +232,20 @@ function greedy({ greedy: row }) {
     "Without payments",
     "The baseline: visitors choose for themselves.",
     h(
-      "p",
-      { class: "paper-text" },
-      nonBreaking(
-        "Visitors choose the item with the best average and often stay on a wrong one. Over " +
-          `${number(row.horizon)} rounds the mean regret is ${formatFigure(row.mean)}; 1 run ` +
-          `in 20 exceeds ${formatFigure(row.q95)}, and ` +
-          `${Math.round(100 * row["stuck_on_0.9"])} % of the runs end on the best item. The ` +
-          "paper reports “nearly 6000”, which matches one run that stays on the item with gap " +
-          `0.3 (0.3 × 20,000), as ${Math.round(100 * row["stuck_on_0.6"])} % of ours do.`,
+      "div.paper-columns",
+      h(
+        "p.paper-text",
+        nonBreaking(
+          "Visitors choose the item with the best average and often stay on a wrong one. The " +
+            "paper reports “nearly 6000” as the regret, which matches one run that stays on the " +
+            `item with gap 0.3 (0.3 × 20,000), as ${percent(row["stuck_on_0.6"])} of ours do.`,
+        ),
+      ),
+      h(
+        "dl.facts",
+        fact(`Mean regret of ${number(row.horizon)} rounds`, formatFigure(row.mean)),
+        fact("1 run in 20 exceeds", formatFigure(row.q95)),
+        fact("Runs that end on the best item", percent(row["stuck_on_0.9"])),
       ),
     ),
   );

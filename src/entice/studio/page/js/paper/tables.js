@@ -23,12 +23,11 @@ export function coverageTable(paper) {
   );
   return wrap(
     "Settings of the published runs",
+    "coverage",
     h(
       "thead",
-      null,
       h(
         "tr",
-        null,
         Object.entries(COVERAGE).map(([title, kind]) =>
           h("th", { scope: "col", class: kind }, title),
         ),
@@ -36,26 +35,22 @@ export function coverageTable(paper) {
     ),
     h(
       "tbody",
-      null,
       order.map((row) =>
         h(
           "tr",
           { class: row.setup === "published" && "coverage-fit" },
           h("th", { scope: "row" }, names[row.policy]),
-          h("td", null, SETUPS[row.setup]),
-          h("td", { class: "number" }, `${row.inside} of ${row.published}`),
+          h("td", SETUPS[row.setup]),
+          h("td.number", `${row.inside} of ${row.published}`),
           h(
-            "td",
-            { class: "coverage-meter" },
-            h("span", {
-              class: "meter",
+            "td.coverage-meter",
+            h("span.meter", {
               "aria-hidden": "true",
               vars: { "--share": row.inside / row.published },
             }),
           ),
           h(
-            "td",
-            { class: "coverage-words" },
+            "td.coverage-words",
             `${settings.get(`${row.policy} ${row.setup}`)}, ` +
               `${row.horizon.toLocaleString("en")} rounds`,
           ),
@@ -74,19 +69,18 @@ export function publishedTable(number, rows, paper) {
     );
   return wrap(
     `Table ${number}`,
+    null,
     h(
       "thead",
-      null,
       h(
         "tr",
-        null,
         h(
           "th",
           { scope: "col" },
           term("Drift", "How much a payment of 1 raises the feedback; l in the paper."),
         ),
         paper.coefficients.map((l) =>
-          h("th", { scope: "col", class: "number" }, l === 0 ? "none" : String(l)),
+          h("th.number", { scope: "col" }, l === 0 ? "none" : String(l)),
         ),
       ),
     ),
@@ -94,15 +88,12 @@ export function publishedTable(number, rows, paper) {
       metrics.map((metric) =>
         h(
           "tbody",
-          null,
           h(
-            "tr",
-            { class: "published" },
-            h("th", { scope: "row" }, name, h("span", { class: "metric-name" }, METRICS[metric])),
+            "tr.published",
+            h("th", { scope: "row" }, name, " ", h("span.metric-name", METRICS[metric])),
             paper.coefficients.map((l) =>
               h(
-                "td",
-                { class: "number" },
+                "td.number",
                 find(id, metric, "written", l).published.toLocaleString("en", {
                   maximumFractionDigits: 3,
                 }),
@@ -112,8 +103,7 @@ export function publishedTable(number, rows, paper) {
           Object.entries(SETUPS).map(([setup, name]) =>
             h(
               "tr",
-              null,
-              h("th", { scope: "row", class: "ours" }, `simulated, ${name}`),
+              h("th.ours", { scope: "row" }, `simulated, ${name}`),
               paper.coefficients.map((l) => cell(find(id, metric, setup, l))),
             ),
           ),
@@ -134,12 +124,12 @@ function cell(row) {
         `published ${row.published} is ${inside} the range of one run.`,
     },
     h("span", { "aria-hidden": "true" }, row.inside ? "✓ " : "✗ "),
-    h("span", { class: "visually-hidden" }, row.inside ? "in range: " : "not in range: "),
+    h("span.visually-hidden", row.inside ? "in range: " : "not in range: "),
     formatFigure(row.q50),
-    h("small", null, `${formatFigure(row.q05)}–${formatFigure(row.q95)}`),
+    h("small", `${formatFigure(row.q05)}–${formatFigure(row.q95)}`),
   );
 }
 
-function wrap(name, ...parts) {
-  return scrollableTable(`${name}: table`, h("table", { class: "paper-table" }, parts));
+function wrap(name, kind, ...parts) {
+  return scrollableTable(`${name}: table`, h("table", { class: ["paper-table", kind] }, parts));
 }

@@ -14,9 +14,9 @@ const REST = 350; // milliseconds without a move, also with the keyboard
  */
 export function budgetSlider(onMove, onRest) {
   const input = h("input", { id: "budget", name: "budget", type: "range" });
-  const value = h("output", { for: "budget", class: "budget-value" });
+  const value = h("output.budget-value", { for: "budget" });
   const unlimited = h("input", { type: "checkbox", id: "no-budget", name: "no-budget" });
-  const outcome = h("p", { class: "budget-outcome" });
+  const outcome = h("p.budget-outcome");
   let forecast = null;
   let currency = null; // of the slider's value
   let timer = 0;
@@ -47,11 +47,11 @@ export function budgetSlider(onMove, onRest) {
   unlimited.addEventListener("change", change);
 
   const node = h(
-    "div",
-    { class: "budget", hidden: true },
-    h("div", { class: "budget-head" }, h("label", { for: "budget" }, "Budget"), value),
+    "div.budget",
+    { hidden: true },
+    h("div.budget-head", h("label", { for: "budget" }, "Budget"), value),
     input,
-    h("label", { class: "check" }, unlimited, "No limit: show how much is needed"),
+    h("label.check", unlimited, "No limit: show how much is needed"),
     outcome,
   );
   return {

@@ -1,8 +1,8 @@
 // Charts of a forecast: payments per day and the budget, and when the best item leads.
 
 import { colour, draw, token, withAlpha } from "../chart.js";
-import { h } from "../dom.js";
 import { percent } from "../format.js";
+import { legendEntries } from "../layout.js";
 import { amount, moneyAxis, moneyTemplate } from "../money.js";
 import { runsWithin, seriesOf } from "./plan-request.js";
 
@@ -80,11 +80,9 @@ export function drawLeads(node, forecast) {
 
 /** The legends of both charts. */
 export function legends(forecast) {
-  const entry = (policy) => {
-    const series = seriesOf(forecast.plan, policy);
-    return h("li", { vars: { "--series": `var(--series-${series})` } }, policy.label);
-  };
-  return [paying(forecast), forecast.policies].map((policies) => policies.map(entry));
+  return [paying(forecast), forecast.policies].map((policies) =>
+    legendEntries(policies.map((policy) => [seriesOf(forecast.plan, policy), policy.label])),
+  );
 }
 
 /** The key of the payments chart. */

@@ -5,6 +5,7 @@ import { permitsProbe } from "../campaign/labels.js";
 import { confirmDialog } from "../dialog.js";
 import { h } from "../dom.js";
 import { counted, number } from "../format.js";
+import { fact } from "../layout.js";
 import { money } from "../money.js";
 
 const PROBE = { share: 0.1, amount: 0.5 };
@@ -33,7 +34,6 @@ export async function createCampaign(settings) {
     Object.entries(STARTS).map(([status, text]) => h("option", { value: status }, text)),
   );
   const probeAmount = money(Math.ceil(PROBE.amount * settings.price_of_a_star), settings);
-  const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
   const created = await confirmDialog({
     title: "Create this campaign",
     confirm: "Create",
@@ -43,26 +43,24 @@ export async function createCampaign(settings) {
       h("label", { for: "campaign-items" }, "Items, one per line"),
       items,
       h(
-        "p",
-        { id: "items-note", class: "note" },
+        "p.note",
+        { id: "items-note" },
         "The item ids of your platform: letters, digits and . _ ~ - (spaces become -). The plan " +
           `has ${number(settings.arms.length)} items.`,
       ),
       h("label", { for: "campaign-start" }, "Start"),
       start,
       permitsProbe(settings.policy) && [
-        h("label", { class: "check" }, probe, "Measure the drift"),
+        h("label.check", probe, "Measure the drift"),
         h(
-          "p",
-          { class: "note" },
+          "p.note",
           "In 10 % of the offers without payment, chance decides whether the visitor gets " +
             `${probeAmount} anyway. The difference between their ratings is the drift. These ` +
             "payments come out of the budget; the plan does not include them.",
         ),
       ],
       h(
-        "dl",
-        { class: "facts campaign-facts" },
+        "dl.facts.campaign-facts",
         fact("Budget", money(settings.budget, settings)),
         fact("Price of a star", money(settings.price_of_a_star, settings)),
       ),

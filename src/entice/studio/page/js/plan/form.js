@@ -34,14 +34,7 @@ const GROUPS = [
         step: "any",
         scale: 100,
       },
-      {
-        name: "rating_delay",
-        label: "Rating delay",
-        unit: "days",
-        min: 0,
-        max: 365,
-        step: "any",
-      },
+      { name: "rating_delay", label: "Rating delay", unit: "days", min: 0, max: 365, step: "any" },
       {
         name: "rating_window",
         label: "Rating window",
@@ -79,14 +72,7 @@ const GROUPS = [
 ];
 
 const ACCEPTANCE = [
-  {
-    name: "acceptance_midpoint",
-    label: "Half accept at",
-    unit: "★",
-    min: 0,
-    max: 5,
-    step: "any",
-  },
+  { name: "acceptance_midpoint", label: "Half accept at", unit: "★", min: 0, max: 5, step: "any" },
   {
     name: "acceptance_width",
     label: "They differ by",
@@ -118,9 +104,9 @@ export function planForm(values, onChange) {
     option("all", "Everyone"),
   );
   acceptance.value = values.acceptance;
-  const acceptanceFields = h("div", { class: "fields" }, ACCEPTANCE.map(fieldNode));
-  const currencyNote = h("p", { class: "note", role: "status" });
-  const acceptanceNote = h("p", { class: "note" });
+  const acceptanceFields = h("div.fields", ACCEPTANCE.map(fieldNode));
+  const currencyNote = h("p.note", { role: "status" });
+  const acceptanceNote = h("p.note");
   const confidence = h(
     "select",
     { id: "confidence", name: "confidence" },
@@ -130,57 +116,39 @@ export function planForm(values, onChange) {
   const policies = Object.entries(POLICIES).map(([kind, { name }]) =>
     checkbox(kind, name, values.policies.includes(kind)),
   );
-  const calculate = h("button", { class: "primary" }, "Calculate");
-  const warning = h("p", { class: "form-problem", role: "alert", hidden: true });
+  const calculate = h("button.primary", "Calculate");
+  const warning = h("p.form-problem", { role: "alert", hidden: true });
 
   const node = h(
-    "form",
-    { class: "card plan-form", "aria-label": "Your campaign", novalidate: true },
-    h(
-      "header",
-      null,
-      h("h2", null, "Your campaign"),
-      h("p", null, "Replace the example values with yours."),
-    ),
+    "form.card.plan-form",
+    { "aria-label": "Your campaign", novalidate: true },
+    h("header", h("h2", "Your campaign"), h("p", "Replace the example values with yours.")),
     GROUPS.map(({ title, note, fields }) =>
       h(
         "fieldset",
-        null,
-        h("legend", null, title),
-        note && h("p", { class: "note" }, note),
-        h("div", { class: "fields" }, fields.map(fieldNode)),
+        h("legend", title),
+        note && h("p.note", note),
+        h("div.fields", fields.map(fieldNode)),
         fields.some(({ name }) => name === "currency") && currencyNote,
       ),
     ),
     h(
       "fieldset",
-      null,
-      h("legend", null, "Who accepts an offer"),
-      h("label", { for: "acceptance", class: "visually-hidden" }, "Who accepts an offer"),
+      h("legend", "Who accepts an offer"),
+      h("label.visually-hidden", { for: "acceptance" }, "Who accepts an offer"),
       acceptance,
       acceptanceFields,
       acceptanceNote,
     ),
     h(
       "details",
-      null,
-      h("summary", null, "More"),
-      h(
-        "fieldset",
-        null,
-        h("legend", null, "Policies to compare"),
-        policies.map(({ node: box }) => box),
-      ),
-      h(
-        "div",
-        { class: "field" },
-        h("label", { for: "confidence" }, "Limits are kept in"),
-        confidence,
-      ),
-      h("div", { class: "fields" }, MORE.map(fieldNode)),
+      h("summary", "More"),
+      h("fieldset", h("legend", "Policies to compare"), policies.map(({ node: box }) => box)),
+      h("div.field", h("label", { for: "confidence" }, "Limits are kept in"), confidence),
+      h("div.fields", MORE.map(fieldNode)),
     ),
     warning,
-    h("div", { class: "actions" }, calculate),
+    h("div.actions", calculate),
   );
 
   function read() {
@@ -260,7 +228,7 @@ export function planForm(values, onChange) {
 function makeField(field, value, inputs) {
   const id = unique(field.name);
   const { label, unit, scale = 1 } = field;
-  const problem = h("p", { class: "field-problem", id: `${id}-problem`, hidden: true });
+  const problem = h("p.field-problem", { id: `${id}-problem`, hidden: true });
   const input = h("input", {
     id,
     name: field.name,
@@ -275,15 +243,9 @@ function makeField(field, value, inputs) {
   });
   input.value = field.text ? value : String(Number((value * scale).toFixed(6)));
   const node = h(
-    "div",
-    { class: "field" },
+    "div.field",
     h("label", { for: id }, label),
-    h(
-      "div",
-      { class: "with-unit" },
-      input,
-      unit && h("span", { class: "unit", "aria-hidden": "true" }, unit),
-    ),
+    h("div.with-unit", input, unit && h("span.unit", { "aria-hidden": "true" }, unit)),
     problem,
   );
   let limits = field;
@@ -326,5 +288,5 @@ function option(value, label) {
 
 function checkbox(kind, name, checked) {
   const input = h("input", { type: "checkbox", name: `policy-${kind}`, checked });
-  return { kind, input, node: h("label", { class: "check" }, input, name) };
+  return { kind, input, node: h("label.check", input, name) };
 }

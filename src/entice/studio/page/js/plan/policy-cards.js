@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { nonBreaking, number, percent } from "../format.js";
 import { defined } from "../glossary.js";
+import { button, seriesColour, swatch } from "../layout.js";
 import { amount, roundToMinor } from "../money.js";
 import { underBudget } from "./budget-slider.js";
 import { day, POLICIES, roundUp, runsWithin, seriesOf } from "./plan-request.js";
@@ -16,13 +17,8 @@ export function policyCards(forecast, create) {
   const made = forecast.order.map((p) => makeCard(forecast, forecast.policies[p], create));
   return {
     node: h(
-      "div",
-      { class: "plan-cards" },
-      h(
-        "ul",
-        { class: "policies" },
-        made.map(({ node }) => node),
-      ),
+      "div.plan-cards",
+      h("ul.policies", made.map(({ node }) => node)),
       barKey(forecast.plan),
     ),
     /** Show the effect of another budget, as far as the runs of this forecast allow. */
@@ -41,35 +37,33 @@ function makeCard(forecast, policy, create) {
   const createButton =
     create &&
     forecast.campaigns[label] &&
-    h(
-      "button",
-      { type: "button", class: "small", on: { click: () => create(label) } },
-      "Create this campaign",
-      h("span", { class: "visually-hidden" }, `: ${label}`),
+    button(
+      ["Create this campaign", h("span.visually-hidden", `: ${label}`)],
+      () => create(label),
+      { class: "small" },
     );
   const bar = h(
-    "div",
-    { class: "cost-bar", role: "img" },
-    h("span", { class: "cost-paid" }),
-    h("span", { class: "cost-lost" }),
-    h("span", { class: "cost-mark" }),
+    "div.cost-bar",
+    { role: "img" },
+    h("span.cost-paid"),
+    h("span.cost-lost"),
+    h("span.cost-mark"),
   );
   const node = h(
     "li",
     {
       class: ["card", "policy", recommended && "policy-first"],
-      vars: { "--series": `var(--series-${seriesOf(plan, policy)})` },
+      vars: seriesColour(seriesOf(plan, policy)),
     },
     h(
       "header",
-      null,
-      h("h3", null, h("span", { class: "swatch", "aria-hidden": "true" }), label),
-      recommended && h("span", { class: "badge badge-good" }, "Recommended"),
-      h("p", null, POLICIES[plan.policies[policy.policy_index].kind].description),
+      h("h3", swatch(), label),
+      recommended && h("span.badge.badge-good", "Recommended"),
+      h("p", POLICIES[plan.policies[policy.policy_index].kind].description),
     ),
-    h("div", { class: "policy-facts" }, spend.node, lost.node, cost.node),
+    h("div.policy-facts", spend.node, lost.node, cost.node),
     bar,
-    h("div", { class: "policy-foot" }, lasts.node, leads.node),
+    h("div.policy-foot", lasts.node, leads.node),
     createButton,
   );
 
@@ -114,12 +108,12 @@ function lastsUntil(unpaid, budget, usedUp) {
 /** A number with its name and a note. */
 function fact(kind, name) {
   const value = h("strong");
-  const note = h("span", { class: "note" });
+  const note = h("span.note");
   return {
     node: h(
       "div",
       { class: `fact fact-${kind}` },
-      h("span", { class: "fact-name" }, name),
+      h("span.fact-name", name),
       value,
       note,
     ),
@@ -154,10 +148,10 @@ function drawBar(bar, forecast, policy) {
 /** The key of the bars; hidden from screen readers, since each bar has a label. */
 function barKey(plan) {
   const part = (name, text) =>
-    h("span", { class: "bar-part" }, h("span", { class: `bar-key cost-${name}` }), text);
+    h("span.bar-part", h("span", { class: `bar-key cost-${name}` }), text);
   return h(
-    "p",
-    { class: "note bar-parts", "aria-hidden": "true" },
+    "p.note.bar-parts",
+    { "aria-hidden": "true" },
     "Bars:",
     part("paid", "mean payments"),
     part("lost", "mean cost of lost stars"),

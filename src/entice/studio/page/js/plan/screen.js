@@ -1,9 +1,9 @@
 // Plan: forecast the cost of a campaign, and create it.
 
 import { connection, jsonLines, Problem } from "../api.js";
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { compilation, nonBreaking, number, percent } from "../format.js";
-import { screenHead } from "../layout.js";
+import { button, screenHead } from "../layout.js";
 import { amount } from "../money.js";
 import { readOnlyNotice } from "../permissions.js";
 import { failed } from "../placeholders.js";
@@ -21,16 +21,10 @@ const saved = { values: { ...EXAMPLE }, forecast: null };
 export async function show(root, { signal }) {
   const notice = await readOnlyNotice("create a campaign");
   const create = notice ? null : (label) => createCampaign(saved.forecast.campaigns[label]);
-  const status = h("p", { class: "plan-status note", role: "status" });
-  const bar = h("progress", {
-    class: "plan-progress",
-    max: 1,
-    value: 0,
-    "aria-label": "Runs done",
-  });
-  const errors = h("div");
+  const status = h("p.plan-status.note", { role: "status" });
+  const bar = h("progress.plan-progress", { max: 1, "aria-label": "Runs done" });
   let request = new AbortController();
-  const result = resultView([bar, status, errors], notice, create, {
+  const result = resultView([bar, status], notice, create, {
     onMove: () => request.abort(),
     onRest: (budget) => calculate({ ...saved.values, budget }),
   });
@@ -45,8 +39,7 @@ export async function show(root, { signal }) {
     // The answer first, then the control that changes it most: at any width, and for the keyboard.
     result.answer,
     h(
-      "div",
-      { class: "stack plan-grid" },
+      "div.stack.plan-grid",
       planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
       result.details,
     ),
@@ -57,11 +50,10 @@ export async function show(root, { signal }) {
     request = new AbortController();
     const own = request.signal;
     saved.values = values;
-    result.answer.setAttribute("aria-busy", "true");
+    result.wait();
     bar.hidden = false;
     bar.value = 0;
     replace(status, "Queued …");
-    replace(errors);
     try {
       for await (const line of jsonLines("POST", "/v1/plans", planOf(values), {
         signal: AbortSignal.any([signal, own]),
@@ -71,8 +63,7 @@ export async function show(root, { signal }) {
       if (signal.aborted || own.aborted) return;
       const retry = () => calculate(values);
       replace(status, "");
-      replace(errors, failed(problem, retry));
-      if (saved.forecast === null) result.clear();
+      result.fail(problem, retry);
       if (problem.status === 0)
         connection.addEventListener("back", () => own.aborted || retry(), { once: true, signal });
     }
@@ -110,26 +101,19 @@ function budgetFor(values) {
 }
 
 /** The forecast: sentence, budget slider, charts, policy cards. */
-function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
-  const summary = h(
-    "div",
-    { class: "plan-first-loading" },
-    h("p", { class: "plan-sentence" }, "Calculating the first forecast …"),
-    h("p", null, "Each policy is simulated in hundreds of possible worlds. This takes some seconds."),
-  );
-  const sliderSlot = h("div", { class: "plan-slider" });
+function resultView([bar, status], notice, create, { onMove, onRest }) {
+  const summary = h("div");
+  const sliderSlot = h("div");
+  const first = h("div.plan-first", summary, sliderSlot);
+  const errors = h("div");
   const answer = h(
-    "section",
-    { class: "card plan-answer", "aria-label": "Forecast" },
+    "section.card.plan-answer",
+    { "aria-label": "Forecast" },
     bar,
-    h("div", { class: "plan-first" }, summary, sliderSlot),
+    first,
     errors,
     status,
   );
-  const payments = h("div", { class: "chart plan-chart" });
-  const paymentsNote = h("p", { class: "note" });
-  const colours = [0, 1].map(() => h("ul", { class: "plan-legend", "aria-label": "Colours" }));
-  const leads = h("div", { class: "chart plan-chart" });
   const cardList = h("div");
   const assumptions = h("ul");
   let forecast = null;
@@ -140,7 +124,7 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => {
       cards.update(budget);
-      drawPayments(payments, forecast, budget);
+      drawPayments(payments.chart, forecast, budget);
     });
     answer.classList.add("plan-stale");
     const createButton = summary.querySelector("button.primary");
@@ -148,96 +132,91 @@ function resultView([bar, status, errors], notice, create, { onMove, onRest }) {
   }, onRest);
 
   replace(sliderSlot, slider.node);
-  const chartOf = (node, title) => ({ node, title: () => title });
-  const tools = [
-    pictureButtons("payments", () => dayRows(forecast), chartOf(payments, "Payments")),
-    pictureButtons("best-item-leads", () => dayRows(forecast), chartOf(leads, "Best item leads")),
-  ];
-
-  const details = h(
-    "div",
-    { class: "stack plan-waiting" },
-    h(
-      "div",
-      { class: "stack plan-charts" },
-      h(
-        "section",
-        { class: "card", "aria-label": "Payments" },
-        h(
-          "header",
-          { class: "picture-head" },
-          h(
-            "div",
-            null,
-            h("h2", null, "Payments"),
-            h("p", null, "Total by the end of each day, without a limit."),
-          ),
-          tools[0],
-        ),
-        payments,
-        colours[0],
-        paymentsNote,
-      ),
-      h(
-        "section",
-        { class: "card", "aria-label": "Best item leads" },
-        h(
-          "header",
-          { class: "picture-head" },
-          h(
-            "div",
-            null,
-            h("h2", null, "Best item leads"),
-            h("p", null, "Share of runs in which the best item displays the best rating."),
-          ),
-          tools[1],
-        ),
-        leads,
-        colours[1],
-      ),
-    ),
-    cardList,
-    h(
-      "details",
-      { class: "card plan-assumptions" },
-      h("summary", null, "Assumptions"),
-      assumptions,
-    ),
+  const csvRows = () => dayRows(forecast);
+  const payments = chartCard(
+    "Payments",
+    "Total by the end of each day, without a limit.",
+    "payments",
+    csvRows,
   );
+  const leads = chartCard(
+    "Best item leads",
+    "Share of runs in which it displays the best rating.",
+    "best-item-leads",
+    csvRows,
+  );
+  const details = h(
+    "div.stack.plan-details",
+    h("div.stack.plan-charts", payments.node, leads.node),
+    cardList,
+    h("details.card.plan-assumptions", h("summary", "Assumptions"), assumptions),
+  );
+
+  /** Show that a forecast is calculated; the one before it stays. */
+  function wait() {
+    answer.setAttribute("aria-busy", "true");
+    replace(errors);
+    first.hidden = details.hidden = false;
+    if (forecast !== null) return;
+    summary.className = "plan-first-loading";
+    details.classList.add("plan-waiting");
+    replace(
+      summary,
+      h("p.plan-sentence", "Calculating the first forecast …"),
+      h("p", "Each policy is simulated in hundreds of possible worlds. This takes some seconds."),
+    );
+  }
+
+  /** Show an error in place of the forecast, or below the one before it. */
+  function fail(problem, retry) {
+    const isFirst = forecast === null;
+    first.hidden = details.hidden = isFirst;
+    const next = isFirst
+      ? "Or change the values below, and choose “Calculate”."
+      : "The forecast above and the charts are those of the last values that could be calculated.";
+    const error = failed(problem, retry);
+    error.append(h("p.note", next));
+    replace(errors, error);
+    errors.scrollIntoView({ block: "nearest" }); // the form can be far below it
+  }
 
   function update(newForecast) {
     forecast = newForecast;
-    details.hidden = false;
     details.classList.remove("plan-waiting");
     summary.className = "";
     answer.classList.remove("plan-stale");
     const isOpen = summary.querySelector("details")?.open ?? false;
     replace(summary, sentences(forecast, notice, create, isOpen));
     slider.update(forecast);
-    legends(forecast).forEach((entries, i) => replace(colours[i], entries));
-    paymentsNote.textContent = paymentsKey(forecast.plan);
+    legends(forecast).forEach((entries, i) => replace([payments, leads][i].colours, entries));
+    setText(payments.note, paymentsKey(forecast.plan));
     cards = policyCards(forecast, create);
     cards.update(forecast.plan.budget ?? null);
     replace(cardList, cards.node);
-    replace(
-      assumptions,
-      forecast.assumptions.map((text) => h("li", null, nonBreaking(text))),
-    );
-    drawPayments(payments, forecast, forecast.plan.budget ?? null);
-    drawLeads(leads, forecast);
+    replace(assumptions, forecast.assumptions.map((text) => h("li", nonBreaking(text))));
+    drawPayments(payments.chart, forecast, forecast.plan.budget ?? null);
+    drawLeads(leads.chart, forecast);
   }
 
-  return {
-    answer,
-    details,
-    update,
-    clear: () => {
-      replace(summary);
-      summary.className = "";
-      details.hidden = true;
-    },
-    stop: slider.stop,
-  };
+  return { answer, details, wait, fail, update, stop: slider.stop };
+}
+
+/** A card with a chart, its colours, a note, and buttons that save it under a name. */
+function chartCard(title, text, name, csvRows) {
+  const chart = h("div.chart.plan-chart");
+  const colours = h("ul.chart-legend", { "aria-label": "Colours" });
+  const note = h("p.note");
+  const words = h("div", h("h2", title), h("p", text));
+  const tools = pictureButtons(name, csvRows, { node: chart, title: () => title });
+  const node = h(
+    "section.card",
+    { "aria-label": title },
+    h("header.picture-head", words, tools),
+    chart,
+    colours,
+    note,
+  );
+  return { node, chart, colours, note };
 }
 
 /** The forecast in sentences, with buttons to create the campaign or copy the text. */
@@ -245,23 +224,18 @@ function sentences(forecast, notice, create, open) {
   const { sentences: texts, policies, order, campaigns } = forecast;
   const { label } = policies[order[0]];
   return [
-    h("p", { class: "plan-sentence" }, nonBreaking(texts[0])),
+    h("p.plan-sentence", nonBreaking(texts[0])),
     h(
-      "details",
-      { class: "plan-others", open },
-      h("summary", null, "Why?"),
-      h("p", null, nonBreaking(texts.slice(1).join(" "))),
+      "details.plan-others",
+      { open },
+      h("summary", "Why?"),
+      h("p", nonBreaking(texts.slice(1).join(" "))),
     ),
     h(
-      "div",
-      { class: "actions" },
+      "div.actions",
       create &&
         campaigns[label] &&
-        h(
-          "button",
-          { type: "button", class: "primary", on: { click: () => create(label) } },
-          "Create this campaign …",
-        ),
+        button("Create this campaign …", () => create(label), { class: "primary" }),
       reportButtons(() => planReport(forecast)),
     ),
     notice,

@@ -11,14 +11,13 @@ export async function show(root, { params }) {
     root,
     screenHead("Terms", "The special words of these screens, and where the docs say more."),
     h(
-      "dl",
-      { class: "card terms" },
+      "dl.card.terms",
       order.map(([id, { name, text, docs }]) =>
         h(
           "div",
           { id: `term-${id}`, class: id === params.id && "terms-chosen" },
-          h("dt", null, name),
-          h("dd", null, text, " ", h("span", { class: "note" }, "See ", docsLink(docs))),
+          h("dt", name),
+          h("dd", text, " ", h("span.note", "See ", docsLink(docs))),
         ),
       ),
     ),

@@ -4,17 +4,13 @@ import { connection, get, jsonLines, Problem } from "../api.js";
 import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { ago, counted, nonBreaking, number } from "../format.js";
-import { screenHead } from "../layout.js";
+import { fact, screenHead } from "../layout.js";
 import { empty, failed, loading } from "../placeholders.js";
 
 const REFRESH = 5000; // milliseconds
 
 export async function show(root, { signal }) {
-  const content = h(
-    "div",
-    { class: "stack" },
-    h("div", { class: "card" }, loading("Checking every campaign …")),
-  );
+  const content = h("div.stack", h("div.card", loading("Checking every campaign …")));
   replace(
     root,
     screenHead("Trust", [
@@ -26,7 +22,7 @@ export async function show(root, { signal }) {
   );
   const view = await get("/v1/trust", { signal });
   const verdict = h("div", { role: "status" });
-  const list = h("ul", { class: "trust-campaigns" });
+  const list = h("ul.trust-campaigns");
   const cards = new Map();
   replace(content, verdict, list, faultTests(view));
 
@@ -57,12 +53,11 @@ function overallVerdict(campaigns) {
   const broken = all.filter(({ holds }) => !holds).length;
   if (all.length === 0)
     return h(
-      "div",
-      { class: "card" },
+      "div.card",
       empty(
         "No campaigns yet",
         "Plan a campaign and create it. Its checks then appear here.",
-        h("a", { class: "button primary", href: "#/plan" }, "Plan a campaign"),
+        h("a.button.primary", { href: "#/plan" }, "Plan a campaign"),
       ),
     );
   const text = broken
@@ -79,10 +74,10 @@ function overallVerdict(campaigns) {
 
 function makeCard(id, signal) {
   const title = h("h2");
-  const list = h("ul", { class: "invariants" });
-  const last = h("div", { class: "replay-last" });
+  const list = h("ul.invariants");
+  const last = h("div.replay-last");
   const bar = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Events replayed" });
-  const button = h("button", { type: "button", class: "small", on: { click: run } }, "Replay now");
+  const button = h("button.small", { type: "button", on: { click: run } }, "Replay now");
   let shown = "";
 
   async function run() {
@@ -116,11 +111,10 @@ function makeCard(id, signal) {
   }
 
   const node = h(
-    "li",
-    { class: "card trust-card" },
-    h("header", null, title),
+    "li.card.trust-card",
+    h("header", title),
     list,
-    h("div", { class: "replay" }, h("h3", null, "Last replay"), last, bar, button),
+    h("div.replay", h("h3", "Last replay"), last, bar, button),
   );
   return { node, update };
 }
@@ -132,41 +126,37 @@ function invariant({ name, holds, detail }) {
     icon(holds),
     h(
       "div",
-      null,
       h(
         "p",
-        null,
         name,
-        h("span", { class: "visually-hidden" }, holds ? ": passed." : ": failed."),
-        !holds && h("strong", null, " Failed"),
+        h("span.visually-hidden", holds ? ": passed." : ": failed."),
+        !holds && h("strong", " Failed"),
       ),
-      h("p", { class: "note" }, nonBreaking(detail)),
+      h("p.note", nonBreaking(detail)),
     ),
   );
 }
 
 function replayResult(replay) {
-  if (replay === null) return h("p", { class: "note" }, "None since the service started.");
+  if (replay === null) return h("p.note", "None since the service started.");
   return h(
     "div",
     { class: ["invariant", !replay.ok && "invariant-broken"] },
     icon(replay.ok),
     h(
       "div",
-      null,
       h(
         "p",
-        null,
         `${replay.ok ? "Passed" : "Failed"}: ${number(replay.events)} events, ${ago(replay.at)}`,
       ),
-      h("p", { class: "note" }, replay.detail),
+      h("p.note", replay.detail),
     ),
   );
 }
 
 /** Text with `code` between backticks. */
 function withCode(text) {
-  return text.split("`").map((part, i) => (i % 2 ? h("code", null, part) : part));
+  return text.split("`").map((part, i) => (i % 2 ? h("code", part) : part));
 }
 
 /** An icon that differs by its shape, not by its colour alone. */
@@ -186,15 +176,13 @@ function faultTests({ faults: { trials }, source }) {
   const passed = trials.filter((trial) => trial.passed).length;
   const other = trials.filter((trial) => trial.source !== source).length;
   return h(
-    "section",
-    { class: "card", "aria-label": "Fault tests" },
+    "section.card",
+    { "aria-label": "Fault tests" },
     h(
       "header",
-      null,
-      h("h2", null, "Fault tests"),
+      h("h2", "Fault tests"),
       h(
         "p",
-        null,
         `${number(passed)} of ${counted(trials.length, "long test")} passed. Each has a control, ` +
           "a known fault that the test must detect.",
       ),
@@ -208,30 +196,22 @@ function faultTests({ faults: { trials }, source }) {
         withCode("`make test` runs short versions of all of them."),
       ),
     ),
-    h(
-      "ul",
-      { class: "trials" },
-      trials.map((each) => trial(each, source)),
-    ),
+    h("ul.trials", trials.map((each) => trial(each, source))),
   );
 }
 
 function trial({ name, tried, result, control, passed, ...run }, source) {
-  const fact = (term, ...text) => h("div", null, h("dt", null, term), h("dd", null, ...text));
   const seconds = run.seconds === null ? "" : `, ${number(run.seconds)}\u00a0s`;
   return h(
-    "li",
-    { class: "trial" },
+    "li.trial",
     h(
       "h3",
-      null,
       icon(passed),
       name.charAt(0).toUpperCase() + name.slice(1),
-      h("span", { class: "visually-hidden" }, passed ? ": passed" : ": failed"),
+      h("span.visually-hidden", passed ? ": passed" : ": failed"),
     ),
     h(
       "dl",
-      null,
       fact("Test", tried),
       fact("Result", result),
       fact("Control", control),
@@ -247,5 +227,5 @@ function codeOf(run, source) {
   const commit = run.commit === null ? "Commit unknown" : `Commit ${run.commit}`;
   return run.source === source
     ? `${commit}: the code that this service runs.`
-    : [`${commit}. `, h("strong", null, "The code has changed since.")];
+    : [`${commit}. `, h("strong", "The code has changed since.")];
 }
