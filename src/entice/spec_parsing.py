@@ -98,7 +98,7 @@ def read_text(what: str, path: Path) -> str:
 def as_table(where: str, given: Any) -> dict[str, Any]:
     """Return a copy of a table of settings, or raise `InputError`."""
     if not isinstance(given, dict):
-        raise InputError(where, "must be a table of settings", given=given)
+        raise InputError(where, "must be a table of settings (in JSON, an object)", given=given)
     return dict(given)
 
 

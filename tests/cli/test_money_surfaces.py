@@ -90,7 +90,7 @@ def test_a_plan_uses_the_digits_of_its_currency(case: Case) -> None:
     found = make_forecast(case)
     enough, budget = AMOUNTS[case.code]
     assert headline(found) == (
-        f"UCB: 9 runs in 10 stay under {enough} in payments; {budget} lasts to the end."
+        f"UCB: 9 runs in 10 need at most {enough} in payments; {budget} lasts to the end."
     )
     exact = money.Currency(case.code, case.digits).format_major(11 * case.price)
     assert table_columns(found)[0].cells == [(exact, exact)]

@@ -48,7 +48,7 @@ def test_the_summary_of_a_plan_with_a_budget() -> None:
 
     found = forecast_of_ten(thompson, policies=[entice.ThompsonSampling()], budget=2000)
     assert summary_sentences(found) == [
-        "Thompson sampling: 9 runs in 10 stay under 4,200 in payments; "
+        "Thompson sampling: 9 runs in 10 need at most 4,200 in payments; "
         "with 2,000 you stop exploring on day 6.",
         "In no run does a wrong item lead at the end.",
     ]
@@ -67,7 +67,7 @@ def test_the_headline_states_how_long_the_budget_lasts(days: list[float], expect
         lambda i: outcome(needed=40.0, spend=40.0, budget_day=days[i]),
         policies=[entice.UCB()], budget=50, currency="€",
     )  # fmt: skip
-    assert headline(found) == f"UCB: 9 runs in 10 stay under €40 in payments; {expected}"
+    assert headline(found) == f"UCB: 9 runs in 10 need at most €40 in payments; {expected}"
 
 
 def test_the_summary_without_a_budget_states_when_the_best_item_leads() -> None:
@@ -76,7 +76,7 @@ def test_the_summary_without_a_budget_states_when_the_best_item_leads() -> None:
         lambda i: outcome(stars_lost=600.0, lead_day=NEVER if i < 4 else 1.0),
     )
     assert headline(found) == (
-        "UCB: 9 runs in 10 stay under 130 in payments; in the median run the best item leads "
+        "UCB: 9 runs in 10 need at most 130 in payments; in the median run the best item leads "
         "permanently from day 8."
     )
     free = "No payments: nothing is spent; in 4 runs in 10 a wrong item leads at the end."

@@ -50,7 +50,7 @@ def policy_sentence(forecast: Forecast, policy: int) -> str:
     if not forecast.run_values(policy, "needed").any():
         return f"{name}: nothing is spent; {_lead_summary(forecast, policy)}."
     enough = format_rounded_up(plan, forecast.at_confidence(policy, "needed"))
-    stays = f"{name}: {format_confidence(plan.confidence)} stay under {enough} in payments"
+    stays = f"{name}: {format_confidence(plan.confidence)} need at most {enough} in payments"
     if plan.budget is None:
         return f"{stays}; {_lead_summary(forecast, policy)}."
     return f"{stays}; {_budget_summary(forecast, policy, plan.budget)}."

@@ -94,7 +94,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     engine
         ``"auto"``: the fast path of a policy wherever it is exact in distribution, else the
         generic kernel. ``"generic"``: the kernel, which plays every round, for all cells. All cells
-        then see the same rewards, round by round, so their differences are more precise.
+        then see the same rewards, round by round (common random numbers), so differences between
+        drifts are more precise.
 
     >>> import entice
     >>> study = entice.Study(

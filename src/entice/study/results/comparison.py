@@ -134,7 +134,10 @@ class Comparison:
             a, b = f"{a} with {first['a_drift']}", f"{b} with {first['b_drift']}"
         share = f"{100 * self.confidence:g} %"
         caption = f"{self.metric.replace('_', ' ')} of {a} minus that of {b}, with {share} "
-        caption += "bootstrap intervals, and the probability that a run of the former has less."
+        caption += (
+            "bootstrap intervals, and the probability that a run of the former has less than "
+        )
+        caption += "an independent run of the latter."
         header = ["drift", *(["former", "latter"] if means else []), "difference", "probability"]
         rows = []
         for row in self.table.iter_rows(named=True):

@@ -192,10 +192,12 @@ class Result:
     ) -> Comparison:
         """Compare two policies: a row for each drift, with bootstrap intervals.
 
-        Runs with the same seed and replication use the same random streams, under every engine.
-        They are compared as pairs, of which a study with more replications has only the first.
-        Whether pairing narrows the interval depends on the correlation, which is reported. Runs
-        with different seeds are independent, and compared as such.
+        Runs with the same seed and replication start from the same random streams. They are
+        compared as pairs, of which a study with more replications has only the first. Whether
+        pairing narrows the interval depends on the correlation, which is reported. Only with
+        ``engine="generic"`` do both see the same rewards, round by round (common random numbers),
+        which helps with two drifts, but hardly with two policies. Runs with different seeds are
+        independent, and compared as such.
 
         Parameters
         ----------
