@@ -30,9 +30,10 @@ LINKED = {
     for module in (entice.theory, entice.atlas, entice.estimate, entice)
     for name in module.__all__
     if name[0].isupper()
-}
-"""Public names that become links where a docstring has them in backticks. Names in lower case are
-left as they are: most of them name a parameter."""
+} | {"Comparison": "entice.study.results.comparison.Comparison"}
+"""Names that become links where a docstring has them in backticks, or a function returns them: the
+public ones, and a class that `Result.compare` returns. Names in lower case are left as they are:
+most of them name a parameter."""
 
 BEFORE_NAPOLEON, AFTER_NAPOLEON = 400, 600
 _attributes: dict[str, list[str]] = {}
@@ -42,7 +43,7 @@ def _shorten(
     app: Sphinx, what: str, name: str, obj: object, options: Any,
     signature: str | None, returns: str | None,
 ) -> tuple[str | None, str | None]:  # fmt: skip
-    return _replace(signature), _replace(returns)
+    return _replace(signature), LINKED.get(returns or "", _replace(returns))
 
 
 def _replace(text: str | None) -> str | None:
