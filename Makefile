@@ -103,10 +103,12 @@ test: $(READY) browser typescript
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	$(BIN)/python -m pytest $(PYTEST)
 
-# The policies of campaigns, for the tests' cache. The linters leave a core free.
+# The policies of campaigns and the loop of plans, for the tests' cache. The linters leave a core free.
 kernels: $(READY)
-	@ENTICE_CACHE_DIR=.pytest_cache/kernels $(BIN)/python -c \
-	  'from entice.service.operations.warm_up import WarmUp; WarmUp().run()'
+	@ENTICE_CACHE_DIR=.pytest_cache/kernels $(BIN)/python -c 'import entice; \
+	  from entice.service.operations.warm_up import WarmUp; WarmUp().run(); \
+	  entice.plan(arms=2, spread=entice.Spread(centre=4, width=1), visitors_a_day=2, days=1, \
+	    price_of_a_star=1, drift=1, replications=10, seed=1, progress=False)'
 
 test-long: export ENTICE_TESTS = long
 test-long: test docs-check
