@@ -33,6 +33,9 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
     expect(dialog.get_by_role("alert")).to_contain_text("“mug” is listed twice")
     dialog.get_by_label("Items").fill("mug\nbowl\ntea cup")
     dialog.get_by_label("Start").select_option("paused")
+    held_out = dialog.get_by_label("Held out, %")
+    expect(held_out).to_have_value("0")
+    held_out.fill("7.5")
     dialog.get_by_role("button", name="Create").click()
     expect(page).to_have_url(re.compile("#/campaign/"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Cups from the browser")
@@ -42,6 +45,7 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
     assert made.budget == 500_00
     assert made.spec["price_of_a_star"] == 2_00
     assert made.status == "paused"
+    assert made.spec["holdout"] == 0.075
 
 
 def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) -> None:
