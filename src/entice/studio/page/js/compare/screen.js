@@ -2,7 +2,14 @@
 
 import { get } from "../api.js";
 import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
-import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "../campaign/plan-band.js";
+import {
+  bandTraces,
+  NO_PLAN,
+  plannedSoFar,
+  plannedTime,
+  planStart,
+  planVerdict,
+} from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
@@ -153,10 +160,7 @@ function chooser(ids, compared, listed) {
 }
 
 function verdictLine({ view, plan }, i) {
-  const [word, tone, text] =
-    plan === null
-      ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
-      : planVerdict(view);
+  const [word, tone, text] = plan === null ? NO_PLAN : planVerdict(view);
   return h(
     "p.plan-verdict",
     { vars: seriesColour(i) },
