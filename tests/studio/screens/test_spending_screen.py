@@ -164,6 +164,8 @@ def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:
     expect(page.locator(".plan-verdict")).to_have_text(no_plan)
     assert studio.client.offer(campaign, "visitor 1").amount == 0
     wait_for(page, 0)
+    page.get_by_role("button", name="Last paid offer").click()
+    expect(page.locator(".offer-results [role=status]")).to_have_text("No paid offer yet.")
     ticks = page.locator(".spending-chart .ytick text").all_text_contents()
     assert ticks == ["€0.00", "€0.50", "€1.00", "€1.50", "€2.00"]
     # With the smallest price, no tick is a fraction of a cent.
