@@ -98,9 +98,11 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
-  const changeBudget = button("Change the budget …", () => settings.change("budget"), {
-    class: "small",
-  });
+  const changeBudget = button(
+    "Change the budget …",
+    () => settings.change("budget", changeBudget),
+    { class: "small" },
+  );
   const title = h("h1");
   const status = h("span", { role: "status" });
   const lead = h("p.lead");
