@@ -57,7 +57,9 @@ def test_settings_are_changed_and_their_history_is_shown(studio: Studio, visit: 
     expect(page.get_by_label("Budget EUR")).to_be_focused()
     save_dialog(page, Budget_EUR="750.50")
     expect(page.locator(".settings-values dd").first).to_have_text("€750.50")
-    expect(page.locator(".confirmation")).to_have_text("Budget is now €750.50.")
+    confirmation = page.locator(".budget-card > header + .confirmation")
+    expect(confirmation).to_have_text("Budget is now €750.50.")
+    expect(confirmation).to_have_css("position", "static")  # covers no button
     page.get_by_role("button", name="Change settings …").click()
     save_dialog(page, Cap_per_offer="", Spread_the_budget_over="2000", Random_items="12.5")
     changes = page.locator(".settings-history li")

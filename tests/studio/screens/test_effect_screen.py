@@ -1,14 +1,15 @@
-"""The effect of a campaign with a holdout: every verdict, live updates, and none without one."""
+"""The effect against the holdout: every verdict, live updates, and the reason if there is none."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import msgspec
 import pytest
 from browser.page_checks import findings, overflowing
-from browser.studio_pages import NARROW, Studio, Visit
+from browser.studio_pages import NARROW, Studio, Visit, show
 from playwright.sync_api import Page, Route, expect
 
 from entice.api_types import EffectView
@@ -151,7 +152,15 @@ def test_the_panel_follows_ratings_without_a_reload(
     assert page.evaluate("() => window.notReloaded")
 
 
-def test_without_a_holdout_there_is_no_panel(studio: Studio, visit: Visit) -> None:
+def test_without_an_effect_the_reason_is_shown(studio: Studio, visit: Visit) -> None:
     page = visit(studio.address("campaign"))
-    expect(page.locator(".drift-card")).to_be_visible()
-    expect(page.locator(".effect-card")).to_have_count(0)
+    card = page.get_by_role("region", name="Did it work?")
+    expect(card).to_contain_text("This can't be said: no visitors are held out.")
+    expect(card).to_contain_text("docs/how-to/did-it-work.md")
+    expect(card.locator(".badge")).to_have_count(0)
+    unrated = studio.new_campaign(name="Unrated", holdout=0.5)
+    show(page, studio.at(f"#/compare/{studio.campaign},{unrated}"))
+    cells = page.locator(".compare-table tbody tr", has_text="Effect").locator("td button")
+    expect(cells).to_have_count(2)
+    for cell, reason in zip(cells.all(), ("has no holdout", "has too few ratings"), strict=True):
+        expect(cell).to_have_accessible_name(re.compile(reason))

@@ -23,14 +23,21 @@ def test_a_key_is_created_shown_once_and_revoked(studio: Studio, visit: Visit) -
     expect(dialog).to_contain_text("not shown again")
     field = dialog.get_by_label("Key")
     key = field.input_value()
-    # The whole key is visible, and Escape does not lose it.
+    # The whole key is visible, and neither Escape nor the button loses it.
     assert field.evaluate("(one) => one.scrollWidth <= one.clientWidth")
     assert field.evaluate("(one) => one.scrollHeight <= one.clientHeight")
     for _ in range(3):
         page.keyboard.press("Escape")
-    expect(dialog.get_by_role("status")).to_have_text("Copy the key first, or choose Done.")
+    done = dialog.get_by_role("button", name="Done")
+    expect(done).to_be_disabled()
+    stored = dialog.get_by_role("checkbox", name="I have stored it")
+    stored.check()
+    expect(done).to_be_enabled()
+    stored.uncheck()
+    expect(done).to_be_disabled()
     expect(dialog.get_by_role("button", name="Copy")).to_have_class("primary")
-    dialog.get_by_role("button", name="Done").click()
+    dialog.get_by_role("button", name="Copy").click()
+    done.click()
     expect(dialog).to_have_count(0)
     [made] = [one for one in studio.client.list_keys() if one.name == "Shop <b>"]
     assert (made.roles, made.campaign) == (["decide"], studio.campaign)

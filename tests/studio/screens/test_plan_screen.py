@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from browser.studio_pages import Studio, Visit, small_plan
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 BUSY = {"title": "Busy", "status": 503, "detail": "All workers calculate. Wait a minute."}
 
@@ -33,6 +33,9 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
     expect(dialog.get_by_role("alert")).to_contain_text("“mug” is listed twice")
     dialog.get_by_label("Items").fill("mug\nbowl\ntea cup")
     dialog.get_by_label("Start").select_option("paused")
+    held_out = dialog.get_by_label("Held out, %")
+    expect(held_out).to_have_value("0")
+    held_out.fill("7.5")
     dialog.get_by_role("button", name="Create").click()
     expect(page).to_have_url(re.compile("#/campaign/"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Cups from the browser")
@@ -42,6 +45,7 @@ def test_a_campaign_is_created_from_a_plan(studio: Studio, visit: Visit) -> None
     assert made.budget == 500_00
     assert made.spec["price_of_a_star"] == 2_00
     assert made.status == "paused"
+    assert made.spec["holdout"] == 0.075
 
 
 def test_the_budget_slider_updates_the_forecast(studio: Studio, visit: Visit) -> None:
@@ -82,12 +86,24 @@ def test_errors_say_what_to_do_next(studio: Studio, visit: Visit) -> None:
     error.get_by_role("button", name="Try again").click()
     expect(error).to_have_count(0)
     small_plan(page, days=7)
-    page.route("**/v1/plans", lambda route: route.fulfill(status=503, json=BUSY))
+    held: list[Route] = []
+    page.route("**/v1/plans", lambda route: held.append(route))
+    calculate = page.get_by_role("button", name="Calculate")
+    buttons = page.get_by_role("button", name=re.compile("Create this campaign|Copy as Markdown"))
+    expect(calculate).to_have_attribute("aria-busy", "false")
     page.get_by_label("Days").fill("6")
-    page.get_by_role("button", name="Calculate").click()
+    calculate.click()
+    # The old forecast is dimmed until there is a new one, and nothing is made of it.
+    expect(calculate).to_have_attribute("aria-busy", "true")
+    expect(charts).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".plan-sentence")).to_have_css("opacity", "0.4")
+    assert buttons.count() >= 3
+    assert all(button.is_disabled() for button in buttons.all())
+    held[-1].fulfill(status=503, json=BUSY)
     expect(error).to_contain_text("those of the last values that could be calculated")
     expect(error).to_be_in_viewport()
     expect(charts).to_be_visible()
+    assert all(button.is_enabled() for button in buttons.all())
     visitors = page.get_by_label("Visitors per day")
     visitors.fill("-3")
     page.get_by_role("button", name="Calculate").click()

@@ -110,6 +110,8 @@ def test_the_curve_follows_new_events(studio: Studio, visit: Visit) -> None:
     for offer in paid[:6]:
         studio.client.accept(offer.id)
     wait_for(page, studio.client.campaign(campaign).committed)
+    expect(page.locator(".budget-bar")).to_have_text("limit by now")
+    expect(page.locator(".budget-card")).to_contain_text("The pace allows at most €")
     studio.client.rate(paid[0].id, 5)
     studio.client.reverse(paid[0].id)
     less = studio.client.campaign(campaign).committed
@@ -158,8 +160,12 @@ def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:
     page = visit(studio.at(f"#/campaign/{campaign}"))
     expect(page.get_by_text("The spending chart starts with the first offer.")).to_be_visible()
     expect(page.get_by_role("button", name="By date")).to_be_hidden()
+    no_plan = "No plan Create a campaign from a plan to compare them."
+    expect(page.locator(".plan-verdict")).to_have_text(no_plan)
     assert studio.client.offer(campaign, "visitor 1").amount == 0
     wait_for(page, 0)
+    page.get_by_role("button", name="Last paid offer").click()
+    expect(page.locator(".offer-results [role=status]")).to_have_text("No paid offer yet.")
     ticks = page.locator(".spending-chart .ytick text").all_text_contents()
     assert ticks == ["€0.00", "€0.50", "€1.00", "€1.50", "€2.00"]
     # With the smallest price, no tick is a fraction of a cent.

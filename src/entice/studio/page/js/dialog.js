@@ -7,7 +7,7 @@ import { h, replace, unique } from "./dom.js";
  * action fails, the dialog shows the error, below its `field` if it has one, and stays open.
  * @param {{title: string, body: Node[], confirm: string, danger?: boolean, cancel?: string|null,
  *   mayClose?: () => boolean, action: () => Promise<any>}} options `cancel` is null if there is
- *   nothing to cancel; Escape closes the dialog only if `mayClose` returns true
+ *   nothing to cancel; Escape and the button close the dialog only if `mayClose` returns true
  */
 export function confirmDialog({
   title,
@@ -26,10 +26,15 @@ export function confirmDialog({
     const close = { type: "button", on: { click: () => node.close() } };
     const cancel = cancelText && h("button", close, cancelText);
     let result = null;
+    let busy = false;
+    const updateButton = () => {
+      confirmButton.disabled = busy || !mayClose();
+    };
     const submit = async (event) => {
       event.preventDefault();
       errorText.hidden = true;
-      confirmButton.disabled = true;
+      busy = true;
+      updateButton();
       try {
         result = await action();
         node.close();
@@ -45,11 +50,13 @@ export function confirmDialog({
         );
         errorText.hidden = false;
       } finally {
-        confirmButton.disabled = false;
+        busy = false;
+        updateButton();
       }
     };
     const input = () => {
       errorText.hidden = true;
+      updateButton();
     };
     const actions = h("div.actions", cancel, confirmButton);
     const node = h(
@@ -57,7 +64,7 @@ export function confirmDialog({
       { "aria-labelledby": titleId },
       h(
         "form",
-        { on: { submit, input } },
+        { on: { submit, input, copy: updateButton, click: updateButton } },
         h("h2", { id: titleId }, title),
         body,
         errorText,
@@ -72,6 +79,7 @@ export function confirmDialog({
       node.remove();
       resolve(result);
     });
+    updateButton();
     document.body.append(node);
     node.showModal();
   });

@@ -2,6 +2,7 @@
 
 import { jsonLines } from "../api.js";
 import { intervalFigure } from "../chart.js";
+import { docsLink } from "../docs-link.js";
 import { h, replace } from "../dom.js";
 import { nonBreaking, number, percent, stars } from "../format.js";
 import { defined } from "../glossary.js";
@@ -27,8 +28,9 @@ const TARGETS = {
   uniform: "Each item equally often",
 };
 
-/** Make a panel. Returns its node and a function that updates it. */
-export function effectPanel() {
+/** Make a panel. Returns its node and a function that updates it, if there is a holdout. */
+export function effectPanel({ holdout }) {
+  if (!holdout) return { node: noHoldout() };
   const node = h("div.effect");
   let shown = "";
   return {
@@ -61,6 +63,13 @@ export function effectPanel() {
       );
     },
   };
+}
+
+function noHoldout() {
+  const text =
+    "Did it help? This can't be said: no visitors are held out. A holdout is set when a campaign " +
+    "is created. More: ";
+  return h("p", text, docsLink("how-to/did-it-work.md"));
 }
 
 function csvRows(effect, { currency }) {

@@ -103,11 +103,14 @@ function offerSearch(campaign, signal, period, onChange) {
   let view = null;
   let running = 0;
 
-  const isActive = () => {
+  /** Whether any of these fields, or the period, limits the search. */
+  const isLimited = (...fields) => {
     const { since, until } = period();
-    const isFiltered = [text, reason, payment].some(({ value }) => value.trim() !== "");
+    const isFiltered = fields.some(({ value }) => value.trim() !== "");
     return isFiltered || since !== null || until !== null;
   };
+  const isActive = () => isLimited(text, reason, payment);
+  const isAnyPaid = () => payment.value === "paid" && !isLimited(text, reason);
 
   async function run() {
     running += 1;
@@ -175,7 +178,9 @@ function offerSearch(campaign, signal, period, onChange) {
     older.hidden = next === null;
     tools.hidden = found.length === 0;
     const made = counted(view.decisions, "offer");
-    const none = `No offer matches. The campaign has made ${made}: change the search or the period.`;
+    const none = isAnyPaid()
+      ? "No paid offer yet."
+      : `No offer matches. The campaign has made ${made}: change the search or the period.`;
     const all = next === null ? "" : "; there are older ones";
     replace(status, found.length ? `${counted(found.length, "offer")} found${all}.` : none);
   }

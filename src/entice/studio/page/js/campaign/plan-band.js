@@ -12,6 +12,9 @@ const STATUSES = {
   ended: ["Plan ended", null],
 };
 
+/** In place of the verdict of a campaign without a plan. */
+export const NO_PLAN = ["No plan", null, "Create a campaign from a plan to compare them."];
+
 /** Whether a campaign spends as planned: a word, a tone, and a sentence that says what to do. */
 export function planVerdict({ plan_status: { status, message, todo } }) {
   return [...STATUSES[status], `${message} ${todo}`];

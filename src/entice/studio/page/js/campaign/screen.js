@@ -91,22 +91,23 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
   const spending = spendingChart(path, signal, period.period, plan);
   const items = itemList(path, mayChange, refresh);
   const gauge = driftGauge(spec);
-  const effect = effectPanel();
+  const effect = effectPanel(spec);
   const evaluation = evaluationPanel(id, signal);
   const acceptance = acceptancePanel();
   const offers = offerPanel(id, signal, period.period);
   const segments = segmentsPanel();
   const settings = settingsPanel(path, signal, mayChange, refresh);
   const buttons = await statusButtons(refresh);
-  const changeBudget = button("Change the budget …", () => settings.change("budget"), {
-    class: "small",
-  });
+  const changeBudget = button(
+    "Change the budget …",
+    () => settings.change("budget", changeBudget),
+    { class: "small" },
+  );
   const title = h("h1");
   const status = h("span", { role: "status" });
   const lead = h("p.lead");
   const key = h("div");
   const driftCard = card("drift-card", "Drift", "How much a payment raises a rating.", gauge.node);
-  const hasHoldout = spec.holdout > 0;
   let view = null;
   let arms = [];
   let drift = null;
@@ -133,7 +134,7 @@ async function build(root, { id, spec }, plan, { path, signal, may, refresh }) {
       h(
         "div.stack.campaign-main",
         card("budget-card", "Budget", budget.used, budget.node, spending.node, changeBudget),
-        hasHoldout && card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
+        card("effect-card", "Did it work?", EFFECT_TEXT, effect.node),
         isLearned(spec) &&
           card("acceptance-card", "Learned price", ACCEPTANCE_TEXT, acceptance.node),
         card(

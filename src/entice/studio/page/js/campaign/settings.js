@@ -131,16 +131,17 @@ export function settingsPanel(path, signal, mayChange, onChange) {
   let history = null;
   let showAll = false;
   let shown = "";
-  changeButton.addEventListener("click", () => change());
+  changeButton.addEventListener("click", () => change("name", changeButton));
   more.addEventListener("click", () => {
     showAll = !showAll;
     showHistory();
   });
 
-  async function change(first = "name") {
+  /** Open the dialog at a setting. `opener` is a button of a card, which then confirms the change. */
+  async function change(first, opener) {
     const changed = await changeDialog(view, first);
     if (changed === null) return;
-    showConfirmation(changed.text, signal);
+    showConfirmation(changed.text, opener, signal);
     onChange();
   }
 
@@ -252,10 +253,10 @@ function whoText({ by, by_name: name }) {
   return name === null ? `key ${by}` : `key “${name}”`;
 }
 
-/** Say for some seconds, above the page, what was saved, unless the user leaves the screen. */
-function showConfirmation(text, signal) {
+/** Say for some seconds, at the top of the button's card, what was saved. It covers nothing. */
+function showConfirmation(text, opener, signal) {
   const node = h("p.confirmation", { role: "status" });
-  document.body.append(node);
+  opener.closest(".card").querySelector("header").after(node);
   setText(node, text); // after it was added, so that screen readers read it
   setTimeout(() => node.remove(), CONFIRMATION);
   signal.addEventListener("abort", () => node.remove());

@@ -8,7 +8,14 @@ import { defined } from "../glossary.js";
 import { major, money, moneyAxis } from "../money.js";
 import { pictureButtons } from "../report.js";
 import { segmentedControl } from "../segmented-control.js";
-import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "./plan-band.js";
+import {
+  bandTraces,
+  NO_PLAN,
+  plannedSoFar,
+  plannedTime,
+  planStart,
+  planVerdict,
+} from "./plan-band.js";
 
 const POINTS = 200; // requested from the service
 const PACE_POINTS = 120;
@@ -20,7 +27,7 @@ export function budgetBar() {
   const parts = ["committed", "reserved"].map((name) =>
     h("span", { class: `budget-bar-part budget-bar-${name}` }),
   );
-  const pace = h("span.budget-bar-pace", { hidden: true }, h("span", "pace"));
+  const pace = h("span.budget-bar-pace", { hidden: true }, h("span", "limit by now"));
   const bar = h("div.budget-bar", { role: "img" }, parts, pace);
   const amounts = Object.fromEntries(
     ["committed", "reserved", "free"].map((name) => [name, h("dd", { id: `amount-${name}` })]),
@@ -45,7 +52,6 @@ export function budgetBar() {
     used.textContent = `${money(taken, view)} of ${money(budget, view)} is used (${part}).`;
     pace.hidden = view.paced === null;
     pace.style.setProperty("--at", share(view.paced ?? 0));
-    pace.classList.toggle("budget-bar-pace-left", share(view.paced ?? 0) > 0.9);
     note.textContent = explanation(view);
     bar.setAttribute(
       "aria-label",
@@ -74,7 +80,7 @@ function explanation(view) {
   if (view.paced === null) return "No pace is set: the policy can spend the budget at any speed.";
   const { paced, budget, committed, reserved } = view;
   const limit =
-    `The pace allows ${money(paced, view)} by now ` +
+    `The pace allows at most ${money(paced, view)} by now ` +
     `(${percent(budget ? paced / budget : 0)} of the budget)`;
   const unused = paced - committed - reserved;
   if (unused <= 0) return `${limit}. All of it is used: larger payments have to wait.`;
@@ -89,7 +95,7 @@ function explanation(view) {
 export function spendingChart(path, signal, period, plan) {
   const chart = h("div.chart.spending-chart");
   const key = h("p.note", { id: "spending-key" });
-  const verdict = h("p.plan-verdict", { hidden: plan === null });
+  const verdict = h("p.plan-verdict");
   const title = () => `${view.name}: spending`;
   const tools = pictureButtons("spending", () => csvRows(view, histories[by]), {
     node: chart,
@@ -129,7 +135,7 @@ export function spendingChart(path, signal, period, plan) {
     if (view === null || signal.aborted) return;
     const empty = view.decisions === 0 && !view.spec.pace_over && plan === null;
     chart.hidden = toggle.hidden = tools.hidden = empty;
-    if (plan !== null) showVerdict();
+    showVerdict();
     if (empty) setText(key, emptyText(view));
     const history = histories[by];
     if (empty || history === undefined) return;
@@ -142,11 +148,11 @@ export function spendingChart(path, signal, period, plan) {
 
   let verdictText = "";
   function showVerdict() {
-    const [word, tone, text] = planVerdict(view);
+    const [word, tone, text] = plan === null ? NO_PLAN : planVerdict(view);
     if (text === verdictText) return; // keeps the focus, and an open tip
     verdictText = text;
     const badge = h("span", { class: ["badge", tone] }, word);
-    replace(verdict, badge, " ", nonBreaking(text), " ", defined("band"));
+    replace(verdict, badge, " ", nonBreaking(text), " ", plan && defined("band"));
   }
 
   return {
@@ -312,7 +318,9 @@ function drawSpending(node, view, history, lines) {
     margin: { l: 52, r: 8, t: 6, b: 40 },
   });
   const limit =
-    view.paced === null ? "No pace is set." : `The pace allows ${money(view.paced, view)} by now.`;
+    view.paced === null
+      ? "No pace is set."
+      : `The pace allows at most ${money(view.paced, view)} by now.`;
   return draw(node, traces, layout, {
     label: isDate ? "Committed money by date" : "Committed money by number of offers",
     text:

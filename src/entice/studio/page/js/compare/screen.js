@@ -2,7 +2,14 @@
 
 import { get } from "../api.js";
 import { itemCount, policyName, shareWhoRate, statusBadge } from "../campaign/labels.js";
-import { bandTraces, plannedSoFar, plannedTime, planStart, planVerdict } from "../campaign/plan-band.js";
+import {
+  bandTraces,
+  NO_PLAN,
+  plannedSoFar,
+  plannedTime,
+  planStart,
+  planVerdict,
+} from "../campaign/plan-band.js";
 import { colour, draw } from "../chart.js";
 import { h, replace } from "../dom.js";
 import { number, percent, stars } from "../format.js";
@@ -22,7 +29,10 @@ const MISSING = {
   "Share who rate": "There is no rating yet.",
   "Paid per offer": "No offer was made yet.",
   "Paid per rating": "There is no rating yet.",
-  Effect: "The campaign has no holdout, or too few ratings.",
+  Effect: ({ effect }) =>
+    effect.verdict === "no_holdout"
+      ? "The campaign has no holdout, so its effect can't be measured."
+      : "The campaign or its holdout has too few ratings yet.",
   Plan: "The campaign was created without a plan.",
 };
 
@@ -82,7 +92,7 @@ export async function show(root, { params, signal }) {
             "compare-card",
             "Figures",
             "Since the start of each campaign.",
-            scrollableTable("Figures", comparisonTable(table)),
+            scrollableTable("Figures", comparisonTable(table, compared)),
           ),
         ],
   );
@@ -150,10 +160,7 @@ function chooser(ids, compared, listed) {
 }
 
 function verdictLine({ view, plan }, i) {
-  const [word, tone, text] =
-    plan === null
-      ? ["No plan", null, "Created without a plan: there is no range to compare it with."]
-      : planVerdict(view);
+  const [word, tone, text] = plan === null ? NO_PLAN : planVerdict(view);
   return h(
     "p.plan-verdict",
     { vars: seriesColour(i) },
@@ -267,7 +274,7 @@ function comparisonRows(compared) {
   ];
 }
 
-function comparisonTable([head, ...rows]) {
+function comparisonTable([head, ...rows], compared) {
   return h(
     "table.compare-table",
     h("thead", h("tr", h("td"), head.slice(1).map(columnHead))),
@@ -277,7 +284,7 @@ function comparisonTable([head, ...rows]) {
         h(
           "tr",
           h("th", { scope: "row" }, name),
-          cells.map((cell) => h("td.number", cell === "–" ? none(name) : cell)),
+          cells.map((cell, i) => h("td.number", cell === "–" ? none(name, compared[i]) : cell)),
         ),
       ),
     ),
@@ -289,8 +296,9 @@ function columnHead(name, i) {
 }
 
 /** A figure that a campaign does not have, with the reason. */
-function none(name) {
-  const reason = MISSING[name];
+function none(name, campaign) {
+  const found = MISSING[name];
+  const reason = typeof found === "function" ? found(campaign) : found;
   return reason ? term("–", reason, { "aria-label": reason }) : "–";
 }
 

@@ -17,8 +17,8 @@ const ROLES = {
   admin: "Everything, also create campaigns and, for all campaigns, keys.",
 };
 const FIRST =
-  "The first key replaces the address that the service printed, so it must be an admin key for " +
-  "all campaigns. This tab then uses it; other tabs and programs with that address need a key.";
+  "Other tabs and the address that the service printed stop working: the first key replaces that " +
+  "address. So it must be an admin key for all campaigns. This tab then uses it.";
 const MOST_LISTED = 100; // campaigns in the choice
 
 export async function show(root, { signal }) {
@@ -170,6 +170,7 @@ async function createKey(names, isFirst) {
   });
   const scope = scopeField(names, isFirst);
   const body = [
+    isFirst && h("p.dialog-problem", FIRST),
     h("label", { for: name.id }, "Name"),
     name,
     h("p.note", "Who or what uses the key, such as “Shop” or “Ann”."),
@@ -182,7 +183,6 @@ async function createKey(names, isFirst) {
     ),
     h("label", { for: scope.id }, "Campaigns"),
     scope,
-    isFirst && h("p.note", FIRST),
   ];
   const made = await confirmDialog({
     title: "Create a key",
@@ -234,6 +234,7 @@ function showNewKey({ name, key }, isFirst) {
   };
   const props = { type: "button", class: "primary", autofocus: true, on: { click } };
   const copy = h("button", props, "Copy");
+  const stored = h("input", { type: "checkbox", id: unique("stored") });
   const text = isFirst ? " This tab uses it from now on." : "";
   return confirmDialog({
     title: `The key “${name}”`,
@@ -242,13 +243,11 @@ function showNewKey({ name, key }, isFirst) {
       h("label", { for: field.id }, "Key"),
       field,
       h("div.actions.copy", copy, status),
+      h("p.check", stored, h("label", { for: stored.id }, "I have stored it")),
     ],
     confirm: "Done",
     cancel: null,
-    mayClose: () => {
-      if (!isCopied) replace(status, "Copy the key first, or choose Done.");
-      return isCopied;
-    },
+    mayClose: () => isCopied || stored.checked,
     action: async () => true,
   });
 }

@@ -4,7 +4,7 @@ import { send } from "../api.js";
 import { permitsProbe } from "../campaign/labels.js";
 import { confirmDialog } from "../dialog.js";
 import { h } from "../dom.js";
-import { counted, number } from "../format.js";
+import { counted, number, percent } from "../format.js";
 import { fact } from "../layout.js";
 import { money } from "../money.js";
 
@@ -28,6 +28,17 @@ export async function createCampaign(settings) {
   });
   items.value = settings.arms.join("\n");
   const probe = h("input", { type: "checkbox", name: "probe" });
+  const holdout = h("input", {
+    id: "campaign-holdout",
+    type: "number",
+    inputmode: "decimal",
+    min: 0,
+    max: 99.99,
+    step: "any",
+    required: true,
+    "aria-describedby": "holdout-note",
+  });
+  holdout.value = String(Number((100 * (settings.holdout ?? 0)).toFixed(6)));
   const start = h(
     "select",
     { id: "campaign-start" },
@@ -50,6 +61,14 @@ export async function createCampaign(settings) {
       ),
       h("label", { for: "campaign-start" }, "Start"),
       start,
+      h("label", { for: "campaign-holdout" }, "Held out, %"),
+      holdout,
+      h(
+        "p.note",
+        { id: "holdout-note" },
+        "Visitors who are never paid, to measure the effect. 5 to 10 % is usual; it can't be " +
+          `changed later. The forecast assumes ${percent(settings.holdout ?? 0)}.`,
+      ),
       permitsProbe(settings.policy) && [
         h("label.check", probe, "Measure the drift"),
         h(
@@ -67,7 +86,13 @@ export async function createCampaign(settings) {
     ],
     action: () => {
       const arms = parseItems(items.value);
-      const body = { ...settings, name: name.value.trim(), arms, status: start.value };
+      const body = {
+        ...settings,
+        name: name.value.trim(),
+        arms,
+        status: start.value,
+        holdout: holdout.valueAsNumber / 100,
+      };
       return send("POST", "/v1/campaigns", probe.checked ? { ...body, probe: PROBE } : body);
     },
   });

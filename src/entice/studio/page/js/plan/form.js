@@ -93,6 +93,7 @@ const MORE = [
  * @param {object} values initial values
  * @param {(values: object) => void} onChange called with all values but the budget after a change,
  *   if all are valid
+ * @returns {{node: HTMLElement, setBusy: (busy: boolean) => void}}
  */
 export function planForm(values, onChange) {
   const inputs = new Map();
@@ -116,7 +117,8 @@ export function planForm(values, onChange) {
   const policies = Object.entries(POLICIES).map(([kind, { name }]) =>
     checkbox(kind, name, values.policies.includes(kind)),
   );
-  const calculate = h("button.primary", "Calculate");
+  const spinner = h("span.spinner", { "aria-hidden": "true", hidden: true });
+  const calculate = h("button.primary", spinner, "Calculate");
   const warning = h("p.form-problem", { role: "alert", hidden: true });
 
   const node = h(
@@ -222,7 +224,14 @@ export function planForm(values, onChange) {
   // Leaving a field may show an error, which would move the button away from the pointer.
   calculate.addEventListener("mousedown", (event) => event.preventDefault());
   updateNotes();
-  return node;
+  return {
+    node,
+    /** Show whether a forecast is calculated. */
+    setBusy(busy) {
+      calculate.setAttribute("aria-busy", String(busy));
+      spinner.hidden = !busy;
+    },
+  };
 }
 
 function makeField(field, value, inputs) {

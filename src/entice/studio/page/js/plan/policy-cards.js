@@ -21,6 +21,8 @@ export function policyCards(forecast, create) {
       h("ul.policies", made.map(({ node }) => node)),
       barKey(forecast.plan),
     ),
+    /** Those that create a campaign. */
+    buttons: made.flatMap(({ createButton }) => createButton || []),
     /** Show the effect of another budget, as far as the runs of this forecast allow. */
     update: (budget) => made.forEach((card) => card.update(budget)),
   };
@@ -96,7 +98,7 @@ function makeCard(forecast, policy, create) {
     );
   }
 
-  return { node, update };
+  return { node, createButton, update };
 }
 
 function lastsUntil(unpaid, budget, usedUp) {

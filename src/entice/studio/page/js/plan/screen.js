@@ -29,6 +29,10 @@ export async function show(root, { signal }) {
     onRest: (budget) => calculate({ ...saved.values, budget }),
   });
 
+  const form = planForm(saved.values, (values) =>
+    calculate({ ...values, budget: budgetFor(values) }),
+  );
+
   replace(
     root,
     screenHead(
@@ -40,7 +44,7 @@ export async function show(root, { signal }) {
     result.answer,
     h(
       "div.stack.plan-grid",
-      planForm(saved.values, (values) => calculate({ ...values, budget: budgetFor(values) })),
+      form.node,
       result.details,
     ),
   );
@@ -51,6 +55,7 @@ export async function show(root, { signal }) {
     const own = request.signal;
     saved.values = values;
     result.wait();
+    form.setBusy(true);
     bar.hidden = false;
     bar.value = 0;
     replace(status, "Queued …");
@@ -68,7 +73,7 @@ export async function show(root, { signal }) {
         connection.addEventListener("back", () => own.aborted || retry(), { once: true, signal });
     }
     bar.hidden = true;
-    result.answer.removeAttribute("aria-busy");
+    form.setBusy(false);
   }
 
   function handleLine(line) {
@@ -117,7 +122,7 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
   const cardList = h("div");
   const assumptions = h("ul");
   let forecast = null;
-  let cards = null;
+  let cards = { buttons: [] };
   let frame = 0;
   const slider = budgetSlider((budget) => {
     onMove();
@@ -152,9 +157,19 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
     h("details.card.plan-assumptions", h("summary", "Assumptions"), assumptions),
   );
 
+  /** Mark the forecast as one that is being replaced: nothing can be done with it until then. */
+  function setBusy(busy) {
+    for (const node of [answer, summary, details])
+      if (busy) node.setAttribute("aria-busy", "true");
+      else node.removeAttribute("aria-busy");
+    const isStale = answer.classList.contains("plan-stale"); // of another budget
+    for (const node of [...summary.querySelectorAll(".actions button"), ...cards.buttons])
+      node.disabled = busy || isStale;
+  }
+
   /** Show that a forecast is calculated; the one before it stays. */
   function wait() {
-    answer.setAttribute("aria-busy", "true");
+    setBusy(true);
     replace(errors);
     first.hidden = details.hidden = false;
     if (forecast !== null) return;
@@ -170,6 +185,7 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
   /** Show an error in place of the forecast, or below the one before it. */
   function fail(problem, retry) {
     const isFirst = forecast === null;
+    setBusy(false);
     first.hidden = details.hidden = isFirst;
     const next = isFirst
       ? "Or change the values below, and choose “Calculate”."
@@ -193,6 +209,7 @@ function resultView([bar, status], notice, create, { onMove, onRest }) {
     cards = policyCards(forecast, create);
     cards.update(forecast.plan.budget ?? null);
     replace(cardList, cards.node);
+    setBusy(false);
     replace(assumptions, forecast.assumptions.map((text) => h("li", nonBreaking(text))));
     drawPayments(payments.chart, forecast, forecast.plan.budget ?? null);
     drawLeads(leads.chart, forecast);

@@ -159,16 +159,13 @@ function withCode(text) {
   return text.split("`").map((part, i) => (i % 2 ? h("code", part) : part));
 }
 
+const MARKS = { good: "✓", warn: "!", bad: "✗" };
+
 /** An icon that differs by its shape, not by its colour alone. */
-function icon(good) {
-  return h(
-    "span",
-    {
-      class: ["verdict-icon", good ? "verdict-icon-good" : "verdict-icon-bad"],
-      "aria-hidden": "true",
-    },
-    good ? "✓" : "✗",
-  );
+function icon(good, outdated = false) {
+  const tone = !good ? "bad" : outdated ? "warn" : "good";
+  const props = { class: ["verdict-icon", `verdict-icon-${tone}`], "aria-hidden": "true" };
+  return h("span", props, MARKS[tone]);
 }
 
 /** The last long run of each fault test. */
@@ -202,13 +199,15 @@ function faultTests({ faults: { trials }, source }) {
 
 function trial({ name, tried, result, control, passed, ...run }, source) {
   const seconds = run.seconds === null ? "" : `, ${number(run.seconds)}\u00a0s`;
+  const outdated = run.source !== source;
+  const verdict = `${passed ? ": passed" : ": failed"}${outdated ? " on other code" : ""}`;
   return h(
     "li.trial",
     h(
       "h3",
-      icon(passed),
+      icon(passed, outdated),
       name.charAt(0).toUpperCase() + name.slice(1),
-      h("span.visually-hidden", passed ? ": passed" : ": failed"),
+      h("span.visually-hidden", verdict),
     ),
     h(
       "dl",
