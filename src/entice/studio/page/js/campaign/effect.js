@@ -67,7 +67,7 @@ export function effectPanel({ holdout }) {
 
 function noHoldout() {
   const text =
-    "Did it help? This can't be said: no visitors are held out. A holdout is set when a campaign " +
+    "This can't be said: no visitors are held out. A holdout is set when a campaign " +
     "is created. More: ";
   return h("p", text, docsLink("how-to/did-it-work.md"));
 }
