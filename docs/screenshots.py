@@ -36,7 +36,7 @@ def save(page: Page, name: str) -> None:
     page.evaluate("() => { document.activeElement?.blur(); scrollTo(0, 0); }")
     height = page.evaluate("() => document.documentElement.scrollHeight")
     page.set_viewport_size({"width": WIDE["width"], "height": max(height, WIDE["height"])})
-    page.wait_for_timeout(300)  # until the charts are resized
+    page.wait_for_timeout(1000)  # until the charts are resized
     write(page.screenshot(full_page=True), name)
 
 
@@ -75,8 +75,7 @@ def main() -> None:
             address = studio.at("#/explore") if screen == "explore" else studio.address(screen)
             page = visit(address)
             page.wait_for_selector(READY[screen], timeout=COMPILE_TIMEOUT)
-            if screen == "campaign":
-                page.wait_for_selector(".spending-chart.js-plotly-plot")
+            page.wait_for_selector(".js-plotly-plot .main-svg", timeout=COMPILE_TIMEOUT)
             save(page, screen)
 
 

@@ -154,7 +154,7 @@ function barKey(plan) {
   return h(
     "p.note.bar-parts",
     { "aria-hidden": "true" },
-    "Bars:",
+    "Numbers: the median run. Bars:",
     part("paid", "mean payments"),
     part("lost", "mean cost of lost stars"),
     part("mark", `${runsWithin(plan.confidence)} cost less`),
