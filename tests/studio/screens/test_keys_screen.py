@@ -36,7 +36,13 @@ def test_a_key_is_created_shown_once_and_revoked(studio: Studio, visit: Visit) -
     stored.uncheck()
     expect(done).to_be_disabled()
     expect(dialog.get_by_role("button", name="Copy")).to_have_class("primary")
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }")
     dialog.get_by_role("button", name="Copy").click()
+    expect(dialog).to_contain_text("Copy the selected text.")
+    expect(done).to_be_disabled()
+    page.evaluate("() => { delete navigator.clipboard.writeText; }")
+    dialog.get_by_role("button", name="Copy").click()
+    expect(dialog).to_contain_text("Copied.")
     done.click()
     expect(dialog).to_have_count(0)
     [made] = [one for one in studio.client.list_keys() if one.name == "Shop <b>"]

@@ -220,17 +220,18 @@ function showNewKey({ name, key }, isFirst) {
   field.value = key;
   const status = h("span.note", { role: "status" });
   let isCopied = false;
-  const markCopied = () => {
+  field.addEventListener("copy", () => {
     isCopied = true;
-  };
-  field.addEventListener("copy", markCopied);
+  });
   const click = async () => {
     field.select();
-    markCopied(); // if the browser does not permit it, the text is selected to be copied by hand
-    await navigator.clipboard.writeText(key).then(
-      () => replace(status, "Copied."),
-      () => replace(status, "Copy the selected text."),
-    );
+    try {
+      await navigator.clipboard.writeText(key);
+    } catch {
+      return void replace(status, "Copy the selected text."); // the browser does not permit it
+    }
+    replace(status, "Copied.");
+    field.dispatchEvent(new Event("copy", { bubbles: true })); // as if it was copied by hand
   };
   const props = { type: "button", class: "primary", autofocus: true, on: { click } };
   const copy = h("button", props, "Copy");
