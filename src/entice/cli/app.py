@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -331,18 +332,36 @@ def _report_interruption(out: Path | None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+_NOT_WRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+"""Errors of the disk that users can fix."""
+
+
 def main() -> NoReturn:
     """Run the command line. Errors that users can fix are printed without a traceback."""
     try:
         app(standalone_mode=True)
     except EnticeError as error:
-        Console(stderr=True).print(
-            f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
+        _print_error(str(error))
         page = page_of(sys.argv[1:])
         if page is not None:
             Console(stderr=True).print(f"See docs/{page}", highlight=False, soft_wrap=True)
         sys.exit(2)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        file = error.filename2 or error.filename
+        where = f" ({file})" if file else ""
+        _print_error(
+            f"A file could not be written: {error.strerror}{where}. Free some space or change the "
+            "permissions, or write to another folder, and run the command again."
+        )
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+def _print_error(text: str) -> None:
+    Console(stderr=True).print(
+        f"[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True
+    )

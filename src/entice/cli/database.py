@@ -81,7 +81,7 @@ def verify(
                 console.print(f"FAILED. {escape(fault)}")
             if campaign is None and not can_check_rows(store, players):
                 console.print("API keys and stored responses: not checked, without the secret.")
-            if heads is not None and not faults:
+            if heads is not None and not failed:
                 kept = f"{heads.at:%Y-%m-%d %H:%M} UTC"
                 console.print(f"The database continues from the heads of {kept}.")
     except Corrupt as corrupt:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from entice.atomic_file import atomic_file
 from entice.errors import InputError
 from entice.extras import missing_extra, require
 
@@ -260,12 +261,18 @@ def export(
     Players appear as keyed hashes. In CSV, text that a spreadsheet would interpret as a formula is
     prefixed with an apostrophe.
     """
+    from polars.exceptions import PolarsError
+
     from entice.service.operations.export import export_campaign, format_of
 
     file_format = format_of(out)
     check_folder(out)
-    with opened_store(db, existing=True) as store:
-        rows, last_event = export_campaign(store, campaign, file_format, out, after)
+    with opened_store(db, existing=True) as store, atomic_file(out) as temporary:
+        try:
+            rows, last_event = export_campaign(store, campaign, file_format, temporary, after)
+        except (OSError, PolarsError) as error:  # polars does not say what kind of error it was
+            rule, todo = "could not be written", "Check that the disk is not full."
+            raise InputError("--out", rule, given=str(out), todo=todo) from error
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
     console = Console(highlight=False)
     console.print(f"Exported {count}: [bold]{escape(str(out))}[/]")

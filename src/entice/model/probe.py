@@ -24,7 +24,10 @@ NO_PROBE, TAILS, HEADS = -1, 0, 1
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In a share of all offers, a fair coin decides whether `amount` is added to the payment.
+    """In a share of offers, a fair coin decides whether `amount` is added to the payment.
+
+    A simulation tosses it in a share of all rounds. A campaign does so in a share of the offers of
+    a player's own choice without payment, so that acceptance does not depend on the coin.
 
     With several amounts, one is drawn uniformly for each probed offer; then
     `entice.estimate.probe_curve` estimates the whole drift function, not only its slope.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from entice.checks import as_number
 from entice.errors import InputError
@@ -12,9 +12,13 @@ from entice.policies.policy import check_price, check_probe
 from entice.policies.propensity import MAX_ARMS_TO_INTEGRATE, check_overlap
 from entice.policies.segments import check_segments
 
+if TYPE_CHECKING:
+    from entice.planner.spec import Plan
 
-def default_policies(plan: Any) -> tuple[Policy, ...]:
+
+def default_policies(plan: Plan) -> tuple[Policy, ...]:
     """Return the policies of a `Plan` that names none."""
+    assert plan.arms is not None
     paper: tuple[Policy, ...] = UCB(), ThompsonSampling(), EpsilonGreedy(c=5)
     if plan.overlap and plan.arms > MAX_ARMS_TO_INTEGRATE:
         paper = UCB(), EpsilonGreedy(c=5)
@@ -28,10 +32,11 @@ def default_policies(plan: Any) -> tuple[Policy, ...]:
     return *paper, EqualPay(horizon=ratings, noise=noise), Greedy()
 
 
-def check_policies(plan: Any, members: tuple[Any, ...]) -> None:
+def check_policies(plan: Plan, members: tuple[Any, ...]) -> None:
     """Reject policies that a campaign with the settings of a `Plan` cannot have."""
     if not members:
         raise InputError("Plan: policies", "must have at least one entry", given=members)
+    assert plan.arms is not None
     overlap = as_number("Plan: overlap", plan.overlap)
     for i, member in enumerate(members):
         if not isinstance(member, get_args(Policy)):

@@ -185,11 +185,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             )
         if set_number(self, "price_of_a_star") <= 0:
             rule = "must be greater than 0"
-            raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star)
+            todo = "Use the cost of a payment worth one star, such as 2.00."
+            raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star, todo=todo)
         self._set_currency()
         if not 0 < set_number(self, "share_who_rate") <= 1:
             rule = "must be greater than 0 and at most 1"
-            raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate)
+            todo = "Use a share such as 0.3 if 30 % of visitors rate."
+            raise InputError("Plan: share_who_rate", rule, given=self.share_who_rate, todo=todo)
         self._check_response()
         self._set_delay()
         if not isinstance(self.acceptance, get_args(Acceptance)):
@@ -363,7 +365,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         price = money.to_major(money.to_minor(self.price_of_a_star))
         if not math.isclose(price, self.price_of_a_star, rel_tol=1e-9):
             rule = f"must be a multiple of {money.format(1)}, the smallest amount of the currency"
-            raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star)
+            todo = "Use the cost of a payment worth one star, such as 2.00."
+            raise InputError("Plan: price_of_a_star", rule, given=self.price_of_a_star, todo=todo)
 
         for field in ("margin", "cap_per_offer", "cap_per_player"):
             if getattr(self, field) is not None and set_number(self, field) < 0:

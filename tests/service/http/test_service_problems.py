@@ -145,6 +145,12 @@ def test_hostile_ratings_are_rejected(shop: Service, body: bytes, words: str) ->
         ("", {"name": "x" * 201}, f'name: expected text of length <= 200; got "{"x" * 78}….'),
         ("", {"budget": "5"}, "budget: expected a whole number, got text."),
         ("/arms", {"arms": []}, "arms: expected a list of length >= 1; got []."),
+        pytest.param(
+            "/offers/batch",
+            {"requests": [{"player": "ann"}] * 1001},
+            "requests: expected a list of length <= 1000; got a list of length 1001.",
+            id="batch of 1001",
+        ),
         (
             "/ratings",
             {"ratings": [{"arm": "oolong", "rating": 4}, {"arm": "oolong", "rating": 4.5}]},

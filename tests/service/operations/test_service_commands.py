@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sqlite3
@@ -14,6 +15,10 @@ import polars as pl
 import pytest
 from command_line import RunEntice, assert_error, plain
 from service_fixtures import service
+
+from entice.service.operations import export
+from entice.service.storage import sqlite
+from entice.service.storage.sqlite import connect
 
 SPEC = """\
 name = "Teas"
@@ -102,6 +107,39 @@ def test_a_backup_works_while_the_service_runs(run_entice: RunEntice, tmp_path: 
     assert_error(run_entice("backup", "copy.db"), "must not exist yet")
     ran = run_entice("backup", "more.db", "--db", "postgresql://x")
     assert_error(ran, "must be a SQLite", "pg_dump")
+
+
+def test_a_full_disk_is_reported_and_leaves_no_file(
+    run_entice: RunEntice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    campaign = run_entice("campaign", "create", "spec.toml").out.strip()
+    before = {path.name for path in tmp_path.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def full_for_polars(*_: object) -> None:
+        raise pl.exceptions.ComputeError("parquet: Invalid thrift: transport error")
+
+    monkeypatch.setattr(export, "_write_parquet", full_for_polars)
+    written = run_entice("export", campaign, "--out", "full.parquet")
+    assert_error(written, "--out could not be written; got 'full.parquet'", "disk is not full")
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        for command in (["export", campaign, "--out", "full.csv"], ["head", "--out", "full.json"]):
+            assert_error(run_entice(*command), "No space left on device", "Free some space")
+
+    def connect_to_full(path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        if Path(path).name == "copy.db":
+            connection.execute("PRAGMA max_page_count = 2")
+        return connection
+
+    store = sqlite.SqliteStore(tmp_path / "entice.db", connect_to_full)
+    with contextlib.closing(store), pytest.raises(OSError, match=r"No space left.*full\.db"):
+        store.backup(tmp_path / "full.db")
+    assert {path.name for path in tmp_path.iterdir()} == before
 
 
 def test_help_has_examples(run_entice: RunEntice) -> None:

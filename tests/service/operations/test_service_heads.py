@@ -208,6 +208,19 @@ def test_heads_on_the_command_line(service: Service, run_entice: RunEntice, tmp_
     ran = run_entice("verify", "--head", "head.json")
     assert (ran.code, "continues from the heads" in ran.out) == (0, True)
     with tampering(service) as connection:
+        [[body]] = connection.execute("SELECT body FROM events WHERE seq = 2").fetchall()
+        connection.execute("UPDATE events SET body = x'00' WHERE seq = 2")
+    ran = run_entice("verify", "--head", "head.json")
+    assert (ran.code, "continues from the heads" in ran.out) == (1, False)
+    with tampering(service) as connection:
+        connection.execute("UPDATE events SET body = ? WHERE seq = 2", (body,))
+        events = connection.execute("SELECT * FROM events ORDER BY seq DESC LIMIT 2").fetchall()
+        connection.execute("DELETE FROM events WHERE seq > ?", (heads.campaigns[campaign].seq - 2,))
+    cut = f"ends with event {heads.campaigns[campaign].seq - 2}, and had"
+    assert cut in run_entice("verify", "--head", "head.json", campaign).out
+    with tampering(service) as connection:
+        values = ", ".join("?" * len(events[0]))
+        connection.executemany(f"INSERT INTO events VALUES ({values})", events)
         connection.execute(
             "UPDATE events SET hash = zeroblob(32) WHERE seq = (SELECT max(seq) FROM events)"
         )

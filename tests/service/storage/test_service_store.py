@@ -156,6 +156,7 @@ def test_an_invalid_url_is_rejected(url: str) -> None:
 
 def test_passwords_are_not_displayed() -> None:
     assert without_password("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
+    assert without_password("postgresql://me:se?cr=et@host/db") == "postgresql:…"
     with pytest.raises(InputError) as raised:
         open_store("mysql://me:secret@host/db")
     assert "secret" not in str(raised.value)
@@ -171,7 +172,9 @@ malformed_urls = pytest.mark.parametrize(
         "postgresql://me:hidden/1@host/db", "postgresql://me:hidden@host:1x/db",
         "postgresql://me:hidden@host/db?nonsense=1", "postgresql:/me:hidden@host/db",
         "postgresql://me:hidden", "host=here password=hidden", "mysql://me:hidden@host/db",
-        "postgresql://me@host/db?password=hidden&nonsense=1",
+        "postgresql://me@host/db?password=hidden&nonsense=1", "postgresql://me@host/db?pasword=hidden",
+        "postgresql://me@host/db?user=me&PASSWORD=hidden",
+        "postgresql://me@host/db?hidden", "sqlite://me:hidden@x.db",
     ],
 )  # fmt: skip
 
@@ -196,6 +199,10 @@ def test_control_a_malformed_url_that_is_reported_as_it_is_shows_its_password(
     for module in (store_module, postgres_module):
         monkeypatch.setattr(module, "without_password", lambda url: url)
     assert "hid" in reported(url)
+
+
+def test_an_unknown_parameter_of_a_url_is_named() -> None:
+    assert "the parameter pasword, which" in reported("postgresql://me@host/db?pasword=hidden")
 
 
 def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:

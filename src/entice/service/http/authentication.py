@@ -100,7 +100,8 @@ def require_all_campaigns(caller: KeyView) -> None:
 
 _KEY_REQUIRED = (
     "Send a valid key as `Authorization: Bearer entice_...`: one that `entice keys create` printed "
-    "or, as long as no key exists, the one in the address that `entice serve` printed."
+    "and that is not revoked or, as long as no key exists, the one in the address that `entice "
+    "serve` printed."
 )
 
 

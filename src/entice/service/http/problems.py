@@ -293,6 +293,8 @@ def _given_at(content: bytes, path: str) -> str:
             value = value[name] if name else value[int(index)]
     except (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError):
         return ""
+    if isinstance(value, list) and len(value) > 1:
+        return f"; got a list of length {len(value)}"
     text = msgspec.json.encode(value).decode()
     return f"; got {text if len(text) <= 80 else f'{text[:79]}…'}"
 

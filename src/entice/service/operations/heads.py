@@ -121,15 +121,17 @@ def check_heads(
 
 
 def _check_log(session: Session, name: str, head: LogHead) -> Iterator[str]:
-    rows = session.rows("SELECT number, seq FROM campaigns WHERE id = ?", (name,))
+    rows = session.rows("SELECT number FROM campaigns WHERE id = ?", (name,))
     if not rows:
         yield f"Campaign {name} is missing."
         return
-    number, last = rows[0]
+    number = rows[0][0]
     found = session.rows(
         "SELECT hash FROM events WHERE campaign = ? AND seq = ?", (number, head.seq)
     )
     if not found:
+        sql = "SELECT coalesce(max(seq), 0) FROM events WHERE campaign = ?"
+        last = session.rows(sql, (number,))[0][0]
         yield (
             f"The log of campaign {name} was cut: it ends with event {last}, and had {head.seq} "
             "events."

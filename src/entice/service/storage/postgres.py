@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Conninfo, TransactionStatus
 
 from entice.errors import InputError
 from entice.service.domain.errors import Corrupt, SchemaTooNew, Stale, Unavailable
@@ -308,6 +308,16 @@ def _parameters(url: str) -> dict[str, Any]:
     An unencoded @, : or / in a password makes parts of it the host or the port, which libpq would
     print. So neither the URL nor libpq's message is shown.
     """
+    shown = without_password(url)
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    for name, equals, _ in (part.partition("=") for part in shown.partition("?")[2].split("&")):
+        if equals and name not in known:
+            raise InputError(
+                "the database",
+                f"must be a URL without the parameter {name}, which PostgreSQL does not have",
+                given=shown,
+                todo="Correct its name, which is in lower case, or leave it out.",
+            )
     try:
         found = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -317,7 +327,7 @@ def _parameters(url: str) -> dict[str, Any]:
         raise InputError(
             "the database",
             "must be a URL such as postgresql://user:password@host:5432/name",
-            given=without_password(url),
+            given=shown,
             todo="Percent-encode special characters of the password, such as %40 for @, %3A for :, "
             "%2F for /, %23 for # and %25 for %.",
         )

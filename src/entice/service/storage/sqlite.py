@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import tempfile
@@ -294,6 +295,11 @@ class SqliteStore:
                     # In one step: a copy in several steps restarts after every write.
                     source.backup(target)
                     found = target.execute("PRAGMA quick_check(1)").fetchall()
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                        reason = os.strerror(errno.ENOSPC)
+                        raise OSError(errno.ENOSPC, reason, str(path)) from error
+                    raise
                 finally:
                     source.close()
                     target.close()

@@ -145,13 +145,19 @@ def without_password(url: str) -> str:
     'postgresql://me:…@host/name'
     >>> without_password("postgresql:/me:secret@host/name")
     'postgresql:…'
+    >>> without_password("postgresql://host/name?pasword=secret")
+    'postgresql://host/name?pasword=…'
     """
     scheme, divider, rest = url.partition("://")
-    if scheme == "sqlite" or (not divider and not re.search("[:@=]", url)):
+    is_path = scheme == "sqlite" and rest.startswith("/")
+    if is_path or (not divider and not re.search("[:@=]", url)):
         return url
     if not divider or not re.fullmatch(_PLAIN_URL, rest):
         return f"{re.split('[:/=]', url)[0]}:…"
-    rest = re.sub(r"(password=)[^&]*", r"\1…", rest)
+    rest, question, parameters = rest.partition("?")
+    if question:  # a misspelled name may be that of a password
+        pairs = (parameter.partition("=") for parameter in parameters.split("&"))
+        rest += "?" + "&".join(f"{name}=…" if equals else "…" for name, equals, _ in pairs)
     user, at, host = rest.rpartition("@")
     if not at or ":" not in user:
         return f"{scheme}{divider}{rest}"
