@@ -29,7 +29,7 @@ from entice.service.thread_switching import FREQUENT_SWITCHES
 
 GATHER = 0.001
 """Seconds to wait for more commands, if the previous group was small but had more than one."""
-MAX_GROUP_SECONDS = 0.020
+MAX_GROUP_SECONDS = 0.030
 """Seconds after which a group begins no further command, if the estimates were too low."""
 MAX_IN_PROGRESS = 4
 """Number of commands of one campaign in progress, if several campaigns use the writer.
