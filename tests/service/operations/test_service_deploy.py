@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import shutil
 import socket
@@ -114,7 +115,9 @@ def nginx(folder: Path, upstream: int) -> Iterator[int]:
         f"user root; pid {folder}/nginx.pid; error_log {folder}/error.log; daemon off; events {{}} "
         f"http {{ access_log off; {temporary} include {folder}/entice.conf; }}"
     )
-    command = [shutil.which("nginx") or "/usr/sbin/nginx", "-c", f"{folder}/nginx.conf"]
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert found, "The long tests need nginx; on Debian and Ubuntu: apt install nginx-light"
+    command = [found, "-c", f"{folder}/nginx.conf"]
     subprocess.run([*command, "-t"], check=True, capture_output=True)
     process = subprocess.Popen(command)
     try:
