@@ -23,6 +23,10 @@ os.environ.setdefault(
     "ENTICE_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels")
 )
 
+# The workers of pytest-xdist inherit it. They keep every core busy, and further threads for small
+# tables took 6 % of the CPU time of the tests of studies and estimates.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 # Numba's compiler is Python for the most part, and most of what these tests do.
 Dispatcher.compile = untraced(Dispatcher.compile)
 # Matplotlib draws in Python too. It calls nothing of Entice while it draws.

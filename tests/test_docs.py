@@ -13,15 +13,15 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 from command_line import without_coverage
-from example_runner import ExampleRunner
+from example_runner import ExampleRunner, Finished
 from forking import ForkedPopen
-from plain_kernel import plain_kernel
 from service_faults.processes import free_port
 from sizes import LONG
 
@@ -35,7 +35,15 @@ RUN = ("python", "bash")
 compared, and blocks without a kind are other output. `console` blocks are commands for other
 machines, or start what does not end, and `json` blocks are generated from OpenAPI. The requests of
 curl in `console` blocks are sent by `tests/studio/test_studio_simulations.py`."""
-PLAIN = ("plot_10_star_counts.py",)
+PLAIN = (
+    "docs/explanation/equal-pay-theorems.md",
+    "docs/explanation/segments.md",
+    "docs/how-to/drift-estimate.md",
+    "docs/how-to/studies.md",
+    "docs/how-to/worlds.md",
+    "plot_07_estimate_drift_from_a_log.py",
+    "plot_10_star_counts.py",
+)
 """Examples that would be compiled for themselves alone; short runs of them need no compilation."""
 GALLERY = sorted((ROOT / "docs" / "gallery_sources").glob("plot_*.py"))
 
@@ -62,13 +70,22 @@ SHORTER = {
         "seed = 7": "seed = 7\nreplications = 20",
         "replications=100": "replications=10, policies=[entice.UCB(), entice.Greedy()]",
     },
+    "docs/how-to/studies.md": {"5000\nreplications = 400": "200\nreplications = 5"},
     "docs/how-to/worlds.md": {
-        "policies=[entice.UCB(), entice.DriftCorrectedThompson()]": "policies=[entice.UCB()]",
-        "entice.LinearDrift(1.1), entice.StepDrift(0.3), entice.Carried": "entice.Carried",
-        ', { kind = "drift_corrected_thompson" }]': "]",
+        "horizon=5_000, replications=20": "horizon=500, replications=2",
+        "horizon=1_000, replications=10": "horizon=1_000, replications=2",
+        "2000\nreplications = 20": "500\nreplications = 2",
     },
-    "docs/how-to/drift-estimate.md": {"entice.LinearDrift(0.5)):": "):"},
+    "docs/how-to/drift-estimate.md": {
+        "drifts=[drift], horizon=20_000": "drifts=[drift], horizon=2_000"
+    },
     "docs/explanation/changing-items.md": {"[entice.UCB(), entice.Sliding": "[entice.Sliding"},
+    "docs/explanation/equal-pay-theorems.md": {
+        "20000\nreplications = 50": "2000\nreplications = 2",
+        "horizon = 20000, noise": "horizon = 2000, noise",
+    },
+    "docs/explanation/reproduction.md": {"--replications 20": "--replications 4"},
+    "docs/explanation/segments.md": {"replications=20": "replications=2"},
     "docs/how-to/cluster.md": {
         "replications=1_000": "replications=100",
         "n_workers=2": "n_workers=1",
@@ -145,14 +162,15 @@ def test_documents_run_block_by_block(
     # Several pages use the same port, and another worker may run one of them.
     port = str(free_port())
     blocks = [(kind, re.sub(r"\b843\d\b", port, text)) for kind, text in blocks]
+    run = partial(runner.run, plain=document in PLAIN and not LONG)
     with contextlib.ExitStack() as background:
-        _run_blocks(blocks, tmp_path, runner, environment, background)
+        _run_blocks(blocks, tmp_path, run, environment, background)
 
 
 def _run_blocks(
     blocks: list[tuple[str, str]],
     tmp_path: Path,
-    runner: ExampleRunner,
+    run: Callable[..., Finished],
     environment: dict[str, str],
     background: contextlib.ExitStack,
 ) -> None:
@@ -164,7 +182,7 @@ def _run_blocks(
         elif kind == "python" and text.startswith("# Needs "):
             compile(text, "<string>", "exec")
         elif kind == "python":
-            done = runner.run(text, tmp_path)
+            done = run(text, tmp_path)
             assert done.code == 0, f"{text}\n{done.err}"
             printed = done.out
         elif kind == "text":
@@ -191,7 +209,7 @@ def _run_blocks(
                 else:
                     # The same as the script `entice`.
                     assert command[0] == "entice", f"{line} is not executed"
-                    done = runner.run("from entice.cli.app import main; main()", tmp_path, command)
+                    done = run("from entice.cli.app import main; main()", tmp_path, command)
                     assert done.code == 0, f"{line}\n{done.err}"
                     if command[1:3] == ["campaign", "create"]:
                         [created] = re.findall(r"c_[0-9a-f]{16}", done.out)
@@ -235,7 +253,6 @@ def test_gallery_examples_run(
     example: Path,
     tmp_path: Path,
     runner: ExampleRunner,
-    monkeypatch: pytest.MonkeyPatch,
     unmeasured: None,
 ) -> None:
     """Run an example; its last line must return a figure, which the gallery shows."""
@@ -245,22 +262,20 @@ def test_gallery_examples_run(
         text = text.replace(written, run)
     code, _, last = text.rstrip().rpartition("\n")
     code = f"{code}\n({last}).savefig('picture.png')"
-    if example.name in PLAIN and not LONG:
-        monkeypatch.chdir(tmp_path)
-        with plain_kernel():
-            exec(code, {})
-    else:
-        done = runner.run(code, tmp_path)
-        assert done.code == 0, f"{text}\n{done.err}"
+    done = runner.run(code, tmp_path, plain=example.name in PLAIN and not LONG)
+    assert done.code == 0, f"{text}\n{done.err}"
     assert (tmp_path / "picture.png").stat().st_size > 5_000
 
 
 def test_a_failing_example_is_reported(tmp_path: Path, runner: ExampleRunner) -> None:
     """Controls: an error, a warning, an import of what only the tests have, and an exit code."""
     assert runner.run("import sys; print(sys.argv); 1 / 0", tmp_path).code == 1
+    assert runner.run("1 / 0", tmp_path, plain=True).code == 1
     warned = runner.run("import warnings; warnings.warn('old')", tmp_path)
     assert (warned.code, "UserWarning: old" in warned.err) == (1, True)
-    assert "No module named 'command_line'" in runner.run("import command_line", tmp_path).err
+    for plain in (False, True):
+        imported = runner.run("import command_line", tmp_path, plain=plain)
+        assert "No module named 'command_line'" in imported.err
     assert runner.run("print(numba)", tmp_path).code == 1  # not imported by the example
     assert runner.run("import sys; sys.exit(3)", tmp_path).code == 3
     assert runner.run("import sys; print('numba' in sys.modules)", tmp_path).out == "True\n"

@@ -101,6 +101,22 @@ def test_a_jump_ends_when_and_where_a_walk_does(
 # ε-greedy's rounds of exploration
 
 
+@numba.njit
+def _draw_explorations(workspace, rate, cold, explores, tried):  # type: ignore[no-untyped-def]
+    horizon = explores.shape[1] - 1
+    for i in range(explores.shape[0]):
+        seed_stream(workspace.exploration_stream, 5, i, epsilon_greedy.EXPLORATION)
+        t = 0
+        while t < horizon:
+            epsilon_greedy.draw_explorations(workspace, rate, cold, t, horizon)
+            for j in range(workspace.rounds.shape[0]):
+                t = workspace.rounds[j]
+                if t > horizon:
+                    break
+                explores[i, t] = True
+                tried[t, workspace.arms[j]] += 1
+
+
 @pytest.mark.parametrize(("arms", "c", "cold"), [(3, 5.0, 0), (9, 0.05, 0), (2, 0.7, 2)])
 def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold: int) -> None:
     """150 rounds at 5.5 standard errors, and pairs of neighbours: a false alarm in 1e-5."""
@@ -108,22 +124,7 @@ def test_each_round_explores_with_its_own_probability(arms: int, c: float, cold:
     workspace = epsilon_greedy.new_workspace(arms, horizon)
     explores = np.zeros((replications, horizon + 1), dtype=bool)
     tried = np.zeros((horizon + 1, arms))
-
-    @numba.njit
-    def draw_explorations(workspace, rate, explores, tried):  # type: ignore[no-untyped-def]
-        for i in range(explores.shape[0]):
-            seed_stream(workspace.exploration_stream, 5, i, epsilon_greedy.EXPLORATION)
-            t = 0
-            while t < horizon:
-                epsilon_greedy.draw_explorations(workspace, rate, cold, t, horizon)
-                for j in range(workspace.rounds.shape[0]):
-                    t = workspace.rounds[j]
-                    if t > horizon:
-                        break
-                    explores[i, t] = True
-                    tried[t, workspace.arms[j]] += 1
-
-    draw_explorations(workspace, c * arms, explores, tried)
+    _draw_explorations(workspace, c * arms, cold, explores, tried)
     expected = np.minimum(1.0, c * arms / np.arange(1, horizon + 1))
     expected[:cold] = 1.0
     by_chance = expected < 1
@@ -153,13 +154,14 @@ def test_hazards_are_those_of_the_normal_distribution() -> None:
     assert error.max() < 1e-10
 
 
+@numba.njit
+def _draws_above(z, stream):  # type: ignore[no-untyped-def]
+    return np.array([normal_tails.normal_above(z, stream) for _ in range(100_000)])
+
+
 @pytest.mark.parametrize("z", [-8.0, 0.0, 0.29, 0.31, 2.0, 6.0, 20.0])
 def test_draws_above_a_level_have_the_tail_s_distribution(z: float) -> None:
-    @numba.njit
-    def draws(z, stream):  # type: ignore[no-untyped-def]
-        return np.array([normal_tails.normal_above(z, stream) for _ in range(100_000)])
-
-    x = draws(z, new_stream(3, 0, 40))
+    x = _draws_above(z, new_stream(3, 0, 40))
     assert x.min() > z
     # log-survival is exponential beyond z, also where the survival function underflows
     beyond = stats.norm.logsf(z) - stats.norm.logsf(x)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from exactness import p_values, sample
 from scipy import stats
+from sizes import sized
 
 import entice
 from entice.engine.fast.bernoulli import binomial, walk
@@ -68,17 +69,17 @@ def test_binomial_draws_have_the_binomial_distribution(n: int, p: float) -> None
         assert stats.chisquare(observed[possible], share * draws.size).pvalue > 1e-7
 
 
+@numba.njit
+def _draw_words(p, stream, out):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        out[i] = binomial.draw_rewards(64, p, stream)
+
+
 @pytest.mark.parametrize("p", [0.02, 0.5, 0.9])
 def test_the_rewards_of_a_word_are_independent(p: float) -> None:
     """Each of 64 shares, and each of 63 pairs, at 6 standard errors: a false alarm in 1e-6."""
-
-    @numba.njit
-    def draw(p, stream, out):  # type: ignore[no-untyped-def]
-        for i in range(out.shape[0]):
-            out[i] = binomial.draw_rewards(64, p, stream)
-
     words = np.empty(200_000, np.uint64)
-    draw(p, new_stream(6, 0, 40), words)
+    _draw_words(p, new_stream(6, 0, 40), words)
     rewards = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1) - p
     std = math.sqrt(p * (1 - p))
     assert abs(rewards.mean(axis=0)).max() < 6 * std / math.sqrt(words.size)
@@ -213,7 +214,7 @@ def test_ties_are_broken_as_in_the_kernel(policy: Any, drift: Any, projected: An
     }  # fmt: skip
     runs = []
     for settings in ({}, {"engine": "generic", "seed": 8}):
-        metrics, pulls = sample(study(policy, **changes, **settings), 100_000)
+        metrics, pulls = sample(study(policy, **changes, **settings), sized(40_000, 100_000))
         runs.append((pulls @ [1, 100, 10_000]) * 100 + metrics[:, -1, 2])
     values = np.unique(np.r_[runs[0], runs[1]])
     table = np.array([np.bincount(np.searchsorted(values, x), minlength=len(values)) for x in runs])
@@ -242,7 +243,7 @@ def test_a_run_stops_when_the_flag_is_set_in_the_middle(policy: Any) -> None:
         spec = study(policy, drifts=[drift], horizon=10**10, checkpoints=1, feedback_range=None)
         stop = np.zeros(1, dtype=np.int64)
         cell = Cell(spec, policy, drift, stop)
-        threading.Timer(0.2, lambda stop=stop: stop.fill(1)).start()
+        threading.Timer(0.05, lambda stop=stop: stop.fill(1)).start()
         before = time.monotonic()
         with pytest.raises(Stopped):
             cell.run(0, cell.allocate(10**6))

@@ -1,7 +1,8 @@
 """The kernel against the plain-Python oracle: every round, bit for bit.
 
-Every combination is compared in plain Python. Compiled are each policy with one drift, and each
-drift and each kind of arms with one policy; `make test-long` compiles every combination.
+Every combination is compared in plain Python, which calls compiled drifts. Compiled as a whole are
+each policy with one drift, and each kind of arms and a user's drift with one policy; `make
+test-long` compiles every combination.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def displayed(plain: list[Any], arms: int, prior: float | None) -> list[tuple[fl
 
 @pytest.mark.parametrize("drift", DRIFTS)
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=sized(8, 15), deadline=None, derandomize=True)
+@settings(max_examples=sized(5, 15), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data: Any) -> None:
     means = data.draw(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12), "means")
@@ -165,15 +166,15 @@ def test_kernel_plays_every_round_like_the_oracle(policy: str, drift: str, data:
         horizon=data.draw(st.integers(len(means), 120), "horizon"),
         prior=data.draw(st.sampled_from([None, 0.0, 0.5, -2.0]), "prior"),
         feedback_range=data.draw(st.sampled_from([None, (0.0, 1.0)]), "feedback_range"),
-        compile_trace=policy == "ucb",
-        compile_study=drift == "linear" or policy == "ucb",
+        compile_trace=policy == "ucb" and drift not in ("saturating", "step"),
+        compile_study=drift == "linear",
         totals=drift in ("linear", "time-varying"),
     )
 
 
 @pytest.mark.parametrize("drift", ["none", "linear", "time-varying"])
 @pytest.mark.parametrize("policy", UNIT)
-@settings(max_examples=sized(8, 15), deadline=None, derandomize=True)
+@settings(max_examples=sized(5, 15), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_policies_for_the_unit_interval_play_like_the_oracle(
     policy: str, drift: str, data: Any

@@ -40,11 +40,11 @@ pytestmark = pytest.mark.usefixtures("cache")
 def test_code_is_compiled_once_and_then_loaded(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert pulls_of(second) == SECOND
+    assert selected_arm(second) == 1
     assert loaded() == (0, 1)
     before = contents(only_entry(cache))
     clear_memory(monkeypatch)
-    assert pulls_of(second) == SECOND
+    assert selected_arm(second) == 1
     assert loaded() == (1, 0)
     assert contents(only_entry(cache)) == before
 
@@ -123,26 +123,48 @@ def emptied(file: Path) -> None:
     file.write_bytes(b"")
 
 
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the entry of `second`."""
+    folder = tmp_path_factory.mktemp("compiled") / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENTICE_CACHE_DIR", str(folder))
+        clear_memory(patch)
+        assert selected_arm(second) == 1
+        assert loaded() == (0, 1)
+    return folder
+
+
+@pytest.fixture
+def filled_cache(cache: Path, compiled_once: Path) -> Path:
+    """A copy of that cache, to be damaged."""
+    return Path(shutil.copytree(compiled_once, cache))
+
+
 @pytest.mark.parametrize("damaged", [truncated, bit_flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("pattern", FILES)
 def test_a_damaged_entry_is_silently_recompiled(
-    cache: Path,
+    filled_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     pattern: str,
     damaged: Callable[[Path], None],
 ) -> None:
-    assert selected_arm(second) == 1
-    entry = only_entry(cache)
+    entry = only_entry(filled_cache)
     (file,) = entry.glob(pattern)
     damaged(file)
     assert not specialize._is_intact(entry)
-    clear_memory(monkeypatch)
     assert selected_arm(second) == 1  # warnings would be errors here
     assert loaded() == (0, 1)
     assert capfd.readouterr() == ("", "")
-    assert only_entry(cache) == entry
+    assert only_entry(filled_cache) == entry
     clear_memory(monkeypatch)
+    assert selected_arm(second) == 1
+    assert loaded() == (1, 0)
+
+
+def test_an_intact_entry_is_loaded(filled_cache: Path) -> None:
+    """The control: copies of the cache are valid."""
     assert selected_arm(second) == 1
     assert loaded() == (1, 0)
 
@@ -150,44 +172,42 @@ def test_a_damaged_entry_is_silently_recompiled(
 @pytest.mark.parametrize("pattern", ["__pycache__/*.nbi", "__pycache__/*.nbc"])
 @pytest.mark.parametrize("content", [b"", b"garbage"])
 def test_an_intact_but_unreadable_entry_is_recompiled(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, content: bytes
+    filled_cache: Path, pattern: str, content: bytes
 ) -> None:
-    assert selected_arm(second) == 1
-    entry = only_entry(cache)
+    entry = only_entry(filled_cache)
     (file,) = entry.glob(pattern)
     file.write_bytes(content)
     (entry / "checksums.txt").write_text(specialize._checksums(entry))
     assert specialize._is_intact(entry)
-    clear_memory(monkeypatch)
     assert selected_arm(second) == 1
+    assert loaded() == (0, 1)
 
 
 def test_an_entry_whose_times_have_changed_gives_the_right_result(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    filled_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The cache was copied or restored without its times.
-    assert selected_arm(second) == 1
-    for file in only_entry(cache).rglob("*"):
+    for file in only_entry(filled_cache).rglob("*"):
         os.utime(file, (0, 0))
     for _ in range(3):
         clear_memory(monkeypatch)
         assert selected_arm(second) == 1
-    assert only_entry(cache)
+    assert only_entry(filled_cache)
     assert loaded() == (1, 0)
 
 
-def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert selected_arm(second) == 1
-    entry = only_entry(cache)
+def test_half_written_folders_are_ignored(
+    filled_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = only_entry(filled_cache)
     # One process was killed while it wrote to a temporary folder, another in the entry itself.
-    left = cache / f"{entry.name}.k1ll3d"
+    left = filled_cache / f"{entry.name}.k1ll3d"
     shutil.copytree(entry, left)
     (left / "checksums.txt").unlink()
     (left / "kernel.py").write_text("raise SystemExit")
     shutil.rmtree(entry)
     entry.mkdir()
     (entry / "kernel.py").write_text("raise SystemExit")
-    clear_memory(monkeypatch)
     before = contents(left)
     assert selected_arm(second) == 1
     assert loaded() == (0, 1)
@@ -198,16 +218,12 @@ def test_half_written_folders_are_ignored(cache: Path, monkeypatch: pytest.Monke
     assert loaded() == (1, 0)
 
 
-def test_a_file_in_the_place_of_an_entry_does_no_harm(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert selected_arm(second) == 1
-    entry = only_entry(cache)
+def test_a_file_in_the_place_of_an_entry_does_no_harm(filled_cache: Path) -> None:
+    entry = only_entry(filled_cache)
     shutil.rmtree(entry)
     entry.write_text("not a folder")
-    clear_memory(monkeypatch)
     assert selected_arm(second) == 1
-    assert entries(cache) == [entry]  # nothing half-written is left
+    assert entries(filled_cache) == [entry]  # nothing half-written is left
 
 
 def test_everything_works_without_a_writable_folder(
@@ -329,7 +345,9 @@ def test_a_function_that_numba_can_t_compile_is_named(reason: str, cache: Path) 
     assert entries(cache) == []  # no entry, intact or not
 
 
-def test_simulate_names_a_drift_that_numba_can_t_compile() -> None:
+def test_simulate_names_a_drift_that_numba_can_t_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # UCB itself is loaded from the cache of all tests
+
     def odd(payment, t, arm, params):  # type: ignore[no-untyped-def]
         return payment * len(str(object()))
 

@@ -7,9 +7,9 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from command_line import without_coverage
@@ -101,7 +101,7 @@ def script(folder: Path, select: str, work: str) -> Path:
     return file
 
 
-def start_process(file: Path, cache: Path, **environment: str) -> subprocess.Popen[str]:
+def start_process(file: Path, cache: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)],
         env={
@@ -109,7 +109,6 @@ def start_process(file: Path, cache: Path, **environment: str) -> subprocess.Pop
             "ENTICE_CACHE_DIR": str(cache),
             # Python reuses bytecode of an edited module with the same length and time.
             "PYTHONDONTWRITEBYTECODE": "1",
-            **environment,
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -136,16 +135,19 @@ def runner() -> Iterator[ExampleRunner]:
         yield running
 
 
-Run = Callable[[Path, Path], tuple[Any, int, int]]
+class Run(Protocol):
+    def __call__(self, file: Path, cache: Path, **environment: str) -> tuple[Any, int, int]: ...
 
 
 @pytest.fixture
 def run(runner: ExampleRunner) -> Run:
     """Run a script in a process of its own, which is forked from one that has imported Numba."""
 
-    def call(file: Path, cache: Path) -> tuple[Any, int, int]:
-        environment = {"ENTICE_CACHE_DIR": str(cache)}
+    def call(file: Path, cache: Path, **environment: str) -> tuple[Any, int, int]:
+        environment["ENTICE_CACHE_DIR"] = str(cache)
         prepare = f"import os, sys; os.environ |= {environment}; sys.dont_write_bytecode = True\n"
+        if any(name.startswith("NUMBA_") for name in environment):
+            prepare += "import numba; numba.config.reload_config()\n"
         return _parsed(runner.run(prepare + file.read_text(), file.parent))
 
     return call
@@ -223,9 +225,9 @@ def test_a_process_without_the_module_shares_the_entry_of_one_that_has_it(
 
 
 def test_numba_s_cache_folder_does_not_matter_to_another_process(
-    copied: Path, tmp_path: Path
+    copied: Path, tmp_path: Path, run: Run
 ) -> None:
     elsewhere = tmp_path / "numba"
-    process = start_process(copied / "script.py", copied / "cache", NUMBA_CACHE_DIR=str(elsewhere))
-    assert output_of(process) == (FIRST, 1, 0)
+    found = run(copied / "script.py", copied / "cache", NUMBA_CACHE_DIR=str(elsewhere))
+    assert found == (FIRST, 1, 0)
     assert not elsewhere.exists()

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from once import once
+from paper_fixtures import RUNS, full_reproduction
 from rich.console import Console
-from sizes import sized
-from tracing import untraced_here
 
 import entice
 from entice.paper.claims import CONTRADICTED, IN_PART, SUPPORTED, claims
@@ -18,7 +16,6 @@ from entice.paper.reproduce import Reproduction, reproduce
 from entice.paper.setups import COEFFICIENTS, NAMES, published
 from entice.paper.terminal import print_reproduction
 
-RUNS = sized(200, 500)
 COLUMNS = [
     "policy", "l", "metric", "setup", "horizon", "mean", "stderr", "q05", "q50", "q95",
     "published", "inside",
@@ -28,12 +25,7 @@ COLUMNS = [
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduction, Path]:
     """The complete reproduction, with fewer replications."""
-
-    def run(out: Path) -> Reproduction:
-        return reproduce(replications=RUNS, seed=2020, out=out, progress=False)
-
-    with untraced_here():  # a later test measures it
-        return once(tmp_path_factory, "reproduction", run)
+    return full_reproduction(tmp_path_factory)
 
 
 def test_each_setup_explains_the_documented_number_of_published_values(

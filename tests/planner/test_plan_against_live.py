@@ -39,8 +39,10 @@ OPTIONS = [
     Cell(0.4, 30, entice.UCB(), segments=False),
     Cell(0.4, 30, entice.UCB(), response=RESPONSE),
 ][: sized(1, None)]
-SETTINGS = sized((400, 200, 12), (600, 200, 20))
+SETTINGS = sized((200, 200, 12), (600, 200, 20))
 """Visitors, runs of the plan, and live campaigns per cell."""
+OF_SEGMENTS = sized((400, 200, 12), SETTINGS)
+"""The same with segments, about whose averages little is known after 200 visitors."""
 
 
 def test_live_campaigns_match_their_plan(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_live_campaigns_with_other_options_match_their_plan(tmp_path: Path) -> N
     Fewer have a probability of 0.004 for a right plan and one of them; for both in the short
     test 0.009. The seeds are fixed.
     """
-    compared = run(OPTIONS, *SETTINGS, tmp_path)
+    compared = run(OPTIONS, *OF_SEGMENTS, tmp_path)
     assert disagreeing(compared) == []
     least = sized(8, 14)
     assert all(c.within(name) >= least for c in compared for name in ("spend", "lost"))
@@ -62,7 +64,7 @@ def test_live_campaigns_with_other_options_match_their_plan(tmp_path: Path) -> N
 
 def test_control_campaigns_that_do_not_know_their_segments_are_detected(tmp_path: Path) -> None:
     known, unknown = (Cell(0.4, 30, entice.UCB(), segments=known) for known in (True, False))
-    visitors, runs, campaigns = SETTINGS
+    visitors, runs, campaigns = sized((400, 200, 8), OF_SEGMENTS)
     service = Service(tmp_path / "entice.db")
     try:
         live = run_live(service, [unknown], visitors, runs, campaigns)[unknown]

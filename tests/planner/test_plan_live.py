@@ -18,7 +18,7 @@ import pytest
 from live_campaign import LiveRun, Response, play_live
 from plain_kernel import plain_kernel
 from plan_fixtures import ALWAYS, make_plan
-from sizes import LONG
+from sizes import LONG, sized
 from writer_fixtures import hashed
 
 import entice
@@ -271,7 +271,7 @@ def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
     with plain_kernel() if case in PLAIN and not LONG else contextlib.nullcontext():
         runner = PlanRunner(plan)
     controls = 0
-    for run in (0, 1):
+    for run in range(sized(1, 2)):
         visits, _ = runner.simulate_run(0, run)
         spec = campaign_spec(runner, run)
         live = replay_live(store, spec, visits, plan.visitors_a_day)

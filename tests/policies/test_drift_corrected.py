@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from drift_shapes import drift_of
 from plain_kernel import plain_kernel
 from sizes import sized
 
@@ -155,11 +156,11 @@ def test_invalid_settings_are_rejected(given: Any, words: str) -> None:
 @pytest.mark.usefixtures("untraced")
 def test_drift_does_not_mislead_it() -> None:
     """A short version of `bench/corrected.py`; each claim fails by chance with p < 1e-5."""
-    drifts = [entice.LinearDrift(l) for l in (0.0, 1.1, 5.0)] + [entice.StepDrift(0.3)]
+    shapes = ["none", "linear 1.1", "linear 5", "step"]
     result = entice.simulate(
         arms=entice.Gaussian(MEANS),
         policies=[entice.DriftCorrectedThompson(), entice.ThompsonSampling()],
-        drifts=drifts,
+        drifts=[drift_of(shape) for shape in shapes],
         horizon=20_000,
         replications=sized(100, 300),
         seed=11,
@@ -168,15 +169,15 @@ def test_drift_does_not_mislead_it() -> None:
     )
     summary = result.summary()
 
-    def of(index: int, drift: Any, metric: str) -> tuple[float, float]:
-        cell = summary.filter(policy_index=index, drift=drift.label, metric=metric)
+    def of(index: int, drift: int, metric: str) -> tuple[float, float]:
+        cell = summary.filter(policy_index=index, drift_index=drift, metric=metric)
         return cell["mean"][0], cell["stderr"][0]
 
-    def ratio_below(limit: float, drift: Any, metric: str) -> bool:
+    def ratio_below(limit: float, drift: int, metric: str) -> bool:
         (ours, error), (theirs, other) = of(0, drift, metric), of(1, drift, metric)
         return ours - limit * theirs < 4.5 * math.hypot(error, limit * other)
 
-    none, linear, steep, step = drifts
+    none, linear, steep, step = range(len(shapes))
     for metric in ("regret", "compensation"):
         assert ratio_below(1.1, none, metric)
         assert ratio_below(0.5, linear, metric)

@@ -84,7 +84,7 @@ def test_one_unequal_payment_is_enough_to_lose_the_invariance() -> None:
     assert not same.equals(other)
 
 
-@pytest.mark.parametrize("seed", range(sized(2, 20)))
+@pytest.mark.parametrize("seed", range(sized(1, 20)))
 @pytest.mark.parametrize("horizon", [None, 400])
 @pytest.mark.parametrize("noise", [1.0, 0.3])
 def test_equal_pay_plays_every_round_like_its_reference(

@@ -15,6 +15,7 @@ import pytest
 from figure_limits import drawn_outside
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from paper_fixtures import full_reproduction
 from plan_fixtures import forecast_of_ten, outcome
 
 import entice
@@ -23,7 +24,7 @@ from entice.atlas import atlas
 from entice.atlas.worlds import WORLDS
 from entice.engine.kernel import METRICS
 from entice.paper import figures as paper_figures
-from entice.paper.reproduce import COUNTED, Reproduction, reproduce
+from entice.paper.reproduce import COUNTED
 from entice.study.results import plots
 from entice.study.results.plots import BANDS, STOPPED, figure_style
 from entice.theory import plot_bounds
@@ -63,14 +64,12 @@ def bounded(horizon: int = 20_000, **settings: Any) -> entice.Result:
     )  # fmt: skip
 
 
-@cache
-def reproduction(out: Path) -> Reproduction:
-    return reproduce(replications=20, seed=7, out=out, progress=False)
+Draw = Callable[[pytest.TempPathFactory], Figure]
 
 
-def of_paper(name: str) -> Callable[[Path], Figure]:
-    def draw(folder: Path) -> Figure:
-        found = reproduction(folder)
+def of_paper(name: str) -> Draw:
+    def draw(factory: pytest.TempPathFactory) -> Figure:
+        found, _ = full_reproduction(factory)
         written = next(result for setups, result in found.results if setups[0].name == "written")
         if name == "explained":
             return paper_figures.explained(pl.concat([found.table1, found.table2]), COUNTED)
@@ -81,8 +80,8 @@ def of_paper(name: str) -> Callable[[Path], Figure]:
     return draw
 
 
-def of_docs(name: str, *arguments: Any) -> Callable[[Path], Figure]:
-    def draw(folder: Path) -> Figure:
+def of_docs(name: str, *arguments: Any) -> Draw:
+    def draw(_: object) -> Figure:
         module = _script("docs", "theory_figures")
         drawn: Figure = getattr(module, name)(*arguments)
         return drawn
@@ -90,7 +89,7 @@ def of_docs(name: str, *arguments: Any) -> Callable[[Path], Figure]:
     return draw
 
 
-def scaling(folder: Path) -> Figure:
+def scaling(_: object) -> Figure:
     """Draw plausible costs, with two threads that are slower than one."""
     module = _script("bench", "scaling")
     costs = [(9, 5.0), (100, 40.0), (10_000, 900.0)]
@@ -110,20 +109,20 @@ def _script(folder: str, name: str) -> Any:
         sys.path.remove(str(ROOT / folder))
 
 
-def growth(folder: Path) -> Figure:
+def growth(_: object) -> Figure:
     return theory.growth(
         paper_study(horizon=10**4, replications=20, seed=7), progress=False
     ).plot()  # fmt: skip
 
 
-def world_map(folder: Path) -> Figure:
+def world_map(_: object) -> Figure:
     policies = [entice.UCB(), entice.ThompsonSampling()]
     return atlas(
         WORLDS[:3], policies, horizon=2_000, replications=10, seed=7, progress=False
     ).plot()  # fmt: skip
 
 
-def plan(folder: Path) -> Figure:
+def plan(_: object) -> Figure:
     """Draw a plan with one policy so expensive that its mark lies beyond the axis."""
     return forecast_of_ten(
         lambda i: outcome(needed=9.0 + i, spend=9.0, needed_by_day=np.arange(5) * (2.0 + i)),
@@ -132,7 +131,7 @@ def plan(folder: Path) -> Figure:
     ).plot()  # fmt: skip
 
 
-FIGURES: dict[str, Callable[[Path], Figure]] = {
+FIGURES: dict[str, Draw] = {
     **{f"Result.plot, {metric}": lambda _, m=metric: readme().plot(m) for metric in METRICS},
     "Result.plot, one checkpoint": lambda _: bounded(1_000, checkpoints=1).plot("compensation"),
     "theory.plot_bounds, regret": lambda _: plot_bounds(bounded(), "regret"),
@@ -164,7 +163,7 @@ FIGURE_FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_all_data_lie_inside_the_axes(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    figure = FIGURES[name](tmp_path_factory.getbasetemp())
+    figure = FIGURES[name](tmp_path_factory)
     assert drawn_outside(figure) == []
 
 
@@ -250,8 +249,8 @@ def test_a_zero_in_a_growth_figure_is_noted() -> None:
     assert len(paid.lines) >= 1
 
 
-def test_a_mark_beyond_the_axes_becomes_an_arrow(tmp_path: Path) -> None:
-    figure = plan(tmp_path)
+def test_a_mark_beyond_the_axes_becomes_an_arrow() -> None:
+    figure = plan(None)
     costs = figure.axes[0]
     (arrow,) = [text for text in costs.texts if text.get_text().startswith("→")]
     assert arrow.get_text() == "→ €100"
@@ -263,7 +262,7 @@ def test_the_legend_says_that_the_line_is_a_median(
 ) -> None:
     assert "median of the runs at each round" in BANDS
     for name in ("Result.plot, regret", "paper, fig3", "docs, theorem 1"):
-        figure = FIGURES[name](tmp_path_factory.getbasetemp())
+        figure = FIGURES[name](tmp_path_factory)
         assert figure.legends[0].get_title().get_text() == BANDS
 
 

@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import sized
 from spec_fixtures import (
     ARMS,
     DRIFTS,
@@ -239,7 +240,7 @@ def any_study(draw: st.DrawFn) -> Study:
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=sized(40, 100))
 @given(any_study())
 def test_any_study_survives_a_round_trip(made: Study) -> None:
     assert Study.from_toml(made.to_toml()) == made

@@ -328,7 +328,8 @@ def test_a_cold_start_with_a_prior_pays_for_unrated_arms() -> None:
     ]
 
 
-def test_memory_starts_at_zero_and_update_receives_every_round(result: entice.Result) -> None:
+@pytest.mark.usefixtures("plain")
+def test_memory_starts_at_zero_and_update_receives_every_round() -> None:
     """Replay in plain Python a policy that decides by everything that `update` receives."""
     settings: dict[str, Any] = {
         "arms": entice.Gaussian(MEANS),
@@ -338,16 +339,15 @@ def test_memory_starts_at_zero_and_update_receives_every_round(result: entice.Re
         "seed": 7,
         "cold_start": "prior",
     }
+    final = entice.simulate(**settings, replications=2, progress=False).final
     for replication in (0, 1):
-        with plain_kernel():
-            rounds = entice.trace(**settings, replication=replication)
+        rounds = entice.trace(**settings, replication=replication)
         memory = [0.0, 0.0, 0.0]
         for row in rounds.iter_rows(named=True):
             assert row["arm"] == by_memory(row["t"], [0, 0, 0], None, memory, (), None)
             remember(memory, (), row["arm"], row["payment"], row["feedback"])
         assert rounds["payment"].sum() > 0
         assert rounds["arm"].n_unique() == 3
-        final = entice.simulate(**settings, replications=2, progress=False).final
         pulls = [rounds["arm"].eq(i).sum() for i in range(3)]
         assert list(final["pulls"][replication]) == pulls
 
@@ -428,7 +428,7 @@ entice.simulate(
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "0\n"  # compiled, and running
-        time.sleep(0.5)
+        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=HANG)
     assert process.returncode != 0

@@ -16,7 +16,7 @@ import entice
 from entice.jit import specialize
 from entice.jit.decorators import inline_always
 from entice.jit.entry_lock import LOCK_FILE
-from entice.rng import POLICY, Stream, new_stream
+from entice.rng import Stream
 
 FIRST, SECOND = [5, 1], [1, 5]  # pulls of arms 0 and 1 when each is tried once and then one only
 
@@ -49,7 +49,7 @@ def _ask(select: Callable[..., int], pulls: Any, means: Any, memory: Any, stream
 
 def selected_arm(select: Callable[..., Any]) -> int:
     """Return the arm that a policy selects, through an entry point with little to compile."""
-    arguments = np.zeros(2, np.int64), np.zeros(2), np.zeros(0), new_stream(1, 0, POLICY)
+    arguments = np.zeros(2, np.int64), np.zeros(2), np.zeros(0), np.zeros(4, np.uint64)
     return int(specialize.get_compiled(_ask, (select,), arguments)(*arguments))
 
 

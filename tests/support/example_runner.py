@@ -1,22 +1,25 @@
 """Runs examples of the documents and short scripts, each in a process of its own.
 
-Importing Numba, polars and matplotlib takes most of the time of a short example: 1.2 s of CPU. So
-the processes are forked from one that has imported them, but nothing of Entice.
+Importing Numba, polars and matplotlib takes most of the time of a short example: 1.2 s of CPU, and
+the other libraries of the command line 0.1 s. So the processes are forked from one that has
+imported them, but nothing of Entice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Finished(NamedTuple):
@@ -35,8 +38,13 @@ class ExampleRunner:
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def run(self, code: str, folder: Path, arguments: Sequence[str] = ("-c",)) -> Finished:
-        """Run Python code in a folder as `python -c` does, or with other arguments."""
+    def run(
+        self, code: str, folder: Path, arguments: Sequence[str] = ("-c",), *, plain: bool = False
+    ) -> Finished:
+        """Run Python code in a folder as `python -c` does, or with other arguments.
+
+        With `plain`, the generic kernel runs in plain Python: see `plain_kernel`.
+        """
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -44,7 +52,7 @@ class ExampleRunner:
             out, err = Path(name) / "out", Path(name) / "err"
             request = {
                 "code": code, "folder": str(folder), "arguments": [*arguments],
-                "out": str(out), "err": str(err),
+                "out": str(out), "err": str(err), "plain": plain,
             }  # fmt: skip
             print(json.dumps(request), file=process.stdin, flush=True)
             if not select.select([process.stdout], [], [], self._timeout)[0]:
@@ -58,11 +66,17 @@ class ExampleRunner:
         self._process.communicate(timeout=self._timeout)
 
 
-def _import_libraries() -> None:
-    import matplotlib.pyplot  # noqa: F401
-    import numba
-    import polars  # noqa: F401
+LIBRARIES = (
+    "asyncio", "httpx", "matplotlib.pyplot", "msgspec", "platformdirs", "polars", "pygments",
+    "rich.console", "rich.progress", "rich.table", "structlog", "tomli_w", "typer",
+)  # fmt: skip
 
+
+def _import_libraries() -> None:
+    import numba
+
+    for name in LIBRARIES:
+        importlib.import_module(name)
     numba.njit("int64(int64)")(lambda x: x)  # loads the compiler
     # Children do not collect what they share, which would copy it: 0.08 s each instead of 0.56.
     gc.collect()
@@ -80,19 +94,19 @@ def _use_one_core() -> None:
         os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 
-def _wait_for_request() -> dict[str, str] | None:
+def _wait_for_request() -> dict[str, Any] | None:
     """Fork for each request; return it in the child, and None in the parent at the end."""
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            request: dict[str, str] = json.loads(line)
+            request: dict[str, Any] = json.loads(line)
             return request
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
     return None
 
 
-def _become(request: dict[str, str]) -> ModuleType:
+def _become(request: dict[str, Any]) -> ModuleType:
     """Change folder, arguments and output, and return an empty main module."""
     os.chdir(request["folder"])
     sys.argv = [*request["arguments"]]
@@ -105,9 +119,23 @@ def _become(request: dict[str, str]) -> ModuleType:
     return main
 
 
+@contextlib.contextmanager
+def _plain_kernel() -> Iterator[None]:
+    """Run the generic kernel in plain Python. The example cannot import the tests' modules."""
+    support = str(Path(__file__).parent)
+    sys.path.insert(1, support)
+    from plain_kernel import plain_kernel
+
+    sys.path.remove(support)
+    with plain_kernel():
+        yield
+
+
 if __name__ == "__main__":
     _use_one_core()
     _import_libraries()
     if (received := _wait_for_request()) is not None:
         code = compile(received["code"], "<string>", "exec", dont_inherit=True)
-        exec(code, _become(received).__dict__)
+        main = _become(received)
+        with _plain_kernel() if received["plain"] else contextlib.nullcontext():
+            exec(code, main.__dict__)

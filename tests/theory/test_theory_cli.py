@@ -44,7 +44,7 @@ def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
 
 def test_bounds_of_equal_pay_elimination(run_entice: RunEntice) -> None:
     policy = '{ kind = "equal_pay_elimination", horizon = 20000, noise = 0.5, rho = 1.5 }'
-    text = PAPER.replace('{ kind = "ucb" }', policy).replace('"gaussian"', '"bernoulli"')
+    text = PAPER.replace('{ kind = "ucb" }', policy).replace("means =", "std = 0.5, means =")
     Path("paper.toml").write_text(text)
     ran = run_entice("bounds", "paper.toml")
     assert ran.code == 0

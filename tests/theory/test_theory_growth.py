@@ -27,7 +27,7 @@ def test_growth_is_logarithmic_inside_assumption_1_and_linear_under_a_step() -> 
         "horizon": 1_000_000,
     }
     lipschitz = [entice.LinearDrift(0.0), entice.LinearDrift(1.1)]
-    study = nine_arm_study(**settings, drifts=lipschitz, replications=sized(100, 200))
+    study = nine_arm_study(**settings, drifts=lipschitz, replications=sized(50, 200))
     inside = theory.growth(study, progress=False).table
     study = nine_arm_study(**settings, drifts=[entice.StepDrift(0.3)], replications=20)
     outside = theory.growth(study, progress=False).table.filter(metric="regret")

@@ -171,11 +171,15 @@ def test_late_and_missing_ratings_cost_regret() -> None:
         assert worse[0] - 5 * worse[1] > 1.5 * (at_once[0] + 5 * at_once[1])
 
 
+@pytest.mark.usefixtures("plain")
 def test_an_attacker_gets_its_target_pulled() -> None:
-    no_drift = entice.LinearDrift(0)
-    result = paper(adversary=entice.Attacker(target=8), drifts=[no_drift], horizon=5_000)
-    pulls = np.array(result.final["pulls"].to_list())
-    assert (pulls[:, 8] > 0.8 * 5_000).all()
+    settings: Any = {"drifts": [entice.LinearDrift(0)], "horizon": 1_000, "replications": 5}
+    attacked, usual = (
+        np.array(paper(**settings, adversary=adversary).final["pulls"].to_list())[:, 8]
+        for adversary in (entice.Attacker(target=8), entice.NoAdversary())
+    )
+    assert (attacked > 0.8 * 1_000).all()
+    assert (usual < 0.2 * 1_000).all()
 
 
 def test_players_who_decline_are_not_paid() -> None:

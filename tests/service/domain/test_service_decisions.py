@@ -401,7 +401,7 @@ def live_in(service: Service, rounds: int, delay: int, seeds: range) -> list[tup
 
 @pytest.mark.parametrize("in_flight", [1, 100])
 def test_regret_and_compensation_equal_the_simulators(service: Service, in_flight: int) -> None:
-    rounds, seeds = sized(300, 500), range(20)
+    rounds, seeds = sized(200, 500), range(20)
     live = np.array(live_in(service, rounds, in_flight - 1, seeds))
     simulated = entice.simulate(
         arms=entice.Gaussian(MEANS, std=STD), policies=[entice.UCB(count_in_flight=True)],

@@ -54,21 +54,25 @@ DRIFTS: dict[str, Callable[[float], float]] = {
 }
 
 
+VISITORS = sized(600, 1500)
+
+
 @pytest.mark.parametrize("drift", DRIFTS)
-@pytest.mark.parametrize("policy", policies(1500), ids=lambda policy: policy.label)
+@pytest.mark.parametrize("policy", policies(VISITORS), ids=lambda policy: policy.label)
 def test_no_drift_changes_any_offer(policy: Any, drift: str) -> None:
     """Up to rounding: sums of ratings differ in their last digits."""
     for world in (WORLD, WORLD._replace(delay=20, share_lost=0.3, share_declined=0.3)):
-        plain = path(policy, world, 1500, seed=1)
+        plain = path(policy, world, VISITORS, seed=1)
         assert sum(amount for _, amount in plain) > 0
-        assert path(policy, world._replace(drift=DRIFTS[drift]), 1500, seed=1) == plain
+        assert path(policy, world._replace(drift=DRIFTS[drift]), VISITORS, seed=1) == plain
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
 def test_control_every_drift_changes_the_offers_of_ucb(drift: str) -> None:
     policy = entice.UCB(noise=NOISE)
     drifting = WORLD._replace(drift=DRIFTS[drift])
-    assert path(policy, WORLD, 1500, seed=1) != path(policy, drifting, 1500, seed=1)
+    plain = path(policy, WORLD, VISITORS, seed=1)
+    assert plain != path(policy, drifting, VISITORS, seed=1)
 
 
 LATE = WORLD._replace(delay=50)
