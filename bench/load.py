@@ -144,8 +144,9 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _anonymous(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+    """Return the anonymous memory of a process; pages that forked processes share count in part."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss_Anon"))
 
 
 def _cpu(pid: int) -> float:
