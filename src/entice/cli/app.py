@@ -332,8 +332,8 @@ def _report_interruption(out: Path | None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-_NOT_WRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
-"""Errors of the disk that users can fix."""
+_FIXABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+"""Errors of files and disks that users can fix."""
 
 
 def main() -> NoReturn:
@@ -347,13 +347,13 @@ def main() -> NoReturn:
             Console(stderr=True).print(f"See docs/{page}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
+        if error.errno not in _FIXABLE:
             raise
         file = error.filename2 or error.filename
         where = f" ({file})" if file else ""
         _print_error(
-            f"A file could not be written: {error.strerror}{where}. Free some space or change the "
-            "permissions, or write to another folder, and run the command again."
+            f"A file could not be opened or written: {error.strerror}{where}. Free some space or "
+            "change the permissions, or use another folder, and run the command again."
         )
         sys.exit(2)
     except KeyboardInterrupt:
