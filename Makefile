@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo reproduce reproduction-pack test test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs docs-check
+.PHONY: help setup browser demo reproduce reproduction-pack test pytest test-long coverage lint bench bench-cluster bench-studio exactness beyond load faults plan-against-live bench-peers figures screenshots lock lock-peers sbom clean typescript kernels docs docs-check
 
 help:
 	@echo "make demo       Set up, then open the studio on a demo campaign and a reproduction of the paper"
@@ -100,10 +100,12 @@ $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json |
 
 PYTEST := --numprocesses auto --dist worksteal --durations 15
 test: $(READY) browser typescript
-	@$(MAKE) --no-print-directory --jobs 2 lint kernels
+	@$(MAKE) --no-print-directory --jobs 2 lint pytest
+
+pytest: kernels
 	$(BIN)/python -m pytest $(PYTEST)
 
-# The policies of campaigns and the loop of plans, for the tests' cache. The linters leave a core free.
+# The policies of campaigns and the loop of plans, for the tests' cache, compiled beside the linters.
 kernels: $(READY)
 	@ENTICE_CACHE_DIR=.pytest_cache/kernels $(BIN)/python -c 'import entice; \
 	  from entice.service.operations.warm_up import WarmUp; WarmUp().run(); \
