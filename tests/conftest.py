@@ -1,5 +1,6 @@
 """Where kernels of the tests are kept, and a command line to call without a new process."""
 
+import gc
 import math
 import os
 import sys
@@ -66,6 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     use the cores in the meantime; in the order of folders, all would wait together.
     """
     items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often, and never again what the modules of the tests contain.
+
+    Garbage collection took 6.9 of 134 s of CPU of the tests of the engine, policies, worlds and the
+    service's domain; so it takes 3.9 s.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.hookimpl(wrapper=True)
