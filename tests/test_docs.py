@@ -36,6 +36,7 @@ compared, and blocks without a kind are other output. `console` blocks are comma
 machines, or start what does not end, and `json` blocks are generated from OpenAPI. The requests of
 curl in `console` blocks are sent by `tests/studio/test_studio_simulations.py`."""
 PLAIN = (
+    "docs/explanation/changing-items.md",
     "docs/explanation/equal-pay-theorems.md",
     "docs/explanation/segments.md",
     "docs/how-to/drift-estimate.md",
@@ -79,16 +80,20 @@ SHORTER = {
     "docs/how-to/drift-estimate.md": {
         "drifts=[drift], horizon=20_000": "drifts=[drift], horizon=2_000"
     },
-    "docs/explanation/changing-items.md": {"[entice.UCB(), entice.Sliding": "[entice.Sliding"},
+    "docs/explanation/changing-items.md": {"2_000, replications=20": "1_100, replications=2"},
     "docs/explanation/equal-pay-theorems.md": {
-        "20000\nreplications = 50": "2000\nreplications = 2",
-        "horizon = 20000, noise": "horizon = 2000, noise",
+        "20000\nreplications = 50": "300\nreplications = 2",
+        "horizon = 20000, noise": "horizon = 300, noise",
     },
     "docs/explanation/reproduction.md": {"--replications 20": "--replications 4"},
-    "docs/explanation/segments.md": {"replications=20": "replications=2"},
+    "docs/explanation/segments.md": {"1_000, replications=20": "200, replications=2"},
     "docs/how-to/cluster.md": {
         "replications=1_000": "replications=100",
         "n_workers=2": "n_workers=1",
+    },
+    "docs/tutorials/own-policy.md": {
+        "check_arms(arms) ": "check_policy(turns)\ncheck_arms(arms) ",
+        "[policy, turns, entice.UCB()]": "[policy, entice.UCB()]",
     },
     "docs/tutorials/plan-live-effect.md": {
         "replications = 100": "replications = 10",

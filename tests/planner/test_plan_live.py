@@ -267,7 +267,9 @@ def check_prices(live: LiveRun, visits: Visits, plan: Plan, store: Store) -> Non
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_equals_a_live_campaign(case: str, store: Store) -> None:
-    plan = make_plan(arms=4, visitors_a_day=60, days=6, replications=10, **CASES[case])
+    # Prices are learned from some 300 visitors on.
+    days = 6 if "price" in CASES[case] else sized(4, 6)
+    plan = make_plan(arms=4, visitors_a_day=60, days=days, replications=10, **CASES[case])
     with plain_kernel() if case in PLAIN and not LONG else contextlib.nullcontext():
         runner = PlanRunner(plan)
     controls = 0

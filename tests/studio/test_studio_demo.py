@@ -14,6 +14,7 @@ import httpx
 import pytest
 from command_line import RunEntice, plain, without_coverage
 from forking import ForkedPopen
+from sizes import LONG
 from studio_fixtures import TIMEOUT, child_pids, is_running, wait_until, worker_pids
 
 DEMO = """
@@ -34,7 +35,13 @@ def read_until(text: str, stream: IO[str]) -> str:
 
 
 def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    """In a new process if coverage is measured, which forked processes do not measure.
+
+    `tests/packaging/test_installed.py` starts the demo as a user does.
+    """
+    measured = any(name.startswith("COVERAGE_") for name in os.environ)
+    start = subprocess.Popen if measured or LONG else ForkedPopen
+    process = start(
         [sys.executable, "-c", DEMO],
         stdout=subprocess.PIPE,
         text=True,

@@ -59,7 +59,7 @@ def readme() -> entice.Result:
 def bounded(horizon: int = 20_000, **settings: Any) -> entice.Result:
     return entice.simulate(
         arms=entice.Bernoulli([0.9, 0.6, 0.5]), policies=[entice.UCB(), entice.ThompsonSampling()],
-        drifts=[entice.NoDrift(), entice.LinearDrift(0.5)],
+        drifts=[entice.LinearDrift(0.0), entice.LinearDrift(0.5)],
         horizon=horizon, replications=20, seed=7, progress=False, **settings,
     )  # fmt: skip
 

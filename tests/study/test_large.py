@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from command_line import without_coverage
+from forking import run_forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -355,7 +354,6 @@ for horizon, checkpoints, replications, cells in json.loads(sys.argv[1]):
 )
 def test_memory_stays_flat(small: tuple[int, ...], large: tuple[int, ...]) -> None:
     """The peak memory, in MB, of a process that runs a small study and then a large one."""
-    command = [sys.executable, "-c", MEASURE, json.dumps([small, large])]
-    done = subprocess.run(command, check=True, capture_output=True, env=without_coverage())
-    before, after = map(int, done.stdout.split())
+    done = run_forked(sys.executable, "-c", MEASURE, json.dumps([small, large]))
+    before, after = map(int, done.out.split())
     assert after - before < 150

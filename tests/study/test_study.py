@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import without_coverage
+from forking import ForkedPopen
 from plain_kernel import plain_kernel
 from polars.testing import assert_frame_equal
 from study_fixtures import HANG
@@ -422,7 +423,7 @@ entice.simulate(
     drifts=[entice.LinearDrift(1e6)], replications=10**5, seed=1, checkpoints=1, engine={engine!r},
     progress=lambda done, total: print(done, flush=True))
 """
-    with subprocess.Popen(
+    with ForkedPopen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=without_coverage(),
     ) as process:  # fmt: skip

@@ -39,7 +39,11 @@ CLUSTER = (
     "dask.__main__", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker",
     "entice.cli.app", "entice.study.running.cluster",
 )  # fmt: skip
-"""What the processes of a service and of a cluster import."""
+STUDY = (
+    "entice.cli.app", "entice.study.running.output_folder", "entice.study.results.result",
+    "matplotlib.figure", "polars", "scipy.stats",
+)  # fmt: skip
+"""What the processes of a service, of a cluster and of a study import."""
 
 
 class ForkedPopen(subprocess.Popen[Any]):
@@ -142,6 +146,8 @@ def _prepare(command: list[str]) -> None:
         for kind in warm_up.kinds():
             if kind not in warm_up._loaded:
                 warm_up._load(kind)
+    else:
+        _import(STUDY)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from plan_against_live import certain_counting
+from sizes import sized
 from writer_fixtures import Service, hashed, service
 
 import entice
@@ -231,7 +232,7 @@ def test_a_decision_is_limited_if_and_only_if_it_differs_without_limits(
     name = service.create(policy=policy, cap_per_offer=cap, probe=probe, unrated_shows=2)
     service.rate_organic(name, a=[5, 4], b=[4, 4], c=[3, 5])
     seen = set()
-    for player in range(120):
+    for player in range(sized(60, 120)):
         with service.store.read() as session:
             campaign = load_campaign(session, name)
         free = campaign.decide(service.clock.at, Limit(10**9, "budget"), None, None)

@@ -85,12 +85,13 @@ def test_late_lost_and_declined_offers_are_no_collapse(policy: Any) -> None:
 
     Over 40 other seeds the ratios were 1.1 and 1.25; with 30 % of ratings lost and of paid offers
     declined as well, 1.7 and 2.0. With 24 random seeds, the long version would fail in about 5 % of
-    cases. The short one has 4 seeds and wider limits: 1.5 would fail in 20 % of cases.
+    cases. The short one has 2 seeds and wider limits: resampled from 24 other seeds, each policy
+    fails the first limit in 3 % of cases and the second in 1 %. 1.5 would fail in a third.
     `tests/policies/test_equal_pay.py` has the limit of 1.5 in the simulator.
     """
     plain, late, with_all = (
         np.mean([regret(world, play(spec_of(policy, s), world, 5000)) for s in range(seeds)])
-        for world, seeds in ((WORLD, sized(4, 24)), (LATE, sized(4, 24)), (ALL, sized(2, 8)))
+        for world, seeds in ((WORLD, sized(2, 24)), (LATE, sized(2, 24)), (ALL, sized(1, 8)))
     )
-    assert late < sized(2.0, 1.5) * plain
-    assert with_all < sized(4.0, 3.0) * plain
+    assert late < sized(2.5, 1.5) * plain
+    assert with_all < sized(5.0, 3.0) * plain
