@@ -60,7 +60,7 @@ def test_the_core_simulates(wheel: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_wheel_reproduces_the_paper_and_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     demo = Environment(tmp_path / "demo", "demo.txt", wheel)
     assert set(demo.packages()) == demo.declared("plot", "studio") | {"flit-core"}
-    arguments = ("reproduce", "--replications", "4", "--seed", "7", "--out", "out")
+    arguments = ("reproduce", "--replications", "20", "--seed", "7", "--out", "out")
     code, out, err = demo.run("entice", *arguments, cwd=tmp_path)
     assert code == 0, err
     assert "report.html" in out
