@@ -11,7 +11,11 @@ from uuid import uuid4
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Provide a temporary path beside `path`; it replaces `path` once its content is on disk."""
+    """Provide a temporary path beside `path`; it replaces `path` once its content is on disk.
+
+    If `path` is a symbolic link, the file that it points to is replaced.
+    """
+    path = path.resolve()
     beside = path.with_name(f".writing-{uuid4().hex}")
     try:
         yield beside

@@ -238,7 +238,7 @@ def test_the_folder_of_another_finished_study_is_rejected(
     request.getfixturevalue("no_work")
     result = run_entice("run", "other.toml", "--out", "out")
     assert_error(
-        result, "output folder out", "seed is 1 there and 2 here", "Choose another with --out"
+        result, "output folder out", "seed is 1 there and 2 here", "Choose another folder with"
     )
     assert contents(at / "out") == before
 
@@ -348,7 +348,7 @@ def test_an_unwritable_folder_is_reported_before_any_work(
     run_entice: RunEntice, at: Path, no_work: None, out: str
 ) -> None:
     result = run_entice("run", "small.toml", "--out", out)
-    assert_error(result, "output folder", f"'{out}'", "Choose another with --out")
+    assert_error(result, "output folder", f"'{out}'", "Choose another folder with")
     assert (at / "small.toml").read_text() == STUDY
 
 

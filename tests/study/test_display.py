@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 from plan_fixtures import forecast_of_ten, outcome
+from rich.console import Console
 
 import entice
+from entice.planner.forecast import Forecast
 from entice.study.results.display_table import DisplayTable, escape_latex
 from entice.study.results.plots import BANDS, STOPPED, TITLES
 
@@ -173,11 +175,10 @@ def test_bounds_show_values_and_numbered_reasons() -> None:
 
 
 def test_a_forecast_shows_its_table_and_answer() -> None:
-    forecast = forecast_of_ten(lambda i: outcome(spend=9.0 + i), lambda i: outcome(stars_lost=3.0))
-    page = forecast._repr_html_()
+    page = forecast()._repr_html_()
     assert page.count("<tr>") == 3
     assert "total cost" in page
-    answer = " ".join(str(forecast).split())
+    answer = " ".join(str(forecast()).split())
     for sentence in re.findall(r"<p>(.*?)</p>", page):
         assert " ".join(text_of(sentence).split())[:60] in answer.replace("'", "&#x27;")
 
@@ -261,3 +262,32 @@ def test_invalid_settings_of_figures_are_rejected(
 ) -> None:
     with pytest.raises(entice.InputError, match=message):
         result().plot(**settings)  # type: ignore[call-overload]
+
+
+# Notebooks
+
+
+def forecast() -> Forecast:
+    return forecast_of_ten(lambda i: outcome(spend=9.0 + i), lambda i: outcome(stars_lost=3.0))
+
+
+def test_a_notebook_displays_figures_without_pyplot() -> None:
+    for figure in (result().plot("regret"), forecast().plot()):
+        picture: bytes = figure._repr_png_()  # type: ignore[attr-defined]
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) > 5_000
+
+
+def test_in_a_notebook_a_string_displays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich would display an empty output when a captured text ends."""
+    displayed: list[str] = []
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda segments, text: displayed.append(text))
+    compared = result().compare("UCB", "EpsilonGreedy(c=5)")
+    for shown in (result(), compared, forecast()):
+        assert len(str(shown).splitlines()) > 3
+    assert displayed == []
+    console = Console(width=100)
+    with console.capture():
+        console.print("the control")
+    assert len(displayed) == 1

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from entice.study.results.plots import MUTED, figure_style
+from entice.study.results.plots import MUTED, NotebookFigure, figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ def plot_atlas(found: Atlas) -> Figure:
     worlds = found.table["world"].unique(maintain_order=True).to_list()
     policies = found.table["policy"].unique(maintain_order=True).to_list()
     with figure_style():
-        figure = Figure(
+        figure = NotebookFigure(
             figsize=(3.0 + 0.95 * len(policies), 3.0 + 0.5 * len(worlds)), layout="constrained"
         )
         axes = figure.subplots(2, 1)

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from entice.cli.service import DEFAULT_DB, Db, SecretFile, check_folder, opened_store
+from entice.cli.service import DEFAULT_DB, Db, SecretFile, check_output, opened_store
 from entice.errors import InputError
+from entice.extras import require
 
 HeadFile = Annotated[
     Path | None,
@@ -39,6 +40,7 @@ def verify(
     cut or rewritten, a key that was altered or removed, and a response that was altered or removed
     are reported.
     """
+    require("service")
     from entice.progress import reporting
     from entice.service.domain.errors import Corrupt
     from entice.service.operations.heads import check_heads, load_heads
@@ -56,7 +58,8 @@ def verify(
             store.check_integrity()
             players = known_player_hasher(store, secret_file)
             total, done = count_events(store, campaign), 0
-            if campaign is not None and total == 0:
+            is_kept = heads is not None and campaign in heads.campaigns
+            if campaign is not None and total == 0 and not is_kept:
                 raise InputError(
                     "campaign",
                     "must be the id of a campaign",
@@ -102,11 +105,12 @@ def head(
     Keep the file on another machine. `entice verify --head FILE` then finds changes that leave a
     consistent database: a log whose end was cut off, a campaign or key that was removed.
     """
+    require("service")
     from entice.atomic_file import atomic_file
     from entice.service.operations.heads import encode_heads, read_heads
 
     if out is not None:
-        check_folder(out)
+        check_output(out, db)
     with opened_store(db, existing=True) as store:
         found = read_heads(store)
     text = encode_heads(found)
@@ -128,10 +132,11 @@ def backup(
     The backup does not contain the secret for players' ids: also copy its file (entice.db.secret),
     and store it separately. For PostgreSQL, use pg_dump.
     """
+    require("service")
     from entice.service.storage.sqlite import SqliteStore
 
     _sqlite_path(db, "Use pg_dump.")
-    check_folder(out)
+    check_output(out, db)
     if out.exists():
         raise InputError("the output file", "must not exist yet", given=str(out))
     with opened_store(db, existing=True) as store:
@@ -159,6 +164,7 @@ def restore(
     the backup is lost. The secret for players' ids is not part of a backup: put its file
     (entice.db.secret) back yourself.
     """
+    require("service")
     from entice.progress import reporting
     from entice.service.domain.errors import Corrupt
     from entice.service.operations.heads import load_heads

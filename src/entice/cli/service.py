@@ -135,6 +135,7 @@ def create_key(
     The first key replaces the token of a running service (see `entice serve --help`) within a
     second.
     """
+    require("service")
     from entice.service.storage.api_keys import Keys
     from entice.service.storage.player_hasher import player_hasher_for
 
@@ -147,6 +148,7 @@ def create_key(
 @keys.command("list")
 def list_keys(db: Db = DEFAULT_DB, secret_file: SecretFile = None) -> None:
     """List all API keys, including revoked ones. The keys themselves are not stored."""
+    require("service")
     from entice.service.storage.api_keys import Keys
     from entice.service.storage.player_hasher import player_hasher_for
 
@@ -175,6 +177,7 @@ def revoke_key(
     secret_file: SecretFile = None,
 ) -> None:
     """Revoke an API key. A running service rejects it within a second."""
+    require("service")
     from entice.service.storage.api_keys import Keys
     from entice.service.storage.player_hasher import player_hasher_for
 
@@ -204,6 +207,7 @@ def create_campaign(
     probe = { share = 0.05, amount = 0.3 }
     ```
     """
+    require("service")
     import msgspec
 
     from entice.service.domain.clock import Clock
@@ -232,6 +236,7 @@ def create_campaign(
 @campaign.command("list")
 def list_campaigns(db: Db = DEFAULT_DB) -> None:
     """List all campaigns."""
+    require("service")
     from entice.money import Currency
     from entice.service.storage.queries import Queries
 
@@ -261,17 +266,19 @@ def export(
     Players appear as keyed hashes. In CSV, text that a spreadsheet would interpret as a formula is
     prefixed with an apostrophe.
     """
+    require("service")
     from polars.exceptions import PolarsError
 
     from entice.service.operations.export import export_campaign, format_of
 
     file_format = format_of(out)
-    check_folder(out)
+    check_output(out, db)
     with opened_store(db, existing=True) as store, atomic_file(out) as temporary:
         try:
             rows, last_event = export_campaign(store, campaign, file_format, temporary, after)
-        except (OSError, PolarsError) as error:  # polars does not say what kind of error it was
-            rule, todo = "could not be written", "Check that the disk is not full."
+        except (OSError, PolarsError) as error:
+            rule = f"could not be written ({getattr(error, 'strerror', None) or error})"
+            todo = "Check that the disk is not full and the folder is writable."
             raise InputError("--out", rule, given=str(out), todo=todo) from error
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
     console = Console(highlight=False)
@@ -313,12 +320,16 @@ def _print_listing(heads: Sequence[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
-def check_folder(out: Path) -> None:
-    """Raise `InputError` if the folder of an output file does not exist."""
+def check_output(out: Path, db: str) -> None:
+    """Raise `InputError` if an output file cannot be written, or would replace something else."""
     if not out.parent.is_dir():
         rule = "must be in an existing folder"
         todo = f"Create it: mkdir -p {out.parent}"
         raise InputError("the output file", rule, given=str(out), todo=todo)
+    database = Path(db.removeprefix("sqlite:///"))
+    if out.exists() and (not out.is_file() or (database.exists() and out.samefile(database))):
+        rule = "must be a new or a regular file, and not the database"
+        raise InputError("the output file", rule, given=str(out), todo="Use another name.")
 
 
 def _minute(at: int) -> str:

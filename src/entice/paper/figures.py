@@ -14,6 +14,7 @@ from entice.study.results.plots import (
     COLOURS,
     MUTED,
     TITLES,
+    NotebookFigure,
     draw_curve,
     figure_style,
     label_rounds,
@@ -31,7 +32,7 @@ __all__ = ["Figure", "explained", "figure_style", "lock_in", "over_time"]
 
 def over_time(result: Result, drift_index: int) -> Figure:
     """Draw Figures 2 and 3: regret and compensation of the three policies against t."""
-    figure = Figure(figsize=(9.6, 4.3), layout="constrained")
+    figure = NotebookFigure(figsize=(9.6, 4.3), layout="constrained")
     axes = figure.subplots(1, 2)
     for ax, metric in zip(axes, ("regret", "compensation"), strict=True):
         for p, name in enumerate(NAMES.values()):
@@ -45,7 +46,7 @@ def over_time(result: Result, drift_index: int) -> Figure:
 
 def explained(rows: pl.DataFrame, metrics: tuple[str, ...]) -> Figure:
     """Draw each published value with the range of single runs, under both set-ups."""
-    figure = Figure(figsize=(9.6, 8.2), layout="constrained")
+    figure = NotebookFigure(figsize=(9.6, 8.2), layout="constrained")
     axes = figure.subplots(len(NAMES), len(metrics), sharex=True)
     colours = {"written": MUTED, "published": COLOURS[0]}
     labels = {
@@ -87,7 +88,7 @@ def _fit_scale(ax: Axes, rows: pl.DataFrame) -> None:
 
 def lock_in(results: list[tuple[list[Setup], Result]]) -> Figure:
     """Draw the distribution of Thompson sampling's final regret at l = 0, under both set-ups."""
-    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    figure = NotebookFigure(figsize=(9.6, 3.4), layout="constrained")
     ax = figure.subplots()
     readings = {
         "written": "variance 1/(n+1): Algorithm 4",

@@ -21,7 +21,7 @@ from entice.planner.formatting import (
     policy_names,
 )
 from entice.planner.spec import Plan
-from entice.study.results.plots import COLOURS, MUTED, figure_style
+from entice.study.results.plots import COLOURS, MUTED, NotebookFigure, figure_style
 
 _INK = "#1f2937"
 
@@ -32,7 +32,7 @@ def plot_forecast(forecast: Forecast) -> Figure:
     # Names and amounts are plain text: a dollar sign must not start a formula.
     with figure_style(), mpl.rc_context({"text.parse_math": False}):
         layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1, wspace=0.03)
-        figure = Figure(figsize=(12.4, max(4.3, 2.2 + 0.5 * count)), layout=layout)
+        figure = NotebookFigure(figsize=(12.4, max(4.3, 2.2 + 0.5 * count)), layout=layout)
         cost, needs, leads = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
         _draw_costs(cost, forecast)
         _draw_needs(needs, forecast)

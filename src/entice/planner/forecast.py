@@ -211,7 +211,7 @@ class Forecast:
 
         from entice.planner.forecast_table import print_forecast
 
-        console = Console(width=100, color_system=None, highlight=False)
+        console = Console(width=100, color_system=None, force_jupyter=False, highlight=False)
         with console.capture() as capture:
             print_forecast(self, console)
         return capture.get().rstrip()

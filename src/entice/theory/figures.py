@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from entice.study.results.plots import COLOURS, MUTED, TITLES, figure_style
+from entice.study.results.plots import COLOURS, MUTED, TITLES, NotebookFigure, figure_style
 from entice.study.results.result import Result
 from entice.study.spec import Study
 from entice.theory.bound import Bound, Version, merge_reasons
@@ -118,7 +118,7 @@ def plot_growth(found: Growth) -> Figure:
     drifts = found.points.select("drift_index", "drift").unique().sort("drift_index")["drift"]
     policies = found.points.select("policy_index", "policy").unique().sort("policy_index")["policy"]
     with figure_style():
-        figure = Figure(figsize=(1.4 + 3.0 * len(drifts), 6.2), layout="constrained")
+        figure = NotebookFigure(figsize=(1.4 + 3.0 * len(drifts), 6.2), layout="constrained")
         axes = figure.subplots(len(METRICS), len(drifts), sharex=True, sharey="row", squeeze=False)
         for row, metric in zip(axes, METRICS, strict=True):
             for d, ax in enumerate(row):

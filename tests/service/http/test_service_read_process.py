@@ -101,6 +101,17 @@ def test_reads_use_the_other_process_only_while_other_campaigns_use_the_service(
     assert shop.client.get(f"/v1/campaigns/{other}", headers=key).status_code == 404
 
 
+def test_the_log_is_in_the_database_once_the_last_process_has_ended(tmp_path: Path) -> None:
+    """Otherwise a copy of the file alone would lack the last events."""
+    file, log = tmp_path / "entice.db", tmp_path / "entice.db-wal"
+    with reader(f"sqlite:///{file}") as process:
+        with service(tmp_path) as shop:
+            campaign = shop.campaign()
+            process.read(Queries.campaign, campaign)
+        assert log.stat().st_size > 0  # the control: the process has it open
+    assert not log.exists()
+
+
 def test_an_unexpected_error_in_the_other_process_is_raised_by_this_one(
     shop: Service, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

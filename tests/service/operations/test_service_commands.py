@@ -124,7 +124,10 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
 
     monkeypatch.setattr(export, "_write_parquet", full_for_polars)
     written = run_entice("export", campaign, "--out", "full.parquet")
-    assert_error(written, "--out could not be written; got 'full.parquet'", "disk is not full")
+    assert_error(
+        written, "--out could not be written (parquet: Invalid thrift", "got 'full.parquet'",
+        "disk is not full",
+    )  # fmt: skip
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         for command in (["export", campaign, "--out", "full.csv"], ["head", "--out", "full.json"]):
@@ -140,6 +143,42 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
     with contextlib.closing(store), pytest.raises(OSError, match=r"No space left.*full\.db"):
         store.backup(tmp_path / "full.db")
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_an_output_file_replaces_nothing_but_a_regular_file(
+    run_entice: RunEntice, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    campaign = run_entice("campaign", "create", "spec.toml").out.strip()
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "database.csv").symlink_to("entice.db")
+    for arguments in (
+        ("head", "--out", "entice.db"), ("head", "--out", "pipe.csv"), ("head", "--out", "folder"),
+        ("export", campaign, "--out", "database.csv"), ("export", campaign, "--out", "pipe.csv"),
+    ):  # fmt: skip
+        assert_error(run_entice(*arguments), "the output file must be a new or a regular file")
+    assert (tmp_path / "pipe.csv").is_fifo()
+    assert "1 event replayed: OK" in run_entice("verify").out
+    (tmp_path / "kept.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("kept.json")
+    assert run_entice("head", "--out", "link.json").code == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert campaign in (tmp_path / "kept.json").read_text()
+
+
+def test_a_campaign_that_was_removed_is_found_with_its_head(
+    run_entice: RunEntice, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    campaign = run_entice("campaign", "create", "spec.toml").out.strip()
+    assert run_entice("head", "--out", "head.json").code == 0
+    with contextlib.closing(connect(str(tmp_path / "entice.db"))) as connection:
+        for table in ("events", "campaigns"):
+            connection.execute(f"DELETE FROM {table}")
+    assert_error(run_entice("verify", campaign), "must be the id of a campaign")
+    ran = run_entice("verify", campaign, "--head", "head.json")
+    assert (ran.code, f"FAILED. Campaign {campaign} is missing." in ran.out) == (1, True)
 
 
 def test_help_has_examples(run_entice: RunEntice) -> None:

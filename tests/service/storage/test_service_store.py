@@ -174,7 +174,7 @@ malformed_urls = pytest.mark.parametrize(
         "postgresql://me:hidden", "host=here password=hidden", "mysql://me:hidden@host/db",
         "postgresql://me@host/db?password=hidden&nonsense=1", "postgresql://me@host/db?pasword=hidden",
         "postgresql://me@host/db?user=me&PASSWORD=hidden",
-        "postgresql://me@host/db?hidden", "sqlite://me:hidden@x.db",
+        "postgresql://me@host/db?hidden", "postgresql://me@host/db?password=s3&hidden=1", "sqlite://me:hidden@x.db",
     ],
 )  # fmt: skip
 
@@ -201,8 +201,10 @@ def test_control_a_malformed_url_that_is_reported_as_it_is_shows_its_password(
     assert "hid" in reported(url)
 
 
-def test_an_unknown_parameter_of_a_url_is_named() -> None:
-    assert "the parameter pasword, which" in reported("postgresql://me@host/db?pasword=hidden")
+def test_a_misspelled_parameter_of_a_url_is_corrected() -> None:
+    reports = [reported(f"postgresql://me@host/db?{name}=hidden") for name in ("pasword", "PORT")]
+    assert ["Did you mean password?" in reports[0], "mean port?" in reports[1]] == [True, True]
+    assert postgres_module._parameters("postgresql://me@host/db?ssl=true")["sslmode"] == "require"
 
 
 def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:

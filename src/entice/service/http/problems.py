@@ -126,7 +126,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[dict[
         logs.unexpected(error, request=number)
         detail = "Internal error. Quote `instance` when you report it."
         refusal = Refusal(500, "internal", "Internal error", detail)
-    if isinstance(error, (Unavailable, Corrupt, SchemaTooNew)):
+    if isinstance(error, Unavailable) or refusal.kind == "out-of-order":
         logs.database_error(error, request=number)
     headers: dict[str, str] = {}
     if refusal.status == 401:

@@ -155,13 +155,19 @@ def encode_read(queries: ServiceQueries, function: Callable[..., Any], *argument
 
 
 def answer_reads(db: str, connection: Connection) -> None:
-    """Execute the reads that arrive, until the other end is closed."""
+    """Execute the reads that arrive, until the other end is closed.
+
+    Then close the database: SQLite moves its write-ahead log into the file when the last connection
+    is closed, which may be one of this process.
+    """
     queries: ServiceQueries | None = None
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.ExitStack() as at_end, contextlib.suppress(EOFError, OSError):
         while True:
             function, arguments = connection.recv()
             try:
-                queries = queries or ServiceQueries(open_store(db))
+                if queries is None:
+                    store = at_end.enter_context(contextlib.closing(open_store(db)))
+                    queries = ServiceQueries(store)
                 message = _RESULT + encode_read(queries, function, *arguments)
             except EnticeError as error:
                 message = _ERROR + pickle.dumps(error)

@@ -95,7 +95,8 @@ def serve(
     with _shared_metrics(workers), _local_token(str(address), port, keyless, chosen != 0) as token:
         server = _granian(listener, workers)
         where = f"http://{f'[{address}]' if address.version == 6 else address}:{port}"
-        greeting = _greeting(where, token, token_file(str(address), port))
+        has_page = extensions is not tuple  # not the default, which mounts nothing
+        greeting = _greeting(where, token, token_file(str(address), port), has_page)
         server.on_startup(lambda: report(greeting))
         logs.configure()
         logs.event("start", address=where, workers=workers)
@@ -245,14 +246,15 @@ def _local_token(address: str, port: int, keyless: bool, keep: bool) -> Iterator
             remove_token(address, port)
 
 
-def _greeting(where: str, token: str | None, file: Path) -> str:
+def _greeting(where: str, token: str | None, file: Path, has_page: bool) -> str:
     """Return the text that `entice serve` prints when it starts."""
     if token is None:
-        return f"Entice is at {where}\nOpen it in a browser, or try: curl {where}/healthz"
+        browser = "Open it in a browser, or try" if has_page else "Try"
+        return f"Entice is at {where}\n{browser}: curl {where}/healthz"
+    browser = f"Open it in a browser: {where}/#key={token}\nor try" if has_page else "Try"
     return (
         f"Entice is at {where}\n"
-        f"Open it in a browser: {where}/#key={token}\n"
-        f"or try: curl -H @{shlex.quote(str(file))} {where}/v1/campaigns\n"
+        f"{browser}: curl -H @{shlex.quote(str(file))} {where}/v1/campaigns\n"
         "This token allows everything until you create a key with `entice keys create`."
     )
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -309,19 +310,19 @@ def _parameters(url: str) -> dict[str, Any]:
     print. So neither the URL nor libpq's message is shown.
     """
     shown = without_password(url)
-    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    for name, equals, _ in (part.partition("=") for part in shown.partition("?")[2].split("&")):
-        if equals and name not in known:
-            raise InputError(
-                "the database",
-                f"must be a URL without the parameter {name}, which PostgreSQL does not have",
-                given=shown,
-                todo="Correct its name, which is in lower case, or leave it out.",
-            )
     try:
         found = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         found = {"host": "@"}
+        known = [option.keyword.decode() for option in Conninfo.get_defaults()]
+        for name in (part.partition("=")[0] for part in url.partition("?")[2].split("&")):
+            if name not in known and (meant := get_close_matches(name.lower(), known, 1, 0.8)):
+                raise InputError(
+                    "the database",
+                    "must be a URL with parameters that PostgreSQL has, in lower case",
+                    given=shown,
+                    todo=f"Did you mean {meant[0]}?",
+                ) from None
     host, ports = str(found.get("host") or ""), str(found.get("port") or "")
     if "@" in host or not all(port.isdigit() for port in ports.split(",") if port):
         raise InputError(

@@ -146,7 +146,7 @@ def without_password(url: str) -> str:
     >>> without_password("postgresql:/me:secret@host/name")
     'postgresql:…'
     >>> without_password("postgresql://host/name?pasword=secret")
-    'postgresql://host/name?pasword=…'
+    'postgresql://host/name?…'
     """
     scheme, divider, rest = url.partition("://")
     is_path = scheme == "sqlite" and rest.startswith("/")
@@ -155,9 +155,8 @@ def without_password(url: str) -> str:
     if not divider or not re.fullmatch(_PLAIN_URL, rest):
         return f"{re.split('[:/=]', url)[0]}:…"
     rest, question, parameters = rest.partition("?")
-    if question:  # a misspelled name may be that of a password
-        pairs = (parameter.partition("=") for parameter in parameters.split("&"))
-        rest += "?" + "&".join(f"{name}=…" if equals else "…" for name, equals, _ in pairs)
+    if question:  # an unencoded & or = makes parts of a password names of parameters
+        rest += "?…" if parameters else "?"
     user, at, host = rest.rpartition("@")
     if not at or ":" not in user:
         return f"{scheme}{divider}{rest}"

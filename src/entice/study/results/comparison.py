@@ -77,7 +77,9 @@ class Comparison:
         from rich.console import Console
         from rich.table import Table
 
-        console = Console(width=100, color_system=None, highlight=False, markup=False)
+        console = Console(
+            width=100, color_system=None, force_jupyter=False, highlight=False, markup=False
+        )
         display = self._display(means=True)
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for i, title in enumerate(display.header):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +89,15 @@ def figure_style(style: Style = "screen") -> Iterator[None]:
         yield
 
 
+class NotebookFigure(Figure):
+    """A figure that notebooks display, also if pyplot has not been imported."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
+
+
 Overlay = Callable[[Sequence["Axes"], "Result", str], list[str]]
 """A function that draws on the panels of `plot_curves` and returns notes to print below them."""
 
@@ -116,7 +126,7 @@ def plot_curves(
         if style == "paper":
             size = (PAPER_WIDTH, 0.6 + 1.6 * rows)
         dpi = 300 if style == "paper" else None
-        figure = Figure(figsize=size, dpi=dpi, layout="constrained")
+        figure = NotebookFigure(figsize=size, dpi=dpi, layout="constrained")
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         panels = list(axes.flat)
         notes = _draw_panels(panels[: len(result.study.drifts)], result, metric, overlay)

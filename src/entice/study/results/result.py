@@ -113,7 +113,7 @@ class Result:
 
         from entice.study.results.table import summary_table
 
-        console = Console(width=100, color_system=None)
+        console = Console(width=100, color_system=None, force_jupyter=False)
         with console.capture() as capture:
             for part in self.parts:
                 console.print(summary_table(part))

@@ -26,6 +26,7 @@ from entice.user_functions import allow_missing_functions
 if TYPE_CHECKING:
     from distributed import Client
 
+_OTHER = "Choose another folder with `out` (--out on the command line)"
 _HEAD = "# The study of the result in this folder, as it was run.\n"
 
 
@@ -96,7 +97,7 @@ def output_folder(folder: Path) -> Iterator[None]:
             "the output folder",
             f"must be writable ({error.strerror})",
             given=str(folder),
-            todo="Choose another with --out.",
+            todo=f"{_OTHER}.",
         ) from error
     try:
         yield
@@ -144,7 +145,7 @@ def _is_finished(study: Study, folder: Path) -> bool:
     if within := folders_within(folder):
         names = ", ".join(path.name for path in within)
         rule = "must not hold the results of several studies when a single one is run"
-        todo = "Choose another with --out, or remove them."
+        todo = f"{_OTHER}, or remove them."
         raise InputError(f"the output folder {folder}", rule, given=names, todo=todo)
     whole = 0
     for name in (FINAL, CURVES):
@@ -196,7 +197,7 @@ def _other_study(study: Study, folder: Path) -> InputError:
         f"the output folder {folder}",
         "must be empty, or hold this study, run by the same code",
         given="; ".join(different) or "the result of other code, or other files",
-        todo="Choose another with --out, or remove this one.",
+        todo=f"{_OTHER}, or remove this one.",
     )
 
 
