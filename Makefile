@@ -99,7 +99,8 @@ $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json |
 	@touch $@
 
 PYTEST := --numprocesses auto --dist worksteal --durations 15
-test: $(READY)
+# The tests' kernels are compiled while the tools for development are installed.
+test: $(RUNTIME)
 	@$(MAKE) --no-print-directory --jobs 4 lint pytest
 
 pytest: kernels bytecode browser typescript
@@ -109,10 +110,10 @@ pytest: kernels bytecode browser typescript
 kernels: campaign-kernels plan-kernel
 COMPILE_FOR_TESTS := ENTICE_CACHE_DIR=.pytest_cache/kernels $(BIN)/python -c
 
-campaign-kernels: $(READY)
+campaign-kernels: $(RUNTIME)
 	@$(COMPILE_FOR_TESTS) 'from entice.service.operations.warm_up import WarmUp; WarmUp().run()'
 
-plan-kernel: $(READY)
+plan-kernel: $(RUNTIME)
 	@$(COMPILE_FOR_TESTS) 'import entice; entice.plan(arms=2, spread=entice.Spread(centre=4, width=1), \
 	  visitors_a_day=2, days=1, price_of_a_star=1, drift=1, replications=10, seed=1, progress=False)'
 
