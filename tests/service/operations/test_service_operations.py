@@ -278,6 +278,20 @@ def test_unexpected_errors_are_logged_without_their_message(
     assert "unlikely" not in target.getvalue().decode()
 
 
+def test_an_altered_stored_response_is_logged(own_shop: Service) -> None:
+    target = io.BytesIO()
+    logs.configure(target)
+    address = f"/v1/campaigns/{own_shop.campaign()}/offers"
+    request: Any = {"json": {"player": "ann"}, "headers": {"Idempotency-Key": "k"}}
+    assert own_shop.client.post(address, **request).status_code == 201
+    with own_shop.store.write() as session:
+        session.run("UPDATE answers SET status = 200")
+    problem = assert_problem(own_shop.client.post(address, **request), 503, "out-of-order")
+    logs.flush()
+    logged = [json.loads(line) for line in target.getvalue().splitlines()]
+    assert [line["detail"] for line in logged if line["event"] == "refusal"] == [problem["detail"]]
+
+
 @pytest.mark.parametrize("error", [Unavailable("no disk"), Corrupt("a bit"), SchemaTooNew("2")])
 def test_errors_of_the_database_return_503(
     own_shop: Service, monkeypatch: pytest.MonkeyPatch, error: Exception
