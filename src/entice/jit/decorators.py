@@ -60,7 +60,8 @@ def inline_always(function: F) -> F:
     """Inline a function before optimisation: for entry points, and functions with one caller.
 
     Otherwise LLVM optimises a function once by itself and again in each caller up to the outermost.
-    For large functions near the top, that takes most of the compilation time.
+    For large functions near the top, that takes most of the compilation time. `specialize` copies
+    an entry point of this kind into the module that it generates.
     """
     return cast(F, numba.njit(**_OWN, inline="always")(function))
 
