@@ -31,7 +31,7 @@ from compiled_code import (
 import entice
 from entice import rng
 from entice.jit import specialize
-from entice.jit.decorators import compiled
+from entice.jit.decorators import compiled, inline_always
 from entice.rng import new_stream
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -47,6 +47,37 @@ def test_code_is_compiled_once_and_then_loaded(
     assert selected_arm(second) == 1
     assert loaded() == (1, 0)
     assert contents(only_entry(cache)) == before
+
+
+FACTOR = 3
+
+
+@inline_always
+def _multiply(function: Callable[..., float], x: float) -> float:
+    return FACTOR * function(x)
+
+
+@compiled
+def _add_one(x: float) -> float:
+    return x + 1.0
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+def test_an_entry_point_is_copied_if_it_has_source(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, has_source: bool
+) -> None:
+    """It is inlined otherwise. Both read the globals of its module, and are loaded again."""
+    monkeypatch.setattr(specialize, "is_own", lambda _: True)
+    monkeypatch.setattr(specialize, "_own_key", specialize._key)
+    if not has_source:
+        monkeypatch.setattr("inspect.getsourcefile", lambda _: None)
+    for counts in (0, 1), (1, 0):
+        clear_memory(monkeypatch)
+        assert specialize.get_compiled(_multiply, (_add_one,), (1.0,))(1.0) == 6.0
+        assert loaded() == counts
+    source = (only_entry(cache) / "kernel.py").read_text(encoding="utf-8")
+    assert ("return FACTOR * function(x)" in source) == has_source
+    assert ("return entry(function, x)" in source) != has_source
 
 
 def test_a_function_called_from_python_is_compiled_once_and_then_loaded(

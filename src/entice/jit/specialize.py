@@ -359,8 +359,12 @@ def _source(entry: Any, names: list[str], functions: int, key: str, cache: bool)
 
 
 def _is_copied(entry: Any) -> bool:
-    """Return whether the generated module contains an entry point, rather than a call of it."""
-    return is_own(entry) and entry.targetoptions.get("inline") == "always"
+    """Return whether the generated module contains an entry point, rather than a call of it.
+
+    A program that is shipped without source files calls it.
+    """
+    has_source = inspect.getsourcefile(entry.py_func) is not None
+    return is_own(entry) and entry.targetoptions.get("inline") == "always" and has_source
 
 
 def _own_globals(entry: Any) -> dict[str, Any]:
