@@ -120,6 +120,10 @@ class KernelWorkspace(NamedTuple):
     """Ratings on their way to the principal; see `delivery`."""
     rated: Floats
     """The number of pulls whose rating comes, and the sum of their rewards minus true means."""
+    paid: Floats
+    """The compensation, and the number of compensated pulls. They are in memory because local
+    variables would be updated in every round, without a branch: that took 7 % of the time of UCB
+    and ε-greedy."""
     trace: Floats
     """One row for each round of a traced replication; empty otherwise."""
 
@@ -171,6 +175,7 @@ def replicate(
     ledger, memory, displayed = workspace.ledger, workspace.memory, workspace.displayed
     effective_pulls, all_pulls = workspace.effective_pulls, workspace.all_pulls
     undelivered, rated, trace = workspace.undelivered, workspace.rated, workspace.trace
+    paid = workspace.paid
     drift_memory, adversary_memory = workspace.drift_memory, workspace.adversary_memory
     streams = workspace.streams
     arms_memory = workspace.arms_memory
@@ -191,8 +196,7 @@ def replicate(
         arms_memory[:] = 0.0
         clear_undelivered(undelivered, all_pulls, effective_pulls)
         rated[:] = 0.0
-        compensation = 0.0
-        compensated = 0
+        paid[:] = 0.0
         total_drift = 0.0
         ratings = 0
         # The literal 1 has a type of its own in Numba, which would compile the loop twice.
@@ -227,8 +231,8 @@ def replicate(
                     player_stream,
                 )  # fmt: skip
                 if payment > 0.0:
-                    compensation += payment
-                    compensated += 1
+                    paid[0] += payment
+                    paid[1] += 1.0
                 total_drift += drift
                 feedback = manipulate(
                     reward + drift, t, arm, ledger, params.adversary, adversary_memory
@@ -251,7 +255,7 @@ def replicate(
                 t += 1
             write_metrics(
                 metrics[row, c], instance, workspace.counted_pulls, ledger.means,
-                compensation, compensated, total_drift,
+                paid[0], paid[1], total_drift,
             )  # fmt: skip
             if settings.regret_by_round:
                 write_regret_by_round(metrics[row, c], arms_memory, ledger.means)

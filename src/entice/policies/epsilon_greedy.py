@@ -9,6 +9,9 @@ from entice.model.step import PLAYERS_CHOICE
 from entice.policies.policy import Counts, Floats, PolicyKernel, PolicySpec
 from entice.rng import Stream, below, uniform
 
+_SLACK = 1.0 + 1e-12
+"""More than the rounding errors of a product and a quotient."""
+
 
 class EpsilonGreedy(PolicySpec, frozen=True, tag="epsilon_greedy"):
     """Select a random arm with probability min(1, cK/t), else the arm with the best average.
@@ -43,6 +46,8 @@ def select(
 ) -> int:
     """Explore with probability ε, otherwise exploit (lines 2 and 3 of Algorithm 3)."""
     arms = pulls.shape[0]
-    if uniform(rng) < min(1.0, params[0] * arms / t):
+    u, rate = uniform(rng), params[0] * arms
+    # The product spares most rounds the division.
+    if u * t < rate * _SLACK and u < min(1.0, rate / t):
         return below(rng, arms)
     return PLAYERS_CHOICE
