@@ -208,8 +208,8 @@ def _run_count(study: Study) -> int:
     return len(study.policies) * len(study.drifts) * study.replications
 
 
-MAX_DEFERRED = 2**24
-"""Maximum size of the numbers that a result keeps until its curves are read: 16 MiB. The curves of
+MAX_DEFERRED = 2**26
+"""Maximum size of the numbers that a result keeps until its curves are read: 64 MiB. The curves of
 larger studies are computed at once."""
 
 
