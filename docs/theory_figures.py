@@ -83,12 +83,12 @@ def theorem3(horizon: int = 10**7, replications: int = 200) -> Figure:
     return figure
 
 
-def theorem_e2(replications: int = 400) -> Figure:
+def theorem_e2(replications: int = 400, horizon: int = 20_000) -> Figure:
     """Plot Theorem E2 and runs of equal-pay elimination and UCB, with and without drift."""
-    policy = entice.EqualPayElimination(horizon=20_000, rho=1.5)
+    policy = entice.EqualPayElimination(horizon=horizon, rho=1.5)
     result = entice.simulate(
         arms=entice.Gaussian(MEANS), policies=[policy, entice.UCB()],
-        drifts=[entice.NoDrift(), entice.LinearDrift(5)], horizon=20_000,
+        drifts=[entice.NoDrift(), entice.LinearDrift(5)], horizon=horizon,
         replications=replications, seed=7,
     )  # fmt: skip
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
@@ -99,13 +99,13 @@ def theorem_e2(replications: int = 400) -> Figure:
         for colour, ((p, d), label) in zip(COLOURS, lines.items(), strict=False):
             curve = result.curves.filter(policy_index=p, drift_index=d, metric=metric)
             draw_curve(ax, curve, label, colour)
-        bound = getattr(theory.equal_pay, metric).as_stated(20_000, means=MEANS, rho=1.5)
+        bound = getattr(theory.equal_pay, metric).as_stated(horizon, means=MEANS, rho=1.5)
         ax.axhline(bound, color=MUTED, linestyle="--", label="Theorem E2, for every drift")
         ax.set_title(metric.capitalize())
         ax.set_xlabel("Round t")
         ax.set_ylim(bottom=0)
         ax.margins(x=0)
-        ax.xaxis.set_major_locator(MultipleLocator(5_000))
+        ax.xaxis.set_major_locator(MultipleLocator(horizon // 4))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
     legend_above(figure, list(axes), panels=1)

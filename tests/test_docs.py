@@ -22,6 +22,7 @@ import pytest
 from command_line import without_coverage
 from example_runner import ExampleRunner, Finished
 from forking import ForkedPopen
+from plain_kernel import plain_kernel
 from service_faults.processes import free_port
 from sizes import LONG
 
@@ -46,6 +47,11 @@ PLAIN = (
     "plot_10_star_counts.py",
 )
 """Examples that would be compiled for themselves alone; short runs of them need no compilation."""
+PLAIN_DOCSTRINGS = (
+    "entice.estimate.curve", "entice.estimate.probe", "entice.theory.theorem3",
+    "entice.theory.ucb_proof",
+)  # fmt: skip
+"""The same of docstrings: one run each, of up to 5,000 rounds."""
 GALLERY = sorted((ROOT / "docs" / "gallery_sources").glob("plot_*.py"))
 
 
@@ -124,8 +130,9 @@ def test_docstring_examples_run(name: str) -> None:
         if getattr(value, "py_func", None) is not None and value.__module__ == name
         for test in finder.find(value.py_func, f"{name}.{value.__name__}", globs={})
     ]
-    for test in found:
-        runner.run(test)
+    with plain_kernel() if name in PLAIN_DOCSTRINGS and not LONG else contextlib.nullcontext():
+        for test in found:
+            runner.run(test)
     assert runner.failures == 0
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import polars as pl
 import pytest
-from paper_fixtures import RUNS, full_reproduction
+from paper_fixtures import EQUAL_PAY_RUNS, RUNS, full_reproduction
 from rich.console import Console
 
 import entice
@@ -92,17 +93,21 @@ def test_equal_pay_does_not_depend_on_the_drift(full: tuple[Reproduction, Path])
     assert rows.select("l", "metric").rows() == [
         (0.0, "regret"), (1.1, "regret"), (0.0, "compensation"), (1.1, "compensation"),
     ]  # fmt: skip
-    assert set(rows["runs"]) == {200}
+    assert set(rows["runs"]) == {EQUAL_PAY_RUNS}
     assert set(rows["unchanged"]) == {1.0}
     regret, same, paid, _ = rows["mean"]
     assert regret == pytest.approx(same, rel=1e-9)
-    # 1,500 runs of an independent implementation had a mean of 208 and a standard deviation of
-    # 116, and paid 181: 4 standard errors of 200 runs are 33 (error 6e-5).
-    assert regret == pytest.approx(208, abs=33)
+    # 1,500 runs of an independent implementation had a mean of 208, and paid 181. One run in 100
+    # stays with the second arm, which costs 2,000: at other seeds the mean of 50 runs is further
+    # off than 66 for 7 in 100, and that of 200 runs further than 33 for 10 in 100.
+    assert regret == pytest.approx(208, abs=466 / math.sqrt(EQUAL_PAY_RUNS))
+    # The median and the payments have no such tail. 1,500 runs of this implementation with another
+    # seed had a median of 191, and of 100,000 samples of 50 of them none was beyond these ranges.
+    assert rows["q50"][0] == pytest.approx(191, abs=50)
     assert paid == pytest.approx(181, abs=33)
     page = (full[1] / "report.html").read_text()
     assert "Equal pay, not from the paper" in page
-    assert "100 % of\nits 200 runs" in page
+    assert f"100 % of\nits {EQUAL_PAY_RUNS} runs" in page
 
 
 def test_claims_are_judged_by_the_runs(full: tuple[Reproduction, Path]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from command_line import RunEntice, assert_error, plain
+from drift_shapes import SHAPES
 
 import entice
 from entice import theory
@@ -43,9 +45,14 @@ def test_bounds_of_the_papers_instance(run_entice: RunEntice) -> None:
 
 
 def test_bounds_of_equal_pay_elimination(run_entice: RunEntice) -> None:
+    """The combination of policy, drift and arms is compiled for other tests."""
     policy = '{ kind = "equal_pay_elimination", horizon = 20000, noise = 0.5, rho = 1.5 }'
-    text = PAPER.replace('{ kind = "ucb" }', policy).replace("means =", "std = 0.5, means =")
-    Path("paper.toml").write_text(text)
+    drift = 'kind = "custom", function = "drift_shapes:shaped"'
+    drifts = [f"{{ {drift}, params = {list(SHAPES[name])} }}" for name in ("none", "linear 1.1")]
+    text = re.sub(
+        r"policies = .*", f"policies = [{policy}]", PAPER.replace("gaussian", "bernoulli")
+    )
+    Path("paper.toml").write_text(re.sub(r"drifts = .*", f"drifts = [{', '.join(drifts)}]", text))
     ran = run_entice("bounds", "paper.toml")
     assert ran.code == 0
     assert plain(ran.out).count("≤ Theorem E2 1,318 yes no") == 2  # with and without drift

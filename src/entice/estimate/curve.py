@@ -56,9 +56,9 @@ def probe_curve(rounds: Rounds, *, amount: float | None = None, level: float = 0
 
     >>> import entice
     >>> rounds = entice.trace(
-    ...     arms=entice.Gaussian([0.9, 0.7]), policies=[entice.UCB()],
+    ...     arms=entice.Gaussian([0.9, 0.7], std=0.5), policies=[entice.UCB()],
     ...     drifts=[entice.StepDrift(0.5)], probe=entice.Probe(share=0.5, amount=[0.1, 0.3, 0.6]),
-    ...     horizon=20_000, seed=7)
+    ...     horizon=5_000, seed=7)
     >>> points = entice.estimate.probe_curve(rounds).points
     >>> points["drift"].round(1).to_list()
     [0.5, 0.5, 0.5]

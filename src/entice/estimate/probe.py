@@ -143,7 +143,7 @@ def probe_slope(rounds: Rounds, *, amount: float | None = None, level: float = 0
     >>> rounds = entice.trace(
     ...     arms=entice.Gaussian([0.9, 0.8, 0.7]), policies=[entice.UCB()],
     ...     drifts=[entice.LinearDrift(1.1)], probe=entice.Probe(share=0.5, amount=0.3),
-    ...     horizon=20_000, seed=7)
+    ...     horizon=5_000, seed=7)
     >>> found = entice.estimate.probe_slope(rounds)
     >>> found.low < 1.1 < found.high
     True

@@ -75,9 +75,24 @@ def _smooth_part() -> Floats:
     for piece in range(round((_HIGH - _LOW) * _PIECES_PER_UNIT)):
         z = _LOW + (piece + 0.5 + 0.5 * nodes) / _PIECES_PER_UNIT
         values = [exact_hazard(x) * math.exp(0.5 * x * x) for x in z.tolist()]
-        fit = chebyshev.chebfit(nodes, values, _COEFFICIENTS - 1)
-        rows.append(chebyshev.cheb2poly(fit))
-    return np.array(rows)
+        rows.append(chebyshev.chebfit(nodes, values, _COEFFICIENTS - 1))
+    return _as_powers(np.array(rows))
+
+
+def _as_powers(series: Floats) -> Floats:
+    """Convert rows of Chebyshev coefficients like `chebyshev.cheb2poly`, all rows at once.
+
+    That function takes one row, and took a tenth of the time to import the package.
+    """
+    lower, upper = np.zeros_like(series), np.zeros_like(series)
+    lower[:, 0], upper[:, 0] = series[:, -2], series[:, -1]
+    for i in range(series.shape[1] - 3, -1, -1):
+        # c_i T_i + lower T_{i+1} + upper T_{i+2}, with T_{i+2} = 2u T_{i+1} − T_i
+        next_upper = lower + 2.0 * np.roll(upper, 1, axis=1)
+        lower = -upper
+        lower[:, 0] += series[:, i]
+        upper = next_upper
+    return lower + np.roll(upper, 1, axis=1)
 
 
 @compiled_internal
