@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import without_coverage
+from forking import ForkedPopen
 from numba.core import event
 from service_fixtures import TEAS, Service, assert_problem, service
 from sizes import sized
@@ -212,9 +213,15 @@ def test_retry_after_is_longer_for_compiling_than_for_loading(
 
 WARM_UP = """
 import sys, time
+from entice.jit import specialize
 from entice.service import logs
+from entice.service.domain import campaign
 from entice.service.domain.pending_policies import PENDING
 from entice.service.operations import warm_up
+# As after the start of a process: the one that it is forked from may have loaded code.
+specialize._compiled.clear()
+campaign._compiled_steps.cache_clear()
+warm_up._loaded.clear()
 logs.configure()
 warm_up.kinds = lambda: ["greedy"]
 began = time.process_time()
@@ -239,11 +246,14 @@ WITHOUT_STEP = WARM_UP.replace("began =", f"{DISPLAY_ONLY}began =")
 
 
 def warmed_up(cache: Path, script: str = WARM_UP) -> tuple[str, str]:
-    """Warm up one policy in a new process; return its output."""
+    """Warm up one policy in a forked process; return its output."""
+    pipe = subprocess.PIPE
     environment = {**without_coverage(), "ENTICE_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", script]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return ran.stdout.strip(), ran.stderr
+    with ForkedPopen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        output, log = process.communicate(timeout=600)
+    assert process.returncode == 0, log
+    return output.strip(), log
 
 
 def test_missing_code_is_compiled_by_a_child_process_and_cached(cache: Path) -> None:
