@@ -15,7 +15,6 @@ import pytest
 from command_line import without_coverage
 from compiled_code import FIRST, contents, entries, only_entry
 from example_runner import ExampleRunner, Finished
-from forking import ForkedPopen
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -42,8 +41,6 @@ output = int(specialize.get_compiled(ask, (select,), arguments)(*arguments))
 
 SCRIPT = """
 import json
-import warnings
-warnings.simplefilter("error")
 import entice
 from entice.jit import specialize
 
@@ -104,18 +101,22 @@ def script(folder: Path, select: str, work: str) -> Path:
     return file
 
 
-def start_process(file: Path, cache: Path) -> ForkedPopen:
-    """Run a script in a process that is forked from one that has imported Entice."""
-    return ForkedPopen(
-        [sys.executable, str(file)],
-        env={**without_coverage(), "ENTICE_CACHE_DIR": str(cache)},
+def start_process(file: Path, cache: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(file)],
+        env={
+            **without_coverage(),
+            "ENTICE_CACHE_DIR": str(cache),
+            # Python reuses bytecode of an edited module with the same length and time.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def output_of(process: ForkedPopen) -> tuple[Any, int, int]:
+def output_of(process: subprocess.Popen[str]) -> tuple[Any, int, int]:
     """Return the output, and how many functions were loaded and compiled."""
     out, err = process.communicate(timeout=120)
     return _parsed(Finished(process.returncode, out, err))
