@@ -92,7 +92,12 @@ def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -
     arms = pulls.shape[0]
     span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
     last = int(memory[0])
-    ratings = update_inverse_roots(roots, taken, pulls, last, 0)  # 1/sqrt(0) = inf: unrated first
+    if only_leader_was_rated(t, pulls, memory):
+        at = np.uint64(last)
+        taken[at], roots[at] = pulls[at], 1.0 / math.sqrt(pulls[at])
+        ratings = t - 1.0
+    else:  # 1/sqrt(0) = inf: unrated arms come first
+        ratings = update_inverse_roots(roots, taken, pulls, last, 0)
     # The last selected arm usually leads again. The value of log t at both ends of a span of rounds
     # usually suffices to show that: bounds increase with log t, even after rounding.
     if t > span[2] or t < span[2] - SPAN:
@@ -107,9 +112,9 @@ def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -
         memory[0] = best
         if arms <= FEW:
             rival = highest_rival(best, means, roots, span[0], span[1])
-    if rival < math.inf and ratings == t - 1 and not has_fractions(pulls):
+    if ratings == t - 1 and not has_fractions(pulls):
         # Until another arm is rated, none can exceed `rival` in this span. The leading arm's own
-        # root and count make room for it; `update_inverse_roots` restores them.
+        # root and count make room for it, and are restored above.
         roots[best] = rival
         taken[best] = pulls[best] - t
     return best
@@ -117,21 +122,26 @@ def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -
 
 @compiled
 def leads_still(t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
-    """Return whether the last selected arm leads, and no other arm was rated since that was found.
+    """Return whether the last selected arm leads, and no other arm was rated since that was found."""
+    arm = np.uint64(memory[0])
+    return bool(
+        only_leader_was_rated(t, pulls, memory)
+        and t <= memory[3]
+        and means[arm] + memory[1] * (1.0 / math.sqrt(pulls[arm])) > memory[arm + np.uint64(4)]
+    )
 
-    `select` stores pulls − t of that arm when all rounds so far have been rated. Each round is
-    rated once at most. So if the difference is the same now, this arm was rated in all rounds since
-    then, and no other one was.
+
+@compiled
+def only_leader_was_rated(t: int, pulls: Counts, memory: Floats) -> bool:
+    """Return whether the last selected arm was rated in each round since then.
+
+    `search` stores pulls − t of that arm, a negative number, if all rounds so far have been rated.
+    Each round is rated once at most. So if the difference is the same now, no other arm was rated.
     """
     if has_fractions(pulls):
         return False
     arm = np.uint64(memory[0])
-    root, taken = arm + np.uint64(4), arm + np.uint64(4 + pulls.shape[0])
-    return bool(
-        memory[taken] == pulls[arm] - t
-        and t <= memory[3]
-        and means[arm] + memory[1] * (1.0 / math.sqrt(pulls[arm])) > memory[root]
-    )
+    return bool(memory[arm + np.uint64(4 + pulls.shape[0])] == pulls[arm] - t)
 
 
 @compiled
