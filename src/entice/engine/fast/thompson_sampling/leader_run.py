@@ -47,7 +47,7 @@ class LeaderBounds(NamedTuple):
     """Sum of the hazards of rivals' samples exceeding the level; nan before it is computed."""
 
 
-@compiled_internal_noinline
+@compiled_internal
 def run_leader(
     drift_function: DriftPointer,
     params: Params,
