@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import operator
+import weakref
 from typing import Any
 
 import pytest
@@ -90,7 +92,28 @@ def test_an_implementation_that_is_added_later_counts(monkeypatch: pytest.Monkey
             assert found.return_type == expected
 
 
-def test_numba_is_itself_again_afterwards() -> None:
+def test_a_remembered_signature_has_its_implementation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba may delete the type of an operation, and make it again later."""
+    monkeypatch.setattr(operator_types, "_found", {})
+
+    class Addition(ConcreteTemplate):  # type: ignore[misc]
+        key = operator.add
+        cases = (signature(types.float64, types.float64, types.float64),)
+
+    with operator_types.remembered_operator_types():
+        deleted = types.Function((Addition,))
+        assert call_type(deleted, types.float64, types.float64) is not None
+        alive = weakref.ref(deleted)
+        del deleted
+        gc.collect()
+        assert alive() is None
+        function = types.Function((Addition,))
+        found = call_type(function, types.float64, types.float64)
+    assert len(operator_types._found) == 1
+    assert function.get_impl_key(found) is operator.add
+
+
+def test_numba_is_restored_afterwards() -> None:
     find = BaseFunction.get_call_type
     with operator_types.remembered_operator_types():
         assert BaseFunction.get_call_type is not find

@@ -62,15 +62,24 @@ def _add_one(x: float) -> float:
     return x + 1.0
 
 
-@pytest.mark.parametrize("has_source", [True, False])
-def test_an_entry_point_is_copied_if_it_has_source(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, has_source: bool
+def no_source(_: object) -> tuple[list[str], int]:
+    raise OSError("could not get source code")
+
+
+def changed_source(_: object) -> tuple[list[str], int]:
+    return ["def _multiply(function, x):\n", "    return function(x) + 1.0\n"], 0
+
+
+@pytest.mark.parametrize("find", [None, no_source, changed_source])
+def test_an_entry_point_is_copied_if_its_source_is_that_which_runs(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, find: Any
 ) -> None:
-    """It is inlined otherwise. Both read the globals of its module, and are loaded again."""
+    """Otherwise Numba inlines it. Both read the globals of its module, and are loaded again."""
+    has_source = find is None
     monkeypatch.setattr(specialize, "is_own", lambda _: True)
     monkeypatch.setattr(specialize, "_own_key", specialize._key)
     if not has_source:
-        monkeypatch.setattr("inspect.getsourcefile", lambda _: None)
+        monkeypatch.setattr("inspect.findsource", find)
     for counts in (0, 1), (1, 0):
         clear_memory(monkeypatch)
         assert specialize.get_compiled(_multiply, (_add_one,), (1.0,))(1.0) == 6.0

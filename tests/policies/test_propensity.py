@@ -40,7 +40,7 @@ def decision(arms: int, t: int, seed: int) -> DecisionInputs:
 
 
 def propensity_of(policy: Any, arms: int) -> Propensity:
-    found = propensity_function(policy, policy.kernel(arms), 1, np.dtype("f8"))
+    found = propensity_function(policy, policy.kernel(arms), 1)
     assert found is not None
     return found
 

@@ -120,7 +120,7 @@ def _of_policy(policy: Any, log: Decisions) -> Floats:
         counts = log.counts[rows, :arms]
         counts = np.where(permitted, counts, np.maximum(1.0, counts))
         rules, number, own = policy.kernel(arms), log.number[rows], log.own[rows]
-        propensity = propensity_function(policy, rules, 0, np.dtype("f8"))
+        propensity = propensity_function(policy, rules, 0)
         chosen = own.copy()
         if propensity is None or isinstance(policy, AlternatingThompson):  # in even rounds
             run = _compiled_choose_arms(rules.select)

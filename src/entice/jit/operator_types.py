@@ -1,7 +1,7 @@
 """Types of operations, looked up once per process instead of at each use.
 
 To find the type of `a + b`, Numba tries the signatures that it knows one after the other, and
-formats an error message for each one that does not match. It does so anew for each operation: a
+formats an error message for each one that does not match. It does so again for each operation: a
 seventh of the compilation time of a fast path.
 """
 
@@ -14,18 +14,19 @@ from typing import Any
 from numba.core.types.functions import BaseFunction
 
 _functions: Any = BaseFunction
-_find = _functions.get_call_type
+_find: Any = _functions.get_call_type
 _found: dict[Any, Any] = {}
 
 
 @contextlib.contextmanager
 def remembered_operator_types() -> Iterator[None]:
     """Let Numba remember the types of operations, in all threads."""
+    before = _functions.get_call_type
     _functions.get_call_type = _remembered_call_type
     try:
         yield
     finally:
-        _functions.get_call_type = _find
+        _functions.get_call_type = before
 
 
 def _remembered_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:

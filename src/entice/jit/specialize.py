@@ -24,7 +24,6 @@ import os
 import shutil
 import sys
 import tempfile
-import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -351,21 +350,16 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def _source(entry: Any, names: list[str], functions: int, key: str, cache: bool) -> str:
     linked, arguments = names[:functions], names[functions:]
-    if _is_copied(entry):
-        function = _with_constants(entry.py_func, functions)
-    else:
+    function = _with_constants(entry.py_func, functions) if _is_copied(entry) else None
+    if function is None:
         call = ", ".join((*linked, *arguments))
         function = f"def run({', '.join(arguments)}):\n    return entry({call})"
     return _TEMPLATE.format(title=import_path(entry), key=key, cache=cache, function=function)
 
 
 def _is_copied(entry: Any) -> bool:
-    """Return whether the generated module contains an entry point, rather than a call of it.
-
-    A program that is shipped without source files calls it.
-    """
-    has_source = inspect.getsourcefile(entry.py_func) is not None
-    return is_own(entry) and entry.targetoptions.get("inline") == "always" and has_source
+    """Return whether the generated module contains an entry point, rather than a call of it."""
+    return is_own(entry) and entry.targetoptions.get("inline") == "always"
 
 
 def _own_globals(entry: Any) -> dict[str, Any]:
@@ -375,16 +369,28 @@ def _own_globals(entry: Any) -> dict[str, Any]:
     return {k: v for k, v in entry.py_func.__globals__.items() if not k.startswith("__")}
 
 
-def _with_constants(function: Any, count: int) -> str:
+def _with_constants(function: Any, count: int) -> str | None:
     """Return the source of a function whose first arguments are global constants instead.
 
     Numba could inline the function into one that calls it, but copies it twice to do so. That took
     an eighth of the time to compile a generic kernel.
+
+    Returns None if there is no source, or if the file has changed since it was imported: the key of
+    the entry is that of the imported function.
     """
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(definition, ast.FunctionDef)
-    definition.name, definition.decorator_list, definition.returns = "run", [], None
-    definition.args.args = [ast.arg(one.arg) for one in definition.args.args[count:]]
+    name, code = function.__name__, function.__code__
+    try:
+        module = ast.parse("".join(inspect.findsource(function)[0]))
+        written = compile(module, code.co_filename, "exec").co_consts
+    except (OSError, SyntaxError):
+        return None
+    defined = [one for one in module.body if isinstance(one, ast.FunctionDef) and one.name == name]
+    if code not in written or len(defined) != 1:
+        return None
+    [definition] = defined
+    definition.decorator_list = []
+    definition.name, definition.returns = "run", None
+    definition.args.args = [ast.arg(argument.arg) for argument in definition.args.args[count:]]
     return ast.unparse(definition)
 
 

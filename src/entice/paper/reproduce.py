@@ -199,6 +199,6 @@ def _write(reproduction: Reproduction, out: Path) -> None:
         for name, draw in drawn.items():
             figure = draw()
             figure.savefig(out / f"{name}.png")
-            figure.set_layout_engine("none")  # the SVG has the same layout: a fifth of the time
+            figure.set_layout_engine("none")  # the SVG has the layout of the PNG
             figure.savefig(out / f"{name}.svg", metadata={"Date": None})
     write_report(reproduction, out)

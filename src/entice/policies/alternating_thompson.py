@@ -32,7 +32,7 @@ class AlternatingThompson(PolicySpec, frozen=True, tag="alternating_thompson"):
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         # The params and memory of select_by_variance.
-        return PolicyKernel(select, params=(1.0,), memory=3 * arms + 2)
+        return PolicyKernel(select, params=(1.0,), memory=3 * arms + 1)
 
 
 @compiled

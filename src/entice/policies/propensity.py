@@ -32,7 +32,6 @@ from entice.policies.policy import PolicyKernel, PolicySpec
 from entice.rng import REDRAW, seed_stream
 
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 DETERMINISTIC = UCB | Greedy | MOSS | EqualPay | DiscountedUCB | SlidingWindowUCB
@@ -60,7 +59,7 @@ class DecisionInputs(NamedTuple):
     """A decision and its inputs."""
 
     t: int
-    counts: Counts
+    counts: Floats
     """The counts and averages that the policy saw."""
     means: Floats
     permitted: Bools
@@ -90,13 +89,8 @@ class Propensity(NamedTuple):
         return self.one(made), self.estimated
 
 
-def propensity_function(
-    policy: PolicySpec, rules: PolicyKernel, seed: int, counts: np.dtype[Any]
-) -> Propensity | None:
-    """Return the function that computes a policy's propensities; None if it is deterministic.
-
-    `counts` is the type of the policy's pull counts.
-    """
+def propensity_function(policy: PolicySpec, rules: PolicyKernel, seed: int) -> Propensity | None:
+    """Return the function that computes a policy's propensities; None if it is deterministic."""
     if isinstance(policy, DETERMINISTIC):
         return None
     match policy:
@@ -124,7 +118,7 @@ def propensity_function(
         case EqualPayElimination():
             return Propensity(lambda made: _elimination(rules, made))
         case _:
-            return _estimate_by_redrawing(rules, seed, counts)
+            return _estimate_by_redrawing(rules, seed)
 
 
 def check_overlap(where: str, share: float, policy: PolicySpec, arms: int) -> None:
@@ -255,7 +249,7 @@ def _elimination(rules: PolicyKernel, made: DecisionInputs) -> float:
 
 @compiled_noinline
 def probability_of_highest(
-    means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats
+    means: Floats, counts: Floats, permitted: Bools, arm: int, noise: float, ends: Floats
 ) -> float:
     """Return the probability that an arm's draw from N(m_i, noise²/(n_i + 1)) is the highest.
 
@@ -309,7 +303,7 @@ def probability_of_highest(
 
 @compiled_noinline
 def fill_probabilities_of_highest(
-    means: Floats, counts: Counts, permitted: Bools, noise: float, found: Floats
+    means: Floats, counts: Floats, permitted: Bools, noise: float, found: Floats
 ) -> None:
     """Fill `found` with the probability of each permitted arm that its draw is the highest.
 
@@ -358,7 +352,7 @@ def fill_probabilities_of_highest(
 
 @compiled_noinline
 def probabilities_of_highest(
-    means: Floats, counts: Counts, permitted: Bools, arm: int, noise: float, ends: Floats,
+    means: Floats, counts: Floats, permitted: Bools, arm: int, noise: float, ends: Floats,
     found: Floats,
 ) -> float:  # fmt: skip
     """Return the probability of one arm, or fill `found` with those of all arms.
@@ -375,7 +369,7 @@ def probabilities_of_highest(
 def count_repeats(
     select: Callable[..., int],
     t: int,
-    counts: Counts,
+    counts: Floats,
     means: Floats,
     memory: Floats,
     params: tuple[Any, ...],
@@ -403,14 +397,12 @@ def count_repeats(
 
 
 @lru_cache(maxsize=16)
-def _compiled_count_repeats(
-    select: Callable[..., int], counts: np.dtype[Any]
-) -> Callable[..., Any]:
+def _compiled_count_repeats(select: Callable[..., int]) -> Callable[..., Any]:
     return specialize(count_repeats, select)
 
 
-def _estimate_by_redrawing(rules: PolicyKernel, seed: int, counts: np.dtype[Any]) -> Propensity:
-    run = _compiled_count_repeats(rules.select, counts)
+def _estimate_by_redrawing(rules: PolicyKernel, seed: int) -> Propensity:
+    run = _compiled_count_repeats(rules.select)
     stream = np.zeros(4, dtype=np.uint64)
 
     def share_of_repeats(made: DecisionInputs) -> float:

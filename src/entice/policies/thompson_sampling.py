@@ -63,7 +63,7 @@ class ThompsonSampling(PolicySpec, frozen=True, tag="thompson_sampling"):
 
     def kernel(self, arms: int) -> PolicyKernel:  # noqa: D102
         if self.scale == "variance":
-            return PolicyKernel(select_by_variance, params=(self.noise,), memory=3 * arms + 2)
+            return PolicyKernel(select_by_variance, params=(self.noise,), memory=3 * arms + 1)
         return PolicyKernel(select_by_std, params=(self.noise,), memory=arms)
 
 
@@ -73,48 +73,50 @@ def select_by_variance(
 ) -> int:
     """Choose by posterior samples (line 2 of Algorithm 4).
 
-    The memory holds the samples of all arms, then 1/sqrt(n_i + 1) of each and the n_i that it was
-    computed from. The last two numbers are the last selected arm, and the last round t at which all
-    rounds before t were rated and all roots up to date; 0 before the first round.
+    The memory holds 1/sqrt(n_i + 1) of each arm, the n_i that it was computed from, the samples of
+    the last round, and the last selected arm. Campaigns store it, so its form must not change.
     """
     arms = pulls.shape[0]
     # The compiler can't know that an index is not negative unless its type says so.
-    at_last, at_round = np.uint64(3 * arms), np.uint64(3 * arms + 1)
+    samples, at_last = np.uint64(2 * arms), np.uint64(3 * arms)
     last = int(memory[at_last])
-    # If only that arm was rated since then, its root is the next one, which was computed then. A
+    # The first sample is overwritten in each round. Before that, it is the last round t at which
+    # all rounds before t were rated, and all roots up to date; 0 before the first round. If only
+    # the arm of that round was rated since then, its root is the one that was computed then. A
     # round is rated once at most, so no other arm was rated.
-    complete = (
-        t > 1 and memory[at_round] == t - 1 and memory[np.uint64(2 * arms + last)] == pulls[last]
-    )
+    complete = t > 1 and memory[samples] == t - 1 and memory[np.uint64(arms + last)] == pulls[last]
     if has_fractions(pulls) or not complete:
-        roots, taken = memory[arms : 2 * arms], memory[2 * arms : 3 * arms]
+        roots, taken = memory[:arms], memory[arms : 2 * arms]
         complete = update_inverse_roots(roots, taken, pulls, last, 1) == t - 1
-    best = highest_sample(means, memory, arms, params[0], memory, rng)
+    best = highest_sample(means, memory, params[0], memory, 2 * arms, rng)
     memory[at_last] = best
     if not has_fractions(pulls):
-        memory[at_round] = t if complete else -1.0
+        memory[samples] = t if complete else -1.0
         # The arm's next root, computed now: the next round would have to wait for it.
-        memory[np.uint64(arms + best)] = 1.0 / math.sqrt(pulls[best] + 2)
-        memory[np.uint64(2 * arms + best)] = pulls[best] + 1
+        at = np.uint64(best)
+        memory[at] = 1.0 / math.sqrt(pulls[at] + 2)
+        memory[np.uint64(arms + best)] = pulls[at] + 1
     return best
 
 
 @compiled
 def highest_sample(
-    means: Floats, spreads: Floats, first: int, noise: float, sample: Floats, rng: Stream
+    means: Floats, spreads: Floats, noise: float, memory: Floats, first: int, rng: Stream
 ) -> int:
     """Draw from N(m_i, (noise · spread_i)²) for each arm and return the arm of the highest draw.
 
-    The spreads begin at index `first` of their array: a slice of it would cost 3 % of a round.
+    The draws are written to `memory` from index `first` on: making a slice for them in each round
+    takes longer.
     """
     top = -math.inf
     state = get_state(rng)
     for i in range(means.shape[0]):
         z, state = normal_from(state, rng)
-        sample[i] = means[i] + noise * spreads[np.uint64(first + i)] * z
-        top = max(top, sample[i])
+        sample = means[i] + noise * spreads[i] * z
+        memory[np.uint64(first + i)] = sample
+        top = max(top, sample)
     set_state(rng, state)
-    return position_of(top, sample)
+    return position_of(top, memory, first, means.shape[0])
 
 
 @compiled
@@ -129,17 +131,17 @@ def select_by_std(
         memory[i] = means[i] + noise * z / (pulls[i] + 1.0)
         top = max(top, memory[i])
     set_state(rng, state)
-    return position_of(top, memory)
+    return position_of(top, memory, 0, pulls.shape[0])
 
 
 @compiled
-def position_of(top: float, sample: Floats) -> int:
-    """Return the position of the highest sample, whose value is known.
+def position_of(top: float, memory: Floats, first: int, arms: int) -> int:
+    """Return the arm of the highest sample, whose value is known.
 
     The order of samples changes every round, so a one-pass argmax suffers from branch
     mispredictions.
     """
-    for i in range(sample.shape[0]):
-        if sample[i] == top:
+    for i in range(arms):
+        if memory[np.uint64(first + i)] == top:
             return i
     return 0

@@ -114,7 +114,7 @@ def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -
             rival = highest_rival(best, means, roots, span[0], span[1])
     if ratings == t - 1 and not has_fractions(pulls):
         # Until another arm is rated, none can exceed `rival` in this span. The leading arm's own
-        # root and count make room for it, and are restored above.
+        # root and count make room for it; the next search computes them again.
         roots[best] = rival
         taken[best] = pulls[best] - t
     return best
@@ -122,7 +122,7 @@ def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -
 
 @compiled
 def leads_still(t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
-    """Return whether the last selected arm leads, and no other arm was rated since that was found."""
+    """Return whether the last selected arm certainly leads, because only that arm was rated."""
     arm = np.uint64(memory[0])
     return bool(
         only_leader_was_rated(t, pulls, memory)
@@ -133,15 +133,17 @@ def leads_still(t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
 
 @compiled
 def only_leader_was_rated(t: int, pulls: Counts, memory: Floats) -> bool:
-    """Return whether the last selected arm was rated in each round since then.
+    """Return whether only the last selected arm was rated since the search that selected it.
 
-    `search` stores pulls − t of that arm, a negative number, if all rounds so far have been rated.
-    Each round is rated once at most. So if the difference is the same now, no other arm was rated.
+    If all rounds before it were rated, the search stored pulls − t of that arm: a negative number,
+    unlike the counts of other arms. Each round is rated once at most. So if the difference is the
+    same now, that arm was rated in each round since then, and no other one was.
     """
     if has_fractions(pulls):
         return False
     arm = np.uint64(memory[0])
-    return bool(memory[arm + np.uint64(4 + pulls.shape[0])] == pulls[arm] - t)
+    mark = memory[arm + np.uint64(4 + pulls.shape[0])]
+    return bool(mark == pulls[arm] - t and mark < 0.0)
 
 
 @compiled

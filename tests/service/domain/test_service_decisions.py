@@ -242,9 +242,7 @@ def repeat_decision(
     for seed in range(times):
         msgspec.structs.force_setattr(campaign.spec, "seed", seed)
         campaign.memory[:] = memory
-        campaign._propensity = propensity_function(
-            campaign.spec.policy, campaign.kernel, seed, np.dtype("f8")
-        )
+        campaign._propensity = propensity_function(campaign.spec.policy, campaign.kernel, seed)
         made = campaign.decide(0, limit, situation.get("eligible"), situation.get("displayed"))
         propensities.setdefault(campaign.state.arms[made.arm], []).append(made.propensity)
     return propensities

@@ -255,5 +255,5 @@ def test_overlap_is_checked_against_the_arms_that_were_added_live(service: Servi
 def test_the_service_needs_the_propensities_of_its_policies() -> None:
     """All policies that may have overlap know the propensity of every arm without repetitions."""
     for policy in POLICIES:
-        found = propensity_function(policy, policy.kernel(4), 1, np.dtype("f8"))
+        found = propensity_function(policy, policy.kernel(4), 1)
         assert found is None or (found.every is not None and not found.estimated)

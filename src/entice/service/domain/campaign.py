@@ -146,47 +146,38 @@ class Campaign:
         self._ledger = new_ledger(arms, self._prior)
         self.segments = LiveSegments(state.segments, spec.segments, arms)
         self._flight = state.unpack_flight()
-        # Before version 2 of the rules, pulls were whole numbers.
-        self._count_type = np.dtype("f8" if state.rules >= EXPECTED_RATINGS else "i8")
         self._allocate()
         rules = self.kernel
         callers, self._params = policy_pointer(rules)
-        _, self._record_rating, self._displayed_averages = _compiled_steps(*callers)
+        decide, self._record_rating, self._displayed_averages = _compiled_steps(*callers)
         # Averages are displayed without the policy's settings, so one compiled step serves all.
         unpaid = PolicyKernel(
             greedy.select,
             params=() if rules.display is display_averages else rules.params,
             display=rules.display,
         )
-        self._decide, self._own_choice = self._decision(rules), self._decision(unpaid)
+        callers, own_params = policy_pointer(unpaid)
+        self._decide = decide, self._params
+        self._own_choice = _compiled_steps(*callers)[0], own_params
         for arm in range(arms):
             self.update_arm(arm)
         assert spec.seed is not None
         self.group_of = assign_groups(spec.seed, spec.holdout)
         """Returns a player's group; None if the campaign has no holdout."""
-        self._propensity = propensity_function(
-            spec.policy, self.kernel, spec.seed, self._count_type
-        )
+        self._propensity = propensity_function(spec.policy, self.kernel, spec.seed)
         self.pricing = Pricing(spec, state.acceptance) if state.acceptance is not None else None
         """Sets the payments if the campaign has a learned price."""
-
-    def _decision(self, rules: PolicyKernel) -> tuple[Callable[..., Any], Any]:
-        """Return the compiled step that decides, and the parameters to pass to it."""
-        if self.state.rules < EXPECTED_RATINGS:  # counts are integers
-            return _compiled_steps(*rules.functions)[0], rules.params
-        callers, pointer = policy_pointer(rules)
-        return _compiled_steps(*callers)[0], pointer
 
     def _allocate(self) -> None:
         arms = len(self.state.arms)
         self._in_flight_counts = np.array(self.state.in_flight, np.int64)
-        self._counted = np.zeros(arms, self._count_type)
+        self._counted = np.zeros(arms)
         self._awaited = np.zeros(arms, np.bool_)
         self._active = np.logical_not(self.state.retired)
         self._nothing_displayed = np.full(arms, np.nan)
         self._shown, self._means = np.zeros(arms), np.zeros(arms)
         self._permitted = np.zeros(arms, np.bool_)
-        self._counts = np.zeros(arms, self._count_type)
+        self._counts = np.zeros(arms)
         self._stream = np.zeros(4, np.uint64)
         probe = self.spec.probe
         self._share, self._amounts = 0.0, np.zeros(1)

@@ -288,7 +288,7 @@ class Cell:
                 streams=np.zeros((len(PURPOSES), 4), dtype=np.uint64),
                 undelivered=self._undelivered(),
                 rated=np.zeros(2),
-                paid=np.zeros(2),
+                paid=np.zeros(3),
                 trace=np.zeros((0, 0)),
             )
         )

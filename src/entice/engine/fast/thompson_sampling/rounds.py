@@ -36,7 +36,7 @@ def draw_all_samples(
     """Play rounds t to last by drawing every sample."""
     means, spreads, samples = workspace.ledger.means, workspace.spreads, workspace.samples
     while t <= last:
-        arm = highest_sample(means, spreads, 0, 1.0, samples, workspace.stream)
+        arm = highest_sample(means, spreads, 1.0, samples, 0, workspace.stream)
         if not pull(drift_function, params, arm_params, t, arm, workspace):
             return t, arm
         t += 1

@@ -1,0 +1,93 @@
+"""What UCB and Thompson sampling keep between rounds changes no choice, whenever ratings arrive."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from entice.policies import thompson_sampling, ucb
+from entice.rng import Stream, new_stream
+
+STREAM = new_stream(seed=1, replication=0, purpose=0)
+PARAMS = (1.0,)
+
+
+def highest_bound(t: int, pulls: npt.NDArray[Any], means: npt.NDArray[np.float64]) -> int:
+    """Return the arm that UCB selects, from all counts and averages."""
+    if (pulls == 0).any():
+        return int(np.argmax(pulls == 0))
+    return int(np.argmax(means + math.sqrt(2.0 * math.log(t)) * (1.0 / np.sqrt(pulls))))
+
+
+@pytest.mark.parametrize("late", [0.0, 0.1, 0.9], ids="late={}".format)
+@pytest.mark.parametrize("arms", [2, 9, ucb.FEW + 8])
+def test_ucb_selects_the_highest_bound_when_ratings_are_late(arms: int, late: float) -> None:
+    """Late ratings arrive one per round, several at once, or never; others rate in between."""
+    draws = np.random.default_rng([arms, round(10 * late)])
+    pulls, sums = np.zeros(arms, np.int64), np.zeros(arms)
+    memory, means, pending = np.zeros(4 + 2 * arms), np.zeros(arms), []
+    kept = 0
+    for t in range(1, 1_500):
+        kept += bool(ucb.only_leader_was_rated(t, pulls, memory))
+        arm = ucb.select(t, pulls, means, memory, PARAMS, STREAM)
+        assert arm == highest_bound(t, pulls, means), t
+        if draws.random() < 0.02:
+            arm = int(draws.integers(arms))  # the player declines
+        pending.append(arm)
+        while pending and draws.random() >= late:
+            rated = pending.pop(int(draws.integers(len(pending))))
+            pulls[rated] += 1
+            sums[rated] += draws.normal(0.1 * (rated == 1), 1.0)
+            means[rated] = sums[rated] / pulls[rated]
+        if draws.random() < 0.5 * late:
+            pending.clear()  # lost
+    if late == 0.0:
+        assert kept > 500  # the shortcut was taken
+
+
+def test_ucb_takes_no_count_for_a_mark() -> None:
+    """More ratings than rounds: an empty memory, or a stored count, agrees with pulls − t."""
+    means = np.array([0.5, 0.4])
+    for pulls, memory in (
+        (np.array([2, 1]), np.zeros(8)),
+        (np.array([6, 1]), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0])),
+    ):
+        assert not ucb.only_leader_was_rated(2, pulls, memory)
+        assert ucb.select(2, pulls, means, memory, PARAMS, STREAM) == 1
+
+
+def stored(arms: int) -> npt.NDArray[np.float64]:
+    return np.zeros(3 * arms + 1)
+
+
+def draw(t: int, pulls: Any, means: Any, memory: Any) -> tuple[int, Stream]:
+    stream = new_stream(seed=2, replication=t, purpose=0)
+    return thompson_sampling.select_by_variance(t, pulls, means, memory, PARAMS, stream), stream
+
+
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_thompson_sampling_draws_as_with_an_empty_memory(late: float) -> None:
+    arms, draws = 4, np.random.default_rng(3)
+    pulls, means, memory = np.zeros(arms, np.int64), np.zeros(arms), stored(arms)
+    for t in range(1, 400):
+        arm, stream = draw(t, pulls, means, memory)
+        expected, same = draw(t, pulls, means, stored(arms))
+        assert arm == expected
+        assert stream.tolist() == same.tolist()
+        rated = arm if draws.random() < 0.9 else int(draws.integers(arms))
+        if draws.random() >= late:
+            pulls[rated] += 1
+            means[rated] += (draws.normal() - means[rated]) / pulls[rated]
+
+
+def test_thompson_sampling_stores_what_campaigns_of_earlier_versions_stored() -> None:
+    """Roots, the counts that they were computed from, samples, and the last selected arm."""
+    pulls, means, memory = np.array([3.0, 0.0, 8.0]), np.array([0.2, 0.9, 0.4]), stored(3)
+    arm, _ = draw(9, pulls, means, memory)
+    assert memory[:3].tolist() == [1 / math.sqrt(n + 1) for n in pulls]
+    assert memory[3:6].tolist() == pulls.tolist()
+    assert int(np.argmax(memory[6:9])) == arm == memory[9]
