@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from browser.chart_limits import values_outside_axes
-from browser.studio_pages import Studio, Visit, show
+from browser.studio_pages import Studio, Visit, leave_screen, show
 from playwright.sync_api import Page, Route, expect
 
 PROBE_ALL = {"share": 1, "amount": 0.5}
@@ -153,6 +153,21 @@ def test_events_that_come_while_the_page_is_loaded_are_counted(
     page.goto(studio.at(f"#/campaign/{campaign}"))
     expect(page.locator(".spending-chart.js-plotly-plot")).to_be_visible()
     wait_for(page, studio.client.campaign(campaign).committed)
+
+
+def test_the_screen_can_be_left_while_the_chart_is_read(
+    studio: Studio, visit: Visit, old_campaign: str
+) -> None:
+    """The request is cancelled. `visit` fails if the page reports that as an error."""
+    page = visit(studio.at(f"#/campaign/{old_campaign}"))
+    expect(page.locator(".spending-chart.js-plotly-plot")).to_be_visible()
+    waiting: list[Route] = []
+    page.route("**/spending?by=date*", lambda route: waiting.append(route))
+    with page.expect_request("**/spending?by=date*"):
+        page.get_by_role("button", name="By date").click()
+    leave_screen(page)
+    page.unroute("**/spending?by=date*")
+    assert len(waiting) == 1
 
 
 def test_ticks_are_whole_minor_units(studio: Studio, visit: Visit) -> None:

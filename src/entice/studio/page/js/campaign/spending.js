@@ -113,7 +113,7 @@ export function spendingChart(path, signal, period, plan) {
     (chosen) => {
       by = chosen;
       paint();
-      refresh();
+      refresh().catch(() => {}); // the banner reports a lost connection
     },
   );
 
