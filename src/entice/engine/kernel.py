@@ -181,9 +181,8 @@ def replicate(
     policy_stream, reward_stream = streams[POLICY], streams[REWARD]
     player_stream, probe_stream = streams[PLAYER], streams[PROBE]
     arms = ledger.pulls.shape[0]
-    # Feedback within these bounds is within its range and has not diverged.
-    below_limit = np.nextafter(instance.limit, 0.0)
-    lowest, highest = max(settings.lowest, -below_limit), min(settings.highest, below_limit)
+    lowest, highest = settings.lowest, settings.highest
+    is_projected = lowest > -np.inf or highest < np.inf
     for row in range(metrics.shape[0]):
         replication = first + row
         for purpose in range(streams.shape[0]):
@@ -243,10 +242,10 @@ def replicate(
                 feedback = manipulate(
                     reward + drift, t, arm, ledger, params.adversary, adversary_memory
                 )
-                if not lowest <= feedback <= highest:
-                    feedback = min(max(feedback, settings.lowest), settings.highest)
-                    if not abs(feedback) < instance.limit:
-                        return NOT_FINITE, replication, t, arm
+                if is_projected:
+                    feedback = min(max(feedback, lowest), highest)
+                if not abs(feedback) < instance.limit:
+                    return NOT_FINITE, replication, t, arm
                 recorded, feedback, visible_from = deliver(
                     update, draw_delay, t, arm, payment, feedback,
                     responds(reward, payment, params.response, player_stream), ledger, memory,
