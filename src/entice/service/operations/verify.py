@@ -9,7 +9,7 @@ from msgspec import DecodeError
 
 import entice
 from entice.model.campaign_step import EXPECTED_RATINGS
-from entice.policies import UCB, ThompsonSampling
+from entice.policies import UCB, AlternatingThompson, ThompsonSampling
 from entice.service.domain import events as log
 from entice.service.domain.campaign import Campaign
 from entice.service.domain.errors import Corrupt, Refusal
@@ -249,7 +249,7 @@ class LogReplay:
                 f"and its log ends with event {self.events}."
             )
         if stored.state.rules < EXPECTED_RATINGS and isinstance(
-            stored.spec.policy, UCB | ThompsonSampling
+            stored.spec.policy, UCB | ThompsonSampling | AlternatingThompson
         ):
             # Their memory holds intermediate results only, and its form has changed since then.
             stored.memory = self.campaign.memory
