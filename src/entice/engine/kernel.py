@@ -223,7 +223,7 @@ def replicate(
                 reward = draw_reward(
                     sample, t, arm, params.arms, arms_memory, streams[ARMS], reward_stream
                 )
-                # In two branches, so that most rounds do not calculate a drift.
+                # In two branches: the compiler then omits the drift of unpaid rounds if it is 0.
                 if payment > 0.0:
                     drift = apply_drift(
                         drift_function, reward, payment, t, arm, params.drift, drift_memory,
@@ -234,7 +234,7 @@ def replicate(
                     paid[2] += drift
                 else:
                     drift = apply_drift(
-                        drift_function, reward, 0.0, t, arm, params.drift, drift_memory,
+                        drift_function, reward, payment, t, arm, params.drift, drift_memory,
                         player_stream,
                     )  # fmt: skip
                     if drift != 0.0:
