@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entice.jit.decorators import compiled, compiled_noinline
+from entice.jit.likely import likely
 
 Stream = npt.NDArray[np.uint64]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -63,7 +64,7 @@ def _mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> _31)
 
 
-@compiled
+@compiled_noinline
 def seed_stream(stream: Stream, seed: int, replication: int, purpose: int) -> None:
     """Seed a stream from (seed, replication, purpose).
 
@@ -169,7 +170,7 @@ def normal_from(state: State, stream: Stream) -> tuple[float, State]:
     """Draw from N(0, 1) with the state of a stream; return the draw and the next state."""
     bits, state = advance(state)
     layer, x = _point(bits)
-    if abs(x) < _EDGE[layer + _1]:
+    if likely(abs(x) < _EDGE[layer + _1]):
         return x, state
     set_state(stream, state)
     x = _normal_at_the_edge(stream, layer, x)

@@ -32,7 +32,7 @@ def test_ucb_selects_the_highest_bound_when_ratings_are_late(arms: int, late: fl
     memory, means, pending = np.zeros(4 + 2 * arms), np.zeros(arms), []
     kept = 0
     for t in range(1, 1_500):
-        kept += bool(ucb.only_leader_was_rated(t, pulls, memory))
+        kept += bool(ucb.only_leader_was_rated(int(memory[0]), t, pulls, memory))
         arm = ucb.select(t, pulls, means, memory, PARAMS, STREAM)
         assert arm == highest_bound(t, pulls, means), t
         if draws.random() < 0.02:
@@ -56,8 +56,42 @@ def test_ucb_takes_no_count_for_a_mark() -> None:
         (np.array([2, 1]), np.zeros(8)),
         (np.array([6, 1]), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0])),
     ):
-        assert not ucb.only_leader_was_rated(2, pulls, memory)
+        assert not ucb.only_leader_was_rated(0, 2, pulls, memory)
         assert ucb.select(2, pulls, means, memory, PARAMS, STREAM) == 1
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0, 5.0], ids="noise={}".format)
+def test_ucb_leads_at_every_average_above_the_predicted_line(noise: float) -> None:
+    """The average is put right above the line, where a line that is too low would be noticed."""
+    draws = np.random.default_rng(round(10 * noise))
+    checked, missed = 0, 0
+    for _ in range(300):
+        arms = int(draws.integers(2, 12))
+        pulls = np.ceil(np.exp(draws.uniform(0.0, 9.0, arms))).astype(np.int64)
+        t, memory = int(pulls.sum()) + 1, np.zeros(4 + 2 * arms)
+        means = draws.normal(draws.choice([0.0, 100.0]), 0.3, arms)
+        if draws.random() < 0.5:  # nearly equal bounds, so that their order soon changes
+            widths = noise * math.sqrt(2.0 * math.log(t)) / np.sqrt(pulls)
+            means = draws.normal(-widths, 1e-4 * noise)
+        arm = ucb.select(t, pulls, means, memory, (noise,), STREAM)
+        intercept, slope = memory[1:3].copy()
+        last = int(memory[4 + arm])
+        assert pulls[arm] < last <= pulls[arm] + 1 + t // 32
+        for _ in range(last - int(pulls[arm])):
+            t, pulls[arm] = t + 1, pulls[arm] + 1
+            line = intercept + slope * pulls[arm]
+            means[arm] = line
+            assert not ucb.leads_still(arm, t, pulls, means, memory)
+            means[arm] = np.nextafter(line, np.inf)
+            assert ucb.leads_still(arm, t, pulls, means, memory)
+            bounds = means + noise * math.sqrt(2.0 * math.log(t)) * (1.0 / np.sqrt(pulls))
+            assert int(np.argmax(bounds)) == arm
+            missed += bounds[arm] - np.max(np.delete(bounds, arm)) > 0.01 * noise
+            checked += 1
+        t, pulls[arm] = t + 1, pulls[arm] + 1
+        assert not ucb.leads_still(arm, t, pulls, means, memory)
+    assert checked > 1_000
+    assert missed < 0.2 * checked  # the line is not far too high
 
 
 def stored(arms: int) -> npt.NDArray[np.float64]:

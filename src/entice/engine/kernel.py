@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from entice.engine.delivery import Undelivered
 from entice.jit.decorators import compiled, inline_always
+from entice.jit.likely import likely
 from entice.model.ledger import Ledger, clear, is_consistent
 from entice.model.probe import HEADS, NO_PROBE, draw_probe
 from entice.rng import ARMS, PLAYER, POLICY, PROBE, REWARD, Stream, seed_stream
@@ -182,7 +183,9 @@ def replicate(
     player_stream, probe_stream = streams[PLAYER], streams[PROBE]
     arms = ledger.pulls.shape[0]
     lowest, highest = settings.lowest, settings.highest
-    is_projected = lowest > -np.inf or highest < np.inf
+    # Smaller feedback is neither projected nor beyond the limit. In worlds with projection that
+    # holds for none, because a branch that depends on each feedback would often be mispredicted.
+    unchanged = instance.limit if lowest == -np.inf and highest == np.inf else 0.0
     for row in range(metrics.shape[0]):
         replication = first + row
         for purpose in range(streams.shape[0]):
@@ -201,63 +204,67 @@ def replicate(
         for c in range(checkpoints.shape[0]):
             until = checkpoints[c]
             while t <= until:
-                if t % STOP_EVERY == 1 and stop[0] != 0:
+                if stop[0] != 0:
                     return STOPPED, replication, t, 0
-                ratings += receive(
-                    update, t, ledger, memory, params.policy, effective_pulls, undelivered
-                )
-                arm, greedy, payment = make_offer(
-                    select, display, payment_rule, t, ledger, effective_pulls, displayed, memory,
-                    params.policy, policy_stream, settings.each_arm_once,
-                )  # fmt: skip
-                observe_display(trace, t, displayed)
-                # Repeated here so that the compiler knows that no index is negative.
-                if arm < 0 or arm >= arms:
-                    return BAD_ARM, replication, t, arm
-                selected = arm
-                coin, amount = draw_coin(params.probe, probe_stream)
-                if coin == HEADS:
-                    payment += amount
-                if arm != greedy and not accept(payment, params.acceptance, player_stream):
-                    arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
-                reward = draw_reward(
-                    sample, t, arm, params.arms, arms_memory, streams[ARMS], reward_stream
-                )
-                # In two branches: the compiler then omits the drift of unpaid rounds if it is 0.
-                if payment > 0.0:
-                    drift = apply_drift(
-                        drift_function, reward, payment, t, arm, params.drift, drift_memory,
-                        player_stream,
+                pause = min(until, t + STOP_EVERY)
+                while t <= pause:
+                    ratings += receive(
+                        update, t, ledger, memory, params.policy, effective_pulls, undelivered
+                    )
+                    arm, greedy, payment = make_offer(
+                        select, display, payment_rule, t, ledger, effective_pulls, displayed,
+                        memory, params.policy, policy_stream, settings.each_arm_once,
                     )  # fmt: skip
-                    paid[0] += payment
-                    paid[1] += 1.0
-                    paid[2] += drift
-                else:
-                    drift = apply_drift(
-                        drift_function, reward, payment, t, arm, params.drift, drift_memory,
-                        player_stream,
-                    )  # fmt: skip
-                    if drift != 0.0:
+                    observe_display(trace, t, displayed)
+                    # Repeated here so that the compiler knows that no index is negative.
+                    if arm < 0 or arm >= arms:
+                        return BAD_ARM, replication, t, arm
+                    selected = arm
+                    coin, amount = draw_coin(params.probe, probe_stream)
+                    if coin == HEADS:
+                        payment += amount
+                    if arm != greedy and not accept(payment, params.acceptance, player_stream):
+                        arm, payment = greedy, 0.0  # a player who declines picks the greedy arm
+                    reward = draw_reward(
+                        sample, t, arm, params.arms, arms_memory, streams[ARMS], reward_stream
+                    )
+                    # In two branches: the compiler then omits an unpaid round's drift if it is 0.
+                    if payment > 0.0:
+                        drift = apply_drift(
+                            drift_function, reward, payment, t, arm, params.drift, drift_memory,
+                            player_stream,
+                        )  # fmt: skip
+                        paid[0] += payment
+                        paid[1] += 1.0
                         paid[2] += drift
-                feedback = manipulate(
-                    reward + drift, t, arm, ledger, params.adversary, adversary_memory
-                )
-                if is_projected:
-                    feedback = min(max(feedback, lowest), highest)
-                if not abs(feedback) < instance.limit:
-                    return NOT_FINITE, replication, t, arm
-                recorded, feedback, visible_from = deliver(
-                    update, draw_delay, t, arm, payment, feedback,
-                    responds(reward, payment, params.response, player_stream), ledger, memory,
-                    params.policy, params.delivery, undelivered, all_pulls, player_stream,
-                )  # fmt: skip
-                ratings += recorded
-                count_rated(rated, instance, arms_memory, arm, reward, feedback)
-                observe(
-                    trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
-                    visible_from,
-                )  # fmt: skip
-                t += 1
+                    else:
+                        drift = apply_drift(
+                            drift_function, reward, payment, t, arm, params.drift, drift_memory,
+                            player_stream,
+                        )  # fmt: skip
+                        if drift != 0.0:
+                            paid[2] += drift
+                    feedback = manipulate(
+                        reward + drift, t, arm, ledger, params.adversary, adversary_memory
+                    )
+                    if not likely(abs(feedback) < unchanged):
+                        # Comparisons with nan are false, so that it stays nan.
+                        feedback = lowest if feedback < lowest else feedback
+                        feedback = highest if feedback > highest else feedback
+                        if not likely(abs(feedback) < instance.limit):
+                            return NOT_FINITE, replication, t, arm
+                    recorded, feedback, visible_from = deliver(
+                        update, draw_delay, t, arm, payment, feedback,
+                        responds(reward, payment, params.response, player_stream), ledger, memory,
+                        params.policy, params.delivery, undelivered, all_pulls, player_stream,
+                    )  # fmt: skip
+                    ratings += recorded
+                    count_rated(rated, instance, arms_memory, arm, reward, feedback)
+                    observe(
+                        trace, t, arm, greedy, payment, drift, feedback, selected, coin, amount,
+                        visible_from,
+                    )  # fmt: skip
+                    t += 1
             write_metrics(
                 metrics[row, c], instance, workspace.counted_pulls, ledger.means,
                 paid[0], paid[1], paid[2],

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from entice.jit.decorators import compiled
+from entice.jit.decorators import compiled, compiled_noinline
+from entice.jit.likely import likely
 
 
 class Ledger(NamedTuple):
@@ -59,7 +60,7 @@ def record(ledger: Ledger, arm: int, feedback: float) -> None:
     ledger.means[arm] = mean
     greedy = ledger.greedy[0]
     if arm == greedy:
-        if mean <= ledger.rival[0]:
+        if not likely(mean > ledger.rival[0]):
             find_greedy(ledger)
     elif mean >= ledger.rival[0]:
         if mean > ledger.means[greedy] or (mean == ledger.means[greedy] and arm < greedy):
@@ -96,7 +97,7 @@ def is_consistent(ledger: Ledger, prior: float, ratings: int) -> bool:
     return total == ratings
 
 
-@compiled
+@compiled_noinline
 def find_greedy(ledger: Ledger) -> None:
     """Search all averages for the greedy arm and for the best of the others."""
     greedy = argmax(ledger.means)

@@ -57,6 +57,8 @@ def offer(
     # Line 3: the player would choose G, based on the displayed values.
     greedy = display(ledger, memory, params, displayed)
     if arm == PLAYERS_CHOICE:
+        arm = greedy
+    if arm == greedy:
         return greedy, greedy, payment_rule(t, greedy, greedy, 0.0, memory, params, stream)
     if arm < 0 or arm >= arms:
         return arm, NO_SUCH_ARM, 0.0

@@ -23,7 +23,9 @@ from entice.rng import Stream
 SPAN = 31
 """Length of a span of rounds, minus one: log t is computed only at both ends of a span."""
 FEW = 32
-"""Number of arms up to which a new leader's rivals are searched at once. It often leads again."""
+"""Number of arms up to which a new leader's lead is predicted at once. It often leads again."""
+_SLACK = 1e-12
+"""More than the rounding errors of bounds and of lines above them, as a share of their size."""
 
 
 class UCB(PolicySpec, frozen=True, tag="ucb"):
@@ -78,61 +80,121 @@ def select(
     t: int, pulls: Counts, means: Floats, memory: Floats, params: tuple[float], rng: Stream
 ) -> int:
     """Choose by the upper confidence bound (line 2 of Algorithm 2)."""
+    last = int(memory[0])
+    if leads_still(last, t, pulls, means, memory):
+        return last
     if t == 1:  # log 1 = 0: every bound is an average, and that of an unrated arm is undefined
         unrated = first_unrated(pulls)
         return unrated if unrated >= 0 else argmax(means)
-    if leads_still(t, pulls, means, memory):
-        return int(memory[0])
     return search(t, pulls, means, memory, params[0])
 
 
 @compiled_noinline
 def search(t: int, pulls: Counts, means: Floats, memory: Floats, noise: float) -> int:
-    """Search for the arm with the highest bound."""
+    """Search for the arm with the highest bound.
+
+    The memory holds the last selected arm, three numbers that depend on the kind of search, and for
+    each arm 1/sqrt(n_i) and the n_i that it was computed from.
+    """
     arms = pulls.shape[0]
-    span, roots, taken = memory[1:4], memory[4 : 4 + arms], memory[4 + arms :]
+    roots, taken = memory[4 : 4 + arms], memory[4 + arms :]
     last = int(memory[0])
-    if only_leader_was_rated(t, pulls, memory):
+    if only_leader_was_rated(last, t, pulls, memory):
         at = np.uint64(last)
         taken[at], roots[at] = pulls[at], 1.0 / math.sqrt(pulls[at])
         ratings = t - 1.0
     else:  # 1/sqrt(0) = inf: unrated arms come first
         ratings = update_inverse_roots(roots, taken, pulls, last, 0)
-    # The last selected arm usually leads again. The value of log t at both ends of a span of rounds
-    # usually suffices to show that: bounds increase with log t, even after rounding.
+    if has_fractions(pulls) or ratings != t - 1:
+        best = search_in_span(t, means, roots, memory[1:4], noise)
+        memory[0] = best
+        return best
+    factor = exploration_factor(t)
+    best, rival = top_two(means, roots, noise * factor)
+    memory[0] = best
+    if arms <= FEW or best == last:
+        predict_lead(t, best, pulls, means, memory, noise, factor, rival)
+    return best
+
+
+@compiled
+def search_in_span(t: int, means: Floats, roots: Floats, span: Floats, noise: float) -> int:
+    """Return the arm with the highest bound, if other arms may be rated from round to round.
+
+    Bounds increase with log t, even after rounding. So its value at both ends of a span of rounds
+    usually suffices to find the arm that leads in all of them.
+    """
     if t > span[2] or t < span[2] - SPAN:
         span[0], span[1], span[2] = (
             noise * exploration_factor(t),
             noise * exploration_factor(t + SPAN),
             t + SPAN,
         )
-    best, rival = last, highest_rival(last, means, roots, span[0], span[1])
-    if rival == math.inf:
-        best = highest_bound(means, roots, noise * exploration_factor(t))
-        memory[0] = best
-        if arms <= FEW:
-            rival = highest_rival(best, means, roots, span[0], span[1])
-    if ratings == t - 1 and not has_fractions(pulls):
-        # Until another arm is rated, none can exceed `rival` in this span. The leading arm's own
-        # root and count make room for it; the next search computes them again.
-        roots[best] = rival
-        taken[best] = pulls[best] - t
-    return best
+    best, rival = top_two(means, roots, span[1])
+    if means[best] + span[0] * roots[best] > rival:
+        return best
+    return top_two(means, roots, noise * exploration_factor(t))[0]
 
 
 @compiled
-def leads_still(t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
+def predict_lead(
+    t: int,
+    best: int,
+    pulls: Counts,
+    means: Floats,
+    memory: Floats,
+    noise: float,
+    factor: float,
+    rival: float,
+) -> None:
+    """Store an average above which the arm selected in round t leads in the next rounds, too.
+
+    As long as no other arm is rated, its count n grows by 1 a round, and only its average and log t
+    are not known in advance. `rival` is the highest bound of all other arms in round t, and
+    `factor` is sqrt(2 log t). In the next rounds,
+
+    - sqrt(2 log t) is below its tangent, so the bounds of other arms are below lines, and the
+      highest of these lines is below its chord over the next `span` rounds;
+    - the width of the arm's own bound is above the product of a line below sqrt(2 log t) and the
+      tangent of 1/sqrt(n), and that product is above its chord over the next d ≤ `span` rounds.
+
+    So the arm leads while its average is above the difference of the two chords, a line in n, which
+    `leads_still` reads: intercept, slope, the last n, and a mark for `only_leader_was_rated`. The
+    arm's own root and count make room for the last two; the next search computes them again.
+    """
+    arms, at = pulls.shape[0], np.uint64(best)
+    count = int(pulls[at])
+    roots, taken = memory[4 : 4 + arms], memory[4 + arms :]
+    span = 1 + (t >> 5)
+    d = min(span, 1 + (count >> 4))
+    later = factor + span / (t * factor)
+    # Does not wait for the search that found `best`.
+    leader_later, rival_later = top_two(means, roots, noise * later)
+    if leader_later != best:
+        rival_later = means[leader_later] + noise * later * roots[leader_later]
+    width = noise * factor * roots[at]
+    growth = d / ((t + span) * later)
+    width_later = noise * (factor + growth) * roots[at] * (1.0 - 0.5 * d / count)
+    slope = (rival_later - rival) / span - (width_later - width) / d
+    slack = _SLACK * (abs(rival) + abs(rival_later) + noise * later)
+    memory[1], memory[2], memory[3] = rival - width - slope * count + slack, slope, 0.0
+    roots[at], taken[at] = count + d, count - t
+
+
+@compiled
+def leads_still(last: int, t: int, pulls: Counts, means: Floats, memory: Floats) -> bool:
     """Return whether the last selected arm certainly leads, because only that arm was rated."""
-    arm = np.uint64(memory[0])
+    arm = np.uint64(last)
+    count = pulls[arm]
     return bool(
-        only_leader_was_rated(t, pulls, memory)
-        and t <= memory[3]
-        and means[arm] + memory[1] * (1.0 / math.sqrt(pulls[arm])) > memory[arm + np.uint64(4)]
+        only_leader_was_rated(last, t, pulls, memory)
+        and count <= memory[arm + np.uint64(4)]
+        and means[arm] > memory[1] + memory[2] * count
     )
 
 
 @compiled
-def only_leader_was_rated(t: int, pulls: Counts, memory: Floats) -> bool:
+def only_leader_was_rated(last: int, t: int, pulls: Counts, memory: Floats) -> bool:
     """Return whether only the last selected arm was rated since the search that selected it.
 
     If all rounds before it were rated, the search stored pulls − t of that arm: a negative number,
@@ -141,7 +203,7 @@ def only_leader_was_rated(t: int, pulls: Counts, memory: Floats) -> bool:
     """
     if has_fractions(pulls):
         return False
-    arm = np.uint64(memory[0])
+    arm = np.uint64(last)
     mark = memory[arm + np.uint64(4 + pulls.shape[0])]
     return bool(mark == pulls[arm] - t and mark < 0.0)
 
@@ -153,31 +215,15 @@ def exploration_factor(t: int) -> float:
 
 
 @compiled
-def highest_rival(arm: int, means: Floats, roots: Floats, low: float, high: float) -> float:
-    """Return the highest bound of all other arms in a span; infinity unless the arm leads in it.
-
-    The arm leads if its lowest bound in the span exceeds the highest bounds of all others.
-    """
-    at = np.uint64(arm)
-    bound, rival = means[at] + low * roots[at], -math.inf
-    for i in range(np.uint64(means.shape[0])):
-        other = means[i] + high * roots[i]
-        if other >= bound and i != at:
-            return math.inf
-        if other > rival and i != at:
-            rival = other
-    return rival
-
-
-@compiled
-def highest_bound(means: Floats, roots: Floats, factor: float) -> int:
-    """Return the arm with the highest bound, ties to the lowest index."""
-    best, top = 0, means[0] + factor * roots[0]
+def top_two(means: Floats, roots: Floats, factor: float) -> tuple[int, float]:
+    """Return the arm with the highest bound, ties to the lowest index, and the second bound."""
+    best, top, rival = 0, means[0] + factor * roots[0], -math.inf
     for i in range(1, means.shape[0]):
         bound = means[i] + factor * roots[i]
+        rival = max(rival, min(bound, top))
         if bound > top:
             best, top = i, bound
-    return best
+    return best, rival
 
 
 WEIGHT, SUM, SEEN = 0, 1, 2
