@@ -16,6 +16,8 @@ from numba.extending import intrinsic
 
 WIDTH = 32
 """The number of bounds that one call compares."""
+FEW = 16
+"""The number of bounds that `leader_and_rivals_of_few` compares."""
 
 _VECTOR_LENGTH = 8
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
@@ -79,37 +81,46 @@ def rivals(
     return result(*taken), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def leader_and_rivals(typing: Any, levels: Any, slopes: Any, at: Any, later: Any) -> Any:
-    """Return the position of the highest value at `at`, and the result of `rivals` for the others.
+def _leader_and_rivals(width: int) -> Any:
+    """Return the intrinsic for the first `width` positions."""
 
-    Covers the first WIDTH positions, without a branch.
-    """
+    @intrinsic  # type: ignore[untyped-decorator]
+    def leader_and_rivals(typing: Any, levels: Any, slopes: Any, at: Any, later: Any) -> Any:
+        """Return the position of the highest value at `at`, and `rivals` for the others.
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        level, slope = _rows(context, builder, signature, [*arguments[:2], _INT(0)])
-        bounds = [_bounds(builder, level, slope, at) for at in arguments[2:]]
-        position = _first_equal(builder, bounds[0], _highest(builder, bounds[0]))
-        others = [_highest(builder, _without(builder, each, position)) for each in bounds]
-        return context.make_tuple(builder, signature.return_type, [position, *others])
+        There is no branch.
+        """
 
-    result = types.Tuple((types.int64, types.float64, types.float64))
-    return result(levels, slopes, types.float64, types.float64), generate
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            level, slope = _rows(context, builder, signature, [*arguments[:2], _INT(0)], width)
+            bounds = [_bounds(builder, level, slope, at) for at in arguments[2:]]
+            position = _first_equal(builder, bounds[0], _highest(builder, bounds[0]))
+            others = [_highest(builder, _without(builder, each, position)) for each in bounds]
+            return context.make_tuple(builder, signature.return_type, [position, *others])
+
+        result = types.Tuple((types.int64, types.float64, types.float64))
+        return result(levels, slopes, types.float64, types.float64), generate
+
+    return leader_and_rivals
 
 
-def _rows(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Load WIDTH levels and slopes, in vectors."""
+leader_and_rivals = _leader_and_rivals(WIDTH)
+leader_and_rivals_of_few = _leader_and_rivals(FEW)
+
+
+def _rows(context: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:
+    """Load `width` levels and slopes, in vectors."""
     return [
-        _load(context, builder, kind, array, arguments[2])
+        _load(context, builder, kind, array, arguments[2], width)
         for kind, array in zip(signature.args[:2], arguments[:2], strict=True)
     ]
 
 
-def _load(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
-    """Load WIDTH numbers of an array, in vectors."""
+def _load(context: Any, builder: Any, kind: Any, array: Any, start: Any, width: int = WIDTH) -> Any:
+    """Load `width` numbers of an array, in vectors."""
     first = builder.gep(context.make_array(kind)(context, builder, array).data, [start])
     rows = []
-    for row in range(WIDTH // _VECTOR_LENGTH):
+    for row in range(width // _VECTOR_LENGTH):
         position = builder.gep(first, [_INT(row * _VECTOR_LENGTH)])
         address = builder.bitcast(position, _VECTOR.as_pointer())
         rows.append(builder.load(address, align=8))

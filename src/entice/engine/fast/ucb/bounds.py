@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entice.engine.fast.simd import WIDTH, leader_and_rivals, rivals, top_two
+from entice.engine.fast.simd import (
+    FEW,
+    WIDTH,
+    leader_and_rivals,
+    leader_and_rivals_of_few,
+    rivals,
+    top_two,
+)
 from entice.engine.fast.ucb.workspace import UCBWorkspace
 from entice.jit.decorators import compiled_internal, compiled_internal_noinline
 from entice.policies.ucb import exploration_factor
@@ -102,8 +109,11 @@ def find_leader(workspace: UCBWorkspace, t: int, end: int, last: int) -> tuple[i
     """
     until = min(t + t // _BOUND_REACH + _BOUND_REACH, end)
     now, later = factor_at(workspace, t), factor_at(workspace, until)
-    if workspace.means.shape[0] <= WIDTH:
-        arm, height, height_later = leader_and_rivals(workspace.means, workspace.roots, now, later)
+    means, roots = workspace.means, workspace.roots
+    if workspace.pulls.shape[0] <= FEW:
+        arm, height, height_later = leader_and_rivals_of_few(means, roots, now, later)
+    elif means.shape[0] <= WIDTH:
+        arm, height, height_later = leader_and_rivals(means, roots, now, later)
     else:
         arm = _leader_by_blocks(workspace, t, now)
         if arm != last:  # most leader runs last one round here, so a longer bound does not pay

@@ -81,8 +81,8 @@ def new_workspace(arms: int, horizon: int, noise: float = 1.0) -> UCBWorkspace:
     places = _padded(arms)
     blocks = _padded(places // WIDTH)
     return UCBWorkspace(
-        pulls=np.zeros((LANES, places), np.int64),
-        sums=np.zeros((LANES, places)),
+        pulls=np.zeros((LANES, arms), np.int64),
+        sums=np.zeros((LANES, arms)),
         means=_aligned(places, -np.inf),
         roots=_aligned(places, 0.0),
         levels=_aligned(blocks, -np.inf),
