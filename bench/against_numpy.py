@@ -50,9 +50,10 @@ def textbook_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyp
 
 
 def copied_ucb(t, pulls, means, memory, params, rng):  # type: ignore[no-untyped-def]
-    """A copy of the built-in UCB, which caches roots and computes log t rarely."""
-    if leads_still(t, pulls, means, memory):
-        return int(memory[0])
+    """A copy of the built-in UCB, which in most rounds compares one average with one line."""
+    last = int(memory[0])
+    if leads_still(last, t, pulls, means, memory):
+        return last
     return search(t, pulls, means, memory, 1.0)
 
 
