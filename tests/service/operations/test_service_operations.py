@@ -21,7 +21,7 @@ import pytest
 from command_line import RunEntice, assert_error
 from postgres import Postgres, postgres
 from service_fixtures import TEAS, Server, Service, assert_problem, server, service
-from studio_fixtures import child_pids
+from studio_fixtures import child_pids, wait_until
 
 from entice.local_token import read_token
 from entice.service import logs
@@ -183,12 +183,19 @@ def test_the_token_is_kept_for_a_restart_and_removed_with_the_first_key() -> Non
     assert read_token(*address) is None
 
 
-def test_an_orderly_shutdown_logs_no_death(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "after its worker has ended"])
+def test_an_orderly_shutdown_logs_no_death(tmp_path: Path, late: bool) -> None:
     with server(tmp_path) as running:
-        # As a terminal does. A worker may have ended when its turn comes.
-        for process in (running.process.pid, *child_pids(running.process.pid)):
+        supervisor, [worker] = running.process.pid, child_pids(running.process.pid)
+        if late:
+            os.kill(supervisor, signal.SIGSTOP)
+        # As a terminal does. The worker may have ended when its turn comes.
+        for process in (supervisor, worker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGINT)
+        if late:
+            wait_until(lambda: "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2])
+            os.kill(supervisor, signal.SIGCONT)
         assert running.process.wait(120) == 0
     assert deaths_in(running.log) == []
 

@@ -19,6 +19,8 @@ from entice.service import logs
 
 CRASH_LOOP = 5.5
 """Seconds after a restart within which Granian treats another death as a crash loop, and stops."""
+OWN_SIGNAL = 1.0
+"""Seconds after an orderly end of a worker within which this process handles its own signal."""
 
 
 class Supervisor(Granian):  # type: ignore[misc,valid-type]
@@ -45,13 +47,25 @@ class Supervisor(Granian):  # type: ignore[misc,valid-type]
 
         def watch() -> None:
             worker.inner.join()
-            # After Ctrl-C in a terminal, workers may end before Granian stops them.
-            if not worker.interrupt_by_parent and not self.interrupt_signal:
+            # Ctrl-C in a terminal signals all processes. A worker may have ended before Granian
+            # stops it, or even before this process handles its own signal.
+            if worker.inner.exitcode == 0:
+                self._await_signal()
+            if self.interrupt_signal:
+                worker.interrupt_by_parent = True  # otherwise Granian exits with code 1
+            if not worker.interrupt_by_parent:
                 self._log_death(worker)
             handle_death()
 
         worker._watcher = watch
         return worker
+
+    def _await_signal(self) -> None:
+        """Wait until the main thread has handled a signal, if it got one."""
+        self.main_loop_interrupt.set()  # a waiting main thread handles no signal before it wakes up
+        end = time.monotonic() + OWN_SIGNAL
+        while not self.interrupt_signal and time.monotonic() < end:
+            time.sleep(0.01)
 
     def _log_death(self, worker: Any) -> None:
         restarted = self.respawned_wrks.get(worker.idx)
