@@ -68,10 +68,6 @@ def test_all_panels_are_accessible_and_fit(studio: Studio, visit: Visit, full: s
     page.set_viewport_size(NARROW)
     page.emulate_media(color_scheme="dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    # Charts follow the width of the window a moment later.
-    page.wait_for_function(
-        "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    )
     assert findings(page) == overflowing(page) == []
     page.emulate_media(color_scheme="light")
 

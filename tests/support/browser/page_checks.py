@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -20,15 +21,23 @@ def _describe(violation: dict[str, Any]) -> str:
     return f"{violation['help']}:\n" + "\n".join(nodes)
 
 
-def overflowing(page: Page) -> list[str]:
-    """Return the elements that make the page scroll sideways."""
-    found: list[str] = page.evaluate(
-        """() => {
-          const { scrollWidth, clientWidth } = document.documentElement;
-          if (scrollWidth <= clientWidth) return [];
-          return [...document.querySelectorAll("body *")]
-            .filter((node) => node.getBoundingClientRect().right > clientWidth + 1)
-            .map((node) => `${node.tagName}.${node.className}`);
-        }"""
-    )
-    return found
+_OVERFLOWING = """() => {
+  const { scrollWidth, clientWidth } = document.documentElement;
+  if (scrollWidth <= clientWidth) return [];
+  return [...document.querySelectorAll("body *")]
+    .filter((node) => node.getBoundingClientRect().right > clientWidth + 1)
+    .map((node) => `${node.tagName}.${node.className}`);
+}"""
+
+
+def overflowing(page: Page, timeout: float = 10.0) -> list[str]:
+    """Return the elements that make the page scroll sideways, once it fits or `timeout` seconds on.
+
+    Charts follow the width of the window a moment later.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        found: list[str] = page.evaluate(_OVERFLOWING)
+        if not found or time.monotonic() > end:
+            return found
+        page.wait_for_timeout(50)
