@@ -82,7 +82,7 @@ def test_a_notebook_has_one_line(notebook: Output, clock: Callable[[float], None
         clock(0.1)
     assert notebook.line == [
         f"Compiling, the first time only {'─' * 24} 0 of 2 kernels",
-        f"Compiling, the first time only {'━' * 12}{'─' * 12} 1 of 2 kernels, 10 s left",
+        f"Compiling, the first time only {'━' * 12}{'─' * 12} 1 of 2 kernels",
         f"Simulating {'─' * 24} 0 of 2,000 runs",
         f"Simulating {'━' * 18}{'─' * 6} 1,500 of 2,000 runs, 2 s left",
         f"Simulating {'━' * 24} 2,000 of 2,000 runs, 0 s left",

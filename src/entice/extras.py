@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 from entice.errors import EnticeError
@@ -57,4 +61,12 @@ def missing_extra(extra: Extra) -> str:
     if not packages:
         return ""
     names = " ".join(f'"{name}"' if "[" in name else name for name in packages)
-    return f"{_USERS[extra]} the extra entice[{extra}]. Run: pip install {names}"
+    return f"{_USERS[extra]} the extra entice[{extra}]. Run: {_install_command()} {names}"
+
+
+def _install_command() -> str:
+    """Return the command that installs into this environment, which may not be activated."""
+    python, pip = shlex.quote(sys.executable), shutil.which("pip")
+    if pip is not None and Path(pip).parent == Path(sys.executable).parent:
+        return "pip install"
+    return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"

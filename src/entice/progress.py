@@ -83,9 +83,10 @@ _Show = Callable[[str, int, int, str], None]
 def _bar(title: str) -> Iterator[_Show]:
     """Draw a bar on standard error."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     columns = (
+        SpinnerColumn(),  # the first of many large blocks can take half a minute
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[count]}"),
@@ -95,9 +96,9 @@ def _bar(title: str) -> Iterator[_Show]:
         task = bar.add_task(title, total=None, count="")
 
         def show(phase: str, done: int, total: int, unit: str) -> None:
-            if phase != bar.tasks[0].description:
-                bar.reset(task, description=phase)  # forgets the speed of the last phase
             count = f"{done:,} of {total:,} {unit}"
+            if phase != bar.tasks[0].description:
+                bar.reset(task, description=phase, count=count)  # forgets the last phase's speed
             bar.update(task, completed=done, total=total, count=count)
 
         yield show
@@ -159,5 +160,7 @@ def _line(title: str, done: int, total: int, unit: str, seconds: float) -> str:
     """Return a line such as "Simulating ━━━━━━━━──── 1,200 of 1,800 runs, 4 s left"."""
     filled = _METER_WIDTH * done // max(1, total)
     meter = "━" * filled + "─" * (_METER_WIDTH - filled)
-    left = f", {seconds * (total - done) / done:,.0f} s left" if done else ""
+    # Kernels are few, and compiled side by side: the next one may end at once.
+    is_known = done > 0 and unit != _KERNELS
+    left = f", {seconds * (total - done) / done:,.0f} s left" if is_known else ""
     return f"{title} {meter} {done:,} of {total:,} {unit}{left}"

@@ -21,6 +21,7 @@ from sizes import sized
 
 import entice
 from entice.engine.fast import epsilon_greedy, random_walk
+from entice.engine.fast.simd import HALF_WIDTH, WIDTH
 from entice.engine.fast.thompson_sampling import normal_tails
 from entice.jit.cache_aligned import cache_aligned
 from entice.parallel import Stopped
@@ -212,6 +213,21 @@ def test_checkpoints_within_the_cold_start(policy: Any, cold_start: str, arms: i
     kernel = sample(study(policy, **changes, engine="generic", seed=8), 1_000)
     found = p_values(fast, kernel)
     assert min(found)[0] > 1e-5 / len(found), min(found)
+
+
+@pytest.mark.parametrize("arms", [HALF_WIDTH, HALF_WIDTH + 1, WIDTH, WIDTH + 1])
+@pytest.mark.parametrize("last", [False, True], ids=["the first", "the last"])
+def test_ucb_finds_the_best_arm_at_each_end_of_a_vector(arms: int, last: bool) -> None:
+    """An arm is three standard deviations better than the others.
+
+    In 4,000 runs of either engine, the others were pulled 2.7 times each on average, with a
+    standard deviation of 0.4 between runs: the limit of 10 is 18 of them away.
+    """
+    means = np.zeros(arms)
+    means[-last] = 3.0
+    spec = study(entice.UCB(), arms=entice.Gaussian(means.tolist()))
+    _, pulls = sample(spec, 20)
+    assert (pulls[:, -last] > 1_000 - 10 * arms).all()
 
 
 @by_policy

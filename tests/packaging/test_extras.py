@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 import subprocess
 import sys
@@ -42,6 +43,13 @@ arms = { kind = "gaussian", means = [0.9, 0.1] }
 policies = [{ kind = "ucb" }]
 """
 PLAN = (ROOT / "examples" / "marketplace.toml").read_text()
+
+
+@pytest.fixture(autouse=True)
+def activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find this environment's commands first, as if it were activated."""
+    scripts = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture
@@ -108,6 +116,23 @@ def test_a_missing_extra_is_named_with_the_command_to_run(
     assert shlex.split(command)[2:] == list(PACKAGES[extra].values())
     assert isinstance(raised.value, entice.EnticeError)
     assert isinstance(raised.value, ImportError)
+
+
+def test_the_command_installs_into_this_environment_also_if_it_is_not_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the module pip, as in an environment of uv, uv installs."""
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    other = tmp_path / "pip"
+    other.write_text("")
+    other.chmod(0o755)
+    for path in (str(tmp_path), ""):
+        monkeypatch.setenv("PATH", path)
+        command = missing_extra("studio").partition(" Run: ")[2]
+        assert shlex.split(command) == [sys.executable, "-m", "pip", "install", "plotly"]
+    monkeypatch.setitem(sys.modules, "pip", None)
+    command = missing_extra("studio").partition(" Run: ")[2]
+    assert shlex.split(command) == ["uv", "pip", "install", "--python", sys.executable, "plotly"]
 
 
 def test_only_missing_packages_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

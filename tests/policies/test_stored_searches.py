@@ -88,10 +88,36 @@ def test_ucb_leads_at_every_average_above_the_predicted_line(noise: float) -> No
             assert int(np.argmax(bounds)) == arm
             missed += bounds[arm] - np.max(np.delete(bounds, arm)) > 0.01 * noise
             checked += 1
-        t, pulls[arm] = t + 1, pulls[arm] + 1
-        assert not ucb.leads_still(arm, t, pulls, means, memory)
+        t, pulls[arm], means[arm] = t + 1, pulls[arm] + 1, np.inf
+        assert not ucb.leads_still(arm, t, pulls, means, memory)  # beyond the last count
     assert checked > 1_000
     assert missed < 0.2 * checked  # the line is not far too high
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e9], ids="offset={:g}".format)
+@pytest.mark.parametrize("noise", [1e-6, 1.0], ids="noise={:g}".format)
+def test_rounding_does_not_put_the_predicted_line_too_low(offset: float, noise: float) -> None:
+    """Rivals are all the same, so that the chord of their bounds leaves no margin at its ends."""
+    draws, checked = np.random.default_rng(5), 0
+    for _ in range(4_000):
+        arms, rival = int(draws.integers(2, 6)), int(np.exp(draws.uniform(0.0, 5.0)))
+        pulls = np.full(arms, rival)
+        pulls[0] = int(np.exp(draws.uniform(0.0, 8.0)))
+        t, memory = int(pulls.sum()) + 1, np.zeros(4 + 2 * arms)
+        means = np.full(arms, offset + draws.normal(0.0, noise))
+        means[0] += 3.0 * noise
+        arm = ucb.select(t, pulls, means, memory, (noise,), STREAM)
+        if arm != 0:
+            continue
+        intercept, slope = memory[1:3].copy()
+        for _ in range(int(memory[4]) - int(pulls[0])):
+            t, pulls[0] = t + 1, pulls[0] + 1
+            means[0] = np.nextafter(intercept + slope * pulls[0], np.inf)
+            assert ucb.leads_still(0, t, pulls, means, memory)
+            bounds = means + noise * math.sqrt(2.0 * math.log(t)) * (1.0 / np.sqrt(pulls))
+            assert int(np.argmax(bounds)) == 0
+            checked += 1
+    assert checked > 5_000
 
 
 def stored(arms: int) -> npt.NDArray[np.float64]:

@@ -51,6 +51,14 @@ def test_selected_ranks_are_those_of_sorted_values(name: str) -> None:
         np.testing.assert_array_equal(found[0], np.sort(series)[RANKS])
 
 
+def test_several_parts_are_those_of_one() -> None:
+    values = np.random.default_rng(3).normal(size=(557, 3, 300))
+    whole = statistics(values)
+    parts = statistics(values[:300], values[300:301], values[301:])
+    for name in whole:
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
 @pytest.mark.parametrize("count", [1, 2, 24, 512, 513, 1_000])
 def test_quantiles_are_those_of_numpy(count: int) -> None:
     values = np.random.default_rng(2).normal(size=(count, 7, 5)).cumsum(axis=1)

@@ -69,8 +69,7 @@ class ServiceConnection:
     def __repr__(self) -> str:
         return f"Client({self.url!r}{', key=…' if self._key else ''})"
 
-    @property
-    def _headers(self) -> dict[str, str]:
+    def _authorization(self) -> dict[str, str]:
         # The token is read for each request, since the service may start after this client.
         key = read_token(*self._address) if self._key is None else self._key
         return {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -84,10 +83,10 @@ class ServiceConnection:
         self, method: str, path: str, body: Any = None, once: str | None = None, retries: int = -1
     ) -> bytes:
         """Send a request, with retries, and return the body of the response."""
-        headers, sent = self._headers, None
+        authorization, headers, sent = self._authorization(), {}, None
         if body is not None:
             sent, key = msgspec.json.encode(body), uuid.uuid4().hex if once is None else once
-            headers = headers | {"Content-Type": "application/json", "Idempotency-Key": key}
+            headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         left = self.retries if retries < 0 else retries
         deadline, pause = time.monotonic() + (self.timeout + MAX_PAUSE) * left, FIRST_PAUSE
         while True:
@@ -97,7 +96,7 @@ class ServiceConnection:
             except IndexError:
                 connection, kept = self._connect(timeout=self.timeout), False
             try:
-                connection.request(method, self._prefix + path, sent, headers)
+                connection.request(method, self._prefix + path, sent, headers | authorization)
                 response = connection.getresponse()
                 data = response.read()
             except BaseException as error:  # also Ctrl-C, which leaves a response half read
@@ -113,6 +112,10 @@ class ServiceConnection:
                 if response.status < 300:
                     return data
                 problem = _problem(response.status, data)
+                # A service that has only just started may have written its token meanwhile.
+                if response.status == 401 and authorization != self._authorization():
+                    authorization = self._authorization()
+                    continue
                 if response.status not in RETRIED_STATUSES or problem.kind == "out-of-order":
                     raise problem
                 retry_after = response.headers.get("Retry-After", "")
@@ -127,7 +130,7 @@ class ServiceConnection:
         """Send a request once, on a connection of its own, and yield the response to read."""
         connection = self._connect(timeout=timeout)
         try:
-            connection.request("GET", self._prefix + path, headers=self._headers)
+            connection.request("GET", self._prefix + path, headers=self._authorization())
             response = connection.getresponse()
             if response.status >= 300:
                 raise _problem(response.status, response.read())

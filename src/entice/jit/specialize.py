@@ -234,6 +234,8 @@ def _compile_entry(
     entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], entry_folder: Path
 ) -> Any:
     key = entry_folder.name
+    for leftover in entry_folder.parent.glob(f"{key}.*"):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=entry_folder.parent))
     except OSError:  # the folder is not writable

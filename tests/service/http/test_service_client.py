@@ -16,7 +16,7 @@ from entice.client import Client, ServiceError
 from entice.client import client as client_module
 from entice.client import connection as connection_module
 from entice.errors import EnticeError, InputError
-from entice.local_token import create_token, remove_token
+from entice.local_token import create_token, read_token, remove_token
 from entice.service.http.examples import CAMPAIGN_WITH_ALERTS
 
 PROBLEM = b'{"type":"urn:entice:problem:conflict","title":"No","detail":"Why","state":"declined"}'
@@ -55,6 +55,9 @@ class Scribe(BaseHTTPRequestHandler):
         if todo == "last":  # a good answer, but the connection is closed behind it
             self.close_connection = True
             todo = (200, b"[]")
+        if todo == "token":  # written after the request was sent
+            create_token(*self.server.server_address)
+            todo = (401, b"{}")
         if isinstance(todo, threading.Barrier):
             todo.wait(120)
             todo = (200, b"[]")
@@ -305,6 +308,19 @@ def test_the_token_of_a_local_service_is_found(scripted: Scripted) -> None:
     sent = [headers.get("Authorization") for _, _, headers, _ in scripted.received]
     assert sent == [None, *2 * [f"Bearer {token}"], "Bearer entice_0123abcd_secret"]
     assert token not in repr(local)
+
+
+def test_a_token_written_during_a_request_is_sent(scripted: Scripted) -> None:
+    """A service listens a moment before its token exists. A wrong token is not sent again."""
+    scripted.script = ["token", (200, b"[]"), (401, b"{}")]
+    with Client(scripted.url) as local:
+        local.campaigns()
+        with pytest.raises(ServiceError, match="401"):
+            local.campaigns()
+    token = read_token(*scripted.server_address)
+    remove_token(*scripted.server_address)
+    sent = [headers.get("Authorization") for _, _, headers, _ in scripted.received]
+    assert sent == [None, f"Bearer {token}", f"Bearer {token}"]
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,30 @@ def test_an_orderly_shutdown_logs_no_death(tmp_path: Path, late: bool) -> None:
     assert deaths_in(running.log) == []
 
 
+def test_a_reload_replaces_the_worker_and_the_supervisor_sleeps(tmp_path: Path) -> None:
+    """Afterwards it once took all of a core, since nothing cleared the event that it waits for."""
+    with server(tmp_path) as running:
+        supervisor, [old] = running.process.pid, child_pids(running.process.pid)
+        os.kill(supervisor, signal.SIGHUP)
+        wait_until(lambda: child_pids(supervisor) not in ([], [old]) and not alive(old))
+        time.sleep(1.5)  # longer than `OWN_SIGNAL`
+        began = cpu_seconds(supervisor)
+        time.sleep(1.0)
+        assert cpu_seconds(supervisor) - began < 0.5
+        assert httpx.get(f"{running.url}/healthz").status_code == 200
+        running.stop()
+    assert deaths_in(running.log) == []
+
+
+def alive(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_port_is_not_shared(run_entice: RunEntice) -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as Granian does
@@ -340,6 +364,25 @@ def test_the_service_is_ready_when_policies_are_compiled(tmp_path: Path) -> None
         own_shop.context.ready = True
         own_shop.context.writer.last_error = Unavailable("no disk")
         assert_problem(own_shop.client.get("/readyz"), 503, "unavailable")
+
+
+def test_a_cancelled_warm_up_is_not_logged_as_ready(
+    own_shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, target = own_shop.context, io.BytesIO()
+    logs.configure(target)
+
+    def stopped(first: Any) -> int:
+        context._open = False
+        return 12
+
+    for run, ready in ((stopped, False), (lambda first: 12, True)):
+        context.ready, context._open = False, True
+        monkeypatch.setattr(context._compiling, "run", run)
+        context._warm_up()
+        logs.flush()
+        assert context.ready == ready
+        assert ('"policies_compiled":12' in target.getvalue().decode()) == ready
 
 
 def test_the_warm_up_waits_for_the_database(

@@ -1,4 +1,4 @@
-"""SIMD intrinsics that compare 32 averages or upper confidence bounds at once.
+"""SIMD intrinsics that compare 32 or 16 averages or upper confidence bounds at once.
 
 Numba compiles a search for the highest value to a chain of scalar comparisons: without `fastmath`,
 LLVM may not reorder them. These intrinsics write the reduction in vectors of eight, which LLVM maps
@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 
 WIDTH = 32
 """The number of bounds that one call compares."""
-FEW = 16
-"""The number of bounds that `leader_and_rivals_of_few` compares."""
+HALF_WIDTH = WIDTH // 2
+"""The number of bounds that `leader_and_rivals_of_half` compares."""
 
 _VECTOR_LENGTH = 8
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
@@ -105,7 +105,7 @@ def _leader_and_rivals(width: int) -> Any:
 
 
 leader_and_rivals = _leader_and_rivals(WIDTH)
-leader_and_rivals_of_few = _leader_and_rivals(FEW)
+leader_and_rivals_of_half = _leader_and_rivals(HALF_WIDTH)
 
 
 def _rows(context: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:

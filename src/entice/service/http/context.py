@@ -141,8 +141,9 @@ class AppContext:
                 gc.collect()
                 gc.freeze()
                 self.ready = self._open
-                seconds = round(time.monotonic() - started, 3)
-                logs.event("ready", policies_compiled=compiled, seconds=seconds)
+                if self.ready:  # not if a shutdown has cancelled the compilation
+                    seconds = round(time.monotonic() - started, 3)
+                    logs.event("ready", policies_compiled=compiled, seconds=seconds)
 
     def _read_campaigns(self) -> None:
         """Read all campaigns, so that the first list is fast."""

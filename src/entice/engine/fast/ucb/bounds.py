@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from entice.engine.fast.simd import (
-    FEW,
+    HALF_WIDTH,
     WIDTH,
     leader_and_rivals,
-    leader_and_rivals_of_few,
+    leader_and_rivals_of_half,
     rivals,
     top_two,
 )
@@ -110,8 +110,8 @@ def find_leader(workspace: UCBWorkspace, t: int, end: int, last: int) -> tuple[i
     until = min(t + t // _BOUND_REACH + _BOUND_REACH, end)
     now, later = factor_at(workspace, t), factor_at(workspace, until)
     means, roots = workspace.means, workspace.roots
-    if workspace.pulls.shape[0] <= FEW:
-        arm, height, height_later = leader_and_rivals_of_few(means, roots, now, later)
+    if workspace.pulls.shape[0] <= HALF_WIDTH:  # the number of arms: `pulls` is not padded
+        arm, height, height_later = leader_and_rivals_of_half(means, roots, now, later)
     elif means.shape[0] <= WIDTH:
         arm, height, height_later = leader_and_rivals(means, roots, now, later)
     else:

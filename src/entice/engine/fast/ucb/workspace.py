@@ -30,7 +30,7 @@ _TABLE_ROUNDS = 1 << 20
 class UCBWorkspace(NamedTuple):
     """The arrays of one thread: all but the last two have one row per lane.
 
-    Arrays over arms are padded: the first K entries are in use.
+    `means`, `roots` and the arrays over blocks of arms are padded; `pulls` and `sums` are not.
     """
 
     pulls: Counts
