@@ -22,7 +22,7 @@ help:
 	@echo "make reproduce  The paper's tables and figures with 1,000 replications, into reproduction/"
 	@echo "make reproduction-pack  The same as an archive with checksums, reproduction-pack.zip; see docs/explanation/reproduction_pack.md"
 	@echo "make lint       ruff, import-linter and mypy"
-	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 15 minutes"
+	@echo "make bench      Speed against NumPy and C++ (if g++ is installed), start-up times, docs/scaling.png; 9 minutes"
 	@echo "make bench-cluster      Cost of a Dask cluster compared with threads; 5 minutes"
 	@echo "make bench-studio       Waiting times in the studio, measured in a browser; 5 minutes"
 	@echo "make bench-peers        The same bandit in other libraries, installed into bench/.peers; 10 minutes"

@@ -406,7 +406,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     console = Console()
-    console.width = max(console.width, 145)  # the width of the table
+    console.width = max(console.width, 155)  # the width of the table
     with console.status("Preparing") as status:
         table, deviations, text = bench(options.quick, console, status.update)
     console.print(table)
