@@ -50,11 +50,12 @@ def test_the_core_simulates(wheel: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert (code, err) == (0, "")
     assert out.startswith(f"{tmp_path}/core/lib")
     assert "entice/__init__.py 5\n" in out
-    assert "Figures require the extra entice[plot]. Run: pip install matplotlib\n" in out
+    install = f"uv pip install --python {core.folder}/bin/python"  # this environment has no pip
+    assert f"Figures require the extra entice[plot]. Run: {install} matplotlib\n" in out
     assert "cannot reach http://127.0.0.1:9" in out
     code, _, err = core.run("entice", "serve", cwd=tmp_path)
     assert code == 2
-    assert plain(err).startswith("Error: The service requires the extra entice[service]. Run: pip")
+    assert plain(err).startswith("Error: The service requires the extra entice[service]. Run: uv")
 
 
 def test_the_wheel_reproduces_the_paper_and_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
