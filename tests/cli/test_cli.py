@@ -298,17 +298,23 @@ def test_an_interrupted_run_without_seed_resumes_with_its_drawn_seed(
     assert Result.load(at / "out").study.seed == seed
 
 
-def test_an_interruption_says_how_to_resume(
-    run_entice: RunEntice, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("finished", [0, 1])
+def test_an_interruption_says_what_was_saved_and_how_to_resume(
+    run_entice: RunEntice, at: Path, monkeypatch: pytest.MonkeyPatch, finished: int
 ) -> None:
     def interrupt(*arguments: object, **options: object) -> NoReturn:
+        for number in range(finished):
+            blocks = at / "out" / "blocks-0123456789abcdef"
+            blocks.mkdir()
+            (blocks / f"{number}.npz").touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(output_folder.StudyRun, "run", interrupt)
     result = run_entice("run", "small.toml", "--out", "out")
     assert result.code == 130
     assert result.out == ""
-    assert "saved in out. Run the same command again to resume." in plain(result.err)
+    saved = " Finished blocks are saved in out. Run the same command again to resume."
+    assert plain(result.err) == "Interrupted." + (saved if finished else " No block was finished.")
 
 
 # --- Mistakes that are reported before any work -----------------------------------------------

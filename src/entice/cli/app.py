@@ -326,8 +326,10 @@ def _report_interruption(out: Path | None) -> Iterator[None]:
         message = "\nInterrupted."
         if out is None:
             message += " Nothing was saved."
-        elif out.exists():
+        elif any(out.rglob("*.npz")) or any(out.rglob("*.parquet")):
             message += f" Finished blocks are saved in {out}. Run the same command again to resume."
+        else:
+            message += " No block was finished."
         Console(stderr=True).print(escape(message), highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
