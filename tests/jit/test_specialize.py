@@ -6,6 +6,7 @@ import enum
 import os
 import resource
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,21 +237,28 @@ def test_an_entry_whose_times_have_changed_gives_the_right_result(
     assert loaded() == (1, 0)
 
 
-def test_half_written_folders_are_never_loaded_and_removed(
+def test_half_written_folders_are_ignored_and_removed_after_a_day(
     filled_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = only_entry(filled_cache)
     # One process was killed while it wrote to a temporary folder, another in the entry itself.
-    left = filled_cache / f"{entry.name}.k1ll3d"
-    shutil.copytree(entry, left)
-    (left / "checksums.txt").unlink()
-    (left / "kernel.py").write_text("raise SystemExit")
+    left, old = filled_cache / f"{entry.name}.k1ll3d", filled_cache / f"{'0' * 32}.k1ll3d"
+    others = filled_cache / "release-1.2"
+    for folder in left, old, others:
+        shutil.copytree(entry, folder)
+        (folder / "checksums.txt").unlink()
+        (folder / "kernel.py").write_text("raise SystemExit")
+    for folder in old, others:
+        os.utime(folder, (0, time.time() - 90_000))
     shutil.rmtree(entry)
     entry.mkdir()
     (entry / "kernel.py").write_text("raise SystemExit")
+    before = contents(left)
     assert selected_arm(second) == 1
     assert loaded() == (0, 1)
-    assert entries(filled_cache) == [entry]
+    assert contents(left) == before
+    assert not old.exists()
+    assert others.exists()
     assert specialize._is_intact(entry)
     clear_memory(monkeypatch)
     assert selected_arm(second) == 1

@@ -25,6 +25,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -60,6 +61,9 @@ globals().update(specialize.linked_functions("{key}"))
 {function}
 '''
 _CHECKSUMS = "checksums.txt"
+_KEY_LENGTH = 32
+_ABANDONED_AFTER = 86_400.0
+"""Seconds after which nobody writes to a temporary folder any more."""
 _TARGET = cpu_target.target_context.codegen()
 _VERSIONS = (
     sys.implementation.cache_tag, numba.__version__, entice.__version__, _TEMPLATE,
@@ -182,7 +186,7 @@ def is_own(function: Any) -> bool:
 
 
 def _key(entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...]) -> str:
-    return fingerprint(entry, *functions, [str(t) for t in types], _VERSIONS)[:32]
+    return fingerprint(entry, *functions, [str(t) for t in types], _VERSIONS)[:_KEY_LENGTH]
 
 
 _own_key = functools.cache(_key)
@@ -234,8 +238,7 @@ def _compile_entry(
     entry: Any, functions: tuple[Any, ...], types: tuple[Any, ...], entry_folder: Path
 ) -> Any:
     key = entry_folder.name
-    for leftover in entry_folder.parent.glob(f"{key}.*"):  # of a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
+    _remove_abandoned(entry_folder.parent)
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=entry_folder.parent))
     except OSError:  # the folder is not writable
@@ -251,6 +254,14 @@ def _compile_entry(
         return _compile(entry, functions, types, folder, key)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_abandoned(cache: Path) -> None:
+    """Remove temporary folders of processes that were killed while they compiled."""
+    for folder in cache.glob("[0-9a-f]" * _KEY_LENGTH + ".*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compile(

@@ -48,7 +48,8 @@ class Supervisor(Granian):  # type: ignore[misc,valid-type]
         def watch() -> None:
             worker.inner.join()
             # Ctrl-C in a terminal signals all processes. A worker may have ended before Granian
-            # stops it, or even before this process handles its own signal.
+            # stops it, or even before this process handles its own signal. After a reload there is
+            # no signal to wait for, and the event would stay set: Granian's loop would never pause.
             if worker.inner.exitcode == 0 and not worker.interrupt_by_parent:
                 self._await_signal()
             if self.interrupt_signal:
@@ -62,14 +63,9 @@ class Supervisor(Granian):  # type: ignore[misc,valid-type]
 
     def _await_signal(self) -> None:
         """Wait until the main thread has handled a signal, if it got one."""
+        self.main_loop_interrupt.set()  # a waiting main thread handles no signal before it wakes up
         end = time.monotonic() + OWN_SIGNAL
         while not self.interrupt_signal and time.monotonic() < end:
-            # A waiting main thread handles no signal before it wakes up. Granian's loop clears the
-            # event only if it has something to do: it would run without a pause otherwise.
-            self.main_loop_interrupt.set()
-            self.main_loop_interrupt.clear()
-            if self.interrupt_signal or self.reload_signal or self.interrupt_children:
-                self.main_loop_interrupt.set()  # another thread may have set it meanwhile
             time.sleep(0.01)
 
     def _log_death(self, worker: Any) -> None:
